@@ -1,0 +1,120 @@
+"""The 32 bytes in front of every payload, and what to say when they are not there."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from aoti_plugins._wire import DAMAGED, fail
+
+MAGIC = b"AOTIPLUG"
+VERSION = 1
+HEADER_NBYTES = 32
+
+_NOT_OURS = "This is not a payload of aoti_plugins: another backend may have lowered this delegate."
+
+_FOREIGN = (
+    (b"\x7fELF", "an ELF shared object"),
+    (b"PK\x03\x04", "a zip archive, such as an AOTInductor package (.pt2)"),
+    (b"\x80\x02", "a pickle"),
+    (b"\x80\x04", "a pickle"),
+    (b"\xcf\xfa\xed\xfe", "a Mach-O library"),
+    (b"MZ", "a Windows library"),
+    (b"{", "JSON text"),
+)
+# Tags at byte 4, where flatbuffers and their headers keep them.
+_FOREIGN_TAGS = {
+    b"XH00": "a payload of the XNNPACK delegate",
+    b"XN00": "a payload of the XNNPACK delegate",
+    b"XN01": "a payload of the XNNPACK delegate",
+    b"VH00": "a payload of the Vulkan delegate",
+    b"VK00": "a payload of the Vulkan delegate",
+}
+
+
+def check_header(data: bytes) -> None:
+    """Refuse everything that is not a whole, undamaged payload of this version.
+
+    Raises:
+        PayloadError: names the field, its byte offset, what was found and what was expected.
+    """
+    _check_magic(data)
+    if len(data) < HEADER_NBYTES:
+        fail(
+            "header",
+            len(data),
+            f"the data ends here, a header takes {HEADER_NBYTES} bytes",
+        )
+    version, flags, total, body_crc, header_crc = struct.unpack_from("<IIQII", data, 8)
+    _check_crc("header crc32", 28, header_crc, data[:28])
+    if version != VERSION:
+        fail(
+            "version", 8, f"found {version}, this reader knows {VERSION}", _version_advice(version)
+        )
+    if flags:
+        fail(
+            "flags",
+            12,
+            f"found 0x{flags:08x}, version {VERSION} has none",
+            "The program needs a newer reader: pip install --upgrade aoti_plugins.",
+        )
+    _check_total(total, len(data))
+    _check_crc("body crc32", 24, body_crc, data[HEADER_NBYTES:])
+
+
+def _check_magic(data: bytes) -> None:
+    if not data:
+        fail(
+            "magic",
+            0,
+            f"there is no data, expected {MAGIC!r}",
+            _NOT_OURS,
+        )
+    found = data[: len(MAGIC)]
+    if found == MAGIC[: len(data)]:
+        return
+    looks_like = next((what for start, what in _FOREIGN if data.startswith(start)), None)
+    if data[4:6] == b"ET":
+        looks_like = "a whole ExecuTorch program (.pte)"
+    looks_like = _FOREIGN_TAGS.get(data[4:8], looks_like)
+    if b"_so_blob\n" in data[:256]:
+        looks_like = "a payload of ExecuTorch's own AOTInductor backends"
+    guess = f" (this looks like {looks_like})" if looks_like else ""
+    fail(
+        "magic",
+        0,
+        f"found {found!r}{guess}, expected {MAGIC!r}",
+        _NOT_OURS,
+    )
+
+
+def _check_crc(name: str, offset: int, stored: int, data: bytes) -> None:
+    computed = zlib.crc32(data)
+    if stored != computed:
+        fail(name, offset, f"found 0x{stored:08x}, the bytes give 0x{computed:08x}", DAMAGED)
+
+
+def _version_advice(version: int) -> str:
+    if version > VERSION:
+        return (
+            "A newer aoti_plugins wrote the program: pip install --upgrade aoti_plugins, "
+            "or lower the model with this one."
+        )
+    return "No release wrote such a version; lower the model again."
+
+
+def _check_total(total: int, found: int) -> None:
+    if found < total:
+        fail(
+            "total_nbytes",
+            16,
+            f"the header announces {total} bytes, {found} are there: the payload is truncated",
+            "Copy the program again, or lower the model again.",
+        )
+    if found > total:
+        fail(
+            "total_nbytes",
+            16,
+            f"the header announces {total} bytes, {found} are there: "
+            f"{found - total} trailing bytes",
+        )

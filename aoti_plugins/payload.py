@@ -1,0 +1,414 @@
+"""The payload: what a lowered partition stores in the program's ``processed_bytes``.
+
+``docs/payload.md`` describes every byte. Written here, read here and by
+``native/src/delegate/payload.cpp``; both readers are tested on ``tests/data/golden_payload.bin``.
+This module imports neither torch nor executorch.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import IntEnum
+
+from aoti_plugins._payload_header import HEADER_NBYTES, MAGIC, VERSION, check_header
+from aoti_plugins._wire import Reader, Writer, fail
+from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
+from aoti_plugins.errors import PayloadError
+
+UNBOUNDED = 2**63 - 1
+"""The ``max`` of a dimension that has no upper bound."""
+
+
+class ArtifactKind(IntEnum):
+    """What a target's blob is."""
+
+    SHARED_OBJECT = 1
+
+
+class ConstantKind(IntEnum):
+    """What a constant is in the exported program."""
+
+    PARAMETER = 0
+    BUFFER = 1
+    MUTABLE_BUFFER = 2
+    TENSOR = 3
+
+
+class ValueKind(IntEnum):
+    """What one input or output of the delegate is."""
+
+    TENSOR = 0
+    INT = 1
+    FLOAT = 2
+    BOOL = 3
+    NONE = 4
+
+
+@dataclass(frozen=True)
+class LibraryRef:
+    """A kernel library that a blob needs beyond our runtime.
+
+    ``origin`` is the distribution that brings it, for the message when it is missing.
+    """
+
+    soname: str
+    version: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class TargetArtifact:
+    """The compiled code for one target: which blob, what it needs, how to tell it is whole.
+
+    ``symbols`` are the C shims that the blob calls, under PyTorch's names, sorted.
+    """
+
+    name: str
+    machine: str
+    features: tuple[str, ...]
+    artifact_kind: ArtifactKind
+    artifact_key: str
+    artifact_nbytes: int
+    artifact_crc32: int
+    libraries: tuple[LibraryRef, ...] = ()
+    symbols: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StorageRef:
+    """One weight storage: its key in the named data, and its size."""
+
+    key: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class ConstantRef:
+    """One constant as a view of a storage; sizes, strides and offset count elements."""
+
+    fqn: str
+    storage: int
+    dtype: int
+    kind: ConstantKind
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    storage_offset: int
+
+
+@dataclass(frozen=True)
+class ValueSpec:
+    """One input or output; ``dims`` holds (min, max) per dimension, equal where it is static."""
+
+    kind: ValueKind
+    dtype: int
+    dims: tuple[tuple[int, int], ...] = ()
+    dim_order: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Payload:
+    """Everything the delegate has to know about one lowered partition, apart from the blobs."""
+
+    device: str
+    method: str
+    built_with: tuple[tuple[str, str], ...]
+    targets: tuple[TargetArtifact, ...]
+    storages: tuple[StorageRef, ...]
+    constants: tuple[ConstantRef, ...]
+    inputs: tuple[ValueSpec, ...]
+    outputs: tuple[ValueSpec, ...]
+
+
+def encode(payload: Payload) -> bytes:
+    """Return the bytes of a payload.
+
+    Raises:
+        PayloadError: a field does not fit its type, or breaks a rule that a reader checks.
+    """
+    body = _Body().write(payload)
+    total = HEADER_NBYTES + len(body)
+    start = MAGIC + struct.pack("<IIQI", VERSION, 0, total, zlib.crc32(body))
+    encoded = start + struct.pack("<I", zlib.crc32(start)) + body
+    if decode(encoded) != payload:
+        raise PayloadError(
+            "payload: reading back what was written gives something else; "
+            "use tuples for every list and the enums of aoti_plugins.payload for every kind"
+        )
+    return encoded
+
+
+def decode(data: bytes) -> Payload:
+    """Read a payload.
+
+    Raises:
+        PayloadError: the bytes are not a payload, are damaged, or are of a kind this version does
+            not know. The message names the field, its byte offset, what was found and what was
+            expected.
+    """
+    data = bytes(data)
+    check_header(data)
+    return _Parser(data).payload()
+
+
+class _Body(Writer):
+    """Writes the body; the order of the calls is the format."""
+
+    def write(self, payload: Payload) -> bytes:
+        self.string(payload.device, "device")
+        self.string(payload.method, "method")
+        self.items(payload.built_with, "built_with", self._named_version)
+        self.items(payload.targets, "targets", self._target)
+        self.items(payload.storages, "storages", self._storage)
+        self.items(payload.constants, "constants", self._constant)
+        self.items(payload.inputs, "inputs", self._value)
+        self.items(payload.outputs, "outputs", self._value)
+        return bytes(self.data)
+
+    def _named_version(self, item: tuple[str, str], where: str) -> None:
+        name, version = item
+        self.string(name, f"{where}.name")
+        self.string(version, f"{where}.version")
+
+    def _target(self, target: TargetArtifact, where: str) -> None:
+        self.string(target.name, f"{where}.name")
+        self.string(target.machine, f"{where}.machine")
+        self.items(target.features, f"{where}.features", self.string)
+        self.number("I", target.artifact_kind, f"{where}.artifact_kind")
+        self.string(target.artifact_key, f"{where}.artifact_key")
+        self.number("Q", target.artifact_nbytes, f"{where}.artifact_nbytes")
+        self.number("I", target.artifact_crc32, f"{where}.artifact_crc32")
+        self.items(target.libraries, f"{where}.libraries", self._library)
+        self.items(target.symbols, f"{where}.symbols", self.string)
+
+    def _library(self, library: LibraryRef, where: str) -> None:
+        self.string(library.soname, f"{where}.soname")
+        self.string(library.version, f"{where}.version")
+        self.string(library.origin, f"{where}.origin")
+
+    def _storage(self, storage: StorageRef, where: str) -> None:
+        self.string(storage.key, f"{where}.key")
+        self.number("Q", storage.nbytes, f"{where}.nbytes")
+
+    def _constant(self, constant: ConstantRef, where: str) -> None:
+        self.string(constant.fqn, f"{where}.fqn")
+        self.number("I", constant.storage, f"{where}.storage")
+        self.number("I", constant.dtype, f"{where}.dtype")
+        self.number("I", constant.kind, f"{where}.kind")
+        self.items(constant.sizes, f"{where}.sizes", self._i64)
+        self.items(constant.strides, f"{where}.strides", self._i64)
+        self.number("q", constant.storage_offset, f"{where}.storage_offset")
+
+    def _value(self, value: ValueSpec, where: str) -> None:
+        self.number("I", value.kind, f"{where}.kind")
+        self.number("I", value.dtype, f"{where}.dtype")
+        self.items(value.dims, f"{where}.dims", self._dim)
+        self.items(value.dim_order, f"{where}.dim_order", self._u32)
+
+    def _dim(self, dim: tuple[int, int], where: str) -> None:
+        low, high = dim
+        self.number("q", low, f"{where}.min")
+        self.number("q", high, f"{where}.max")
+
+    def _i64(self, value: int, where: str) -> None:
+        self.number("q", value, where)
+
+    def _u32(self, value: int, where: str) -> None:
+        self.number("I", value, where)
+
+
+class _Parser:
+    """Reads the body; checks every rule where the field is read, so that the offset is at hand."""
+
+    def __init__(self, data: bytes) -> None:
+        self._in = Reader(data, HEADER_NBYTES)
+        self._storages: tuple[StorageRef, ...] = ()
+
+    def payload(self) -> Payload:
+        device = self._in.string("device")
+        method = self._in.string("method")
+        built_with = self._in.items("built_with", 8, self._named_version)
+        targets = self._targets()
+        self._storages = self._in.items("storages", 12, self._storage)
+        constants = self._constants()
+        inputs = self._in.items("inputs", 16, self._value)
+        outputs = self._in.items("outputs", 16, self._value)
+        if self._in.remaining:
+            fail(
+                "body",
+                self._in.offset,
+                f"{self._in.remaining} bytes follow the last field, expected none",
+            )
+        return Payload(
+            device,
+            method,
+            built_with,
+            targets,
+            self._storages,
+            constants,
+            inputs,
+            outputs,
+        )
+
+    def _named_version(self, where: str) -> tuple[str, str]:
+        return self._in.string(f"{where}.name"), self._in.string(f"{where}.version")
+
+    def _targets(self) -> tuple[TargetArtifact, ...]:
+        start = self._in.offset
+        seen: set[str] = set()
+
+        def read(where: str) -> TargetArtifact:
+            at = self._in.offset
+            target = self._target(where)
+            if target.name in seen:
+                fail(f"{where}.name", at, f"target {target.name!r} is listed twice, expected once")
+            seen.add(target.name)
+            return target
+
+        targets = self._in.items("targets", 44, read)
+        if not targets:
+            fail("targets", start, "the list is empty, expected at least one target")
+        return targets
+
+    def _target(self, where: str) -> TargetArtifact:
+        return TargetArtifact(
+            name=self._in.string(f"{where}.name"),
+            machine=self._in.string(f"{where}.machine"),
+            features=self._in.items(f"{where}.features", 4, self._in.string),
+            artifact_kind=self._in.choice(f"{where}.artifact_kind", ArtifactKind),
+            artifact_key=self._in.string(f"{where}.artifact_key"),
+            artifact_nbytes=self._in.number("Q", f"{where}.artifact_nbytes"),
+            artifact_crc32=self._in.number("I", f"{where}.artifact_crc32"),
+            libraries=self._in.items(f"{where}.libraries", 12, self._library),
+            symbols=self._symbols(f"{where}.symbols"),
+        )
+
+    def _library(self, where: str) -> LibraryRef:
+        return LibraryRef(
+            soname=self._in.string(f"{where}.soname"),
+            version=self._in.string(f"{where}.version"),
+            origin=self._in.string(f"{where}.origin"),
+        )
+
+    def _symbols(self, where: str) -> tuple[str, ...]:
+        start = self._in.offset
+        symbols = self._in.items(where, 4, self._in.string)
+        for before, after in itertools.pairwise(symbols):
+            if before >= after:
+                fail(
+                    where,
+                    start,
+                    f"{after!r} follows {before!r}, expected sorted names without repeats",
+                )
+        return symbols
+
+    def _storage(self, where: str) -> StorageRef:
+        return StorageRef(self._in.string(f"{where}.key"), self._in.number("Q", f"{where}.nbytes"))
+
+    def _constants(self) -> tuple[ConstantRef, ...]:
+        seen: set[str] = set()
+
+        def read(where: str) -> ConstantRef:
+            at = self._in.offset
+            constant = self._constant(where)
+            if constant.fqn in seen:
+                fail(f"{where}.fqn", at, f"{constant.fqn!r} is listed twice, expected once")
+            seen.add(constant.fqn)
+            return constant
+
+        return self._in.items("constants", 32, read)
+
+    def _constant(self, where: str) -> ConstantRef:
+        start = self._in.offset
+        fqn = self._in.string(f"{where}.fqn")
+        storage = self._storage_index(f"{where}.storage")
+        dtype = self._dtype(f"{where}.dtype")
+        kind = self._in.choice(f"{where}.kind", ConstantKind)
+        sizes = self._in.items(f"{where}.sizes", 8, self._count)
+        at_strides = self._in.offset
+        strides = self._in.items(f"{where}.strides", 8, self._count)
+        if len(strides) != len(sizes):
+            fail(
+                f"{where}.strides",
+                at_strides,
+                f"{len(strides)} strides for {len(sizes)} sizes, expected as many",
+            )
+        offset = self._count(f"{where}.storage_offset")
+        constant = ConstantRef(fqn, storage, dtype, kind, sizes, strides, offset)
+        self._check_extent(constant, where, start)
+        return constant
+
+    def _storage_index(self, where: str) -> int:
+        start = self._in.offset
+        index = self._in.number("I", where)
+        if index >= len(self._storages):
+            fail(where, start, f"index {index} is out of range, {len(self._storages)} storages")
+        return index
+
+    def _dtype(self, where: str) -> int:
+        start = self._in.offset
+        code = self._in.number("I", where)
+        if code not in BY_CODE:
+            fail(where, start, f"dtype code {code} is not known")
+        return code
+
+    def _count(self, where: str) -> int:
+        start = self._in.offset
+        value = self._in.number("q", where)
+        if value < 0:
+            fail(where, start, f"{value} is negative, expected at least 0")
+        return value
+
+    def _check_extent(self, constant: ConstantRef, where: str, start: int) -> None:
+        reach = constant.storage_offset
+        if 0 not in constant.sizes:
+            steps = zip(constant.sizes, constant.strides, strict=True)
+            reach += 1 + sum((size - 1) * stride for size, stride in steps)
+        needed = reach * BY_CODE[constant.dtype].nbytes
+        available = self._storages[constant.storage].nbytes
+        if needed > available:
+            fail(
+                where,
+                start,
+                f"{constant.fqn!r} reaches to byte {needed} of storage {constant.storage}, "
+                f"which has {available} bytes",
+            )
+
+    def _value(self, where: str) -> ValueSpec:
+        start = self._in.offset
+        kind = self._in.choice(f"{where}.kind", ValueKind)
+        at_dtype = self._in.offset
+        dtype = self._in.number("I", f"{where}.dtype")
+        dims = self._in.items(f"{where}.dims", 16, self._dim)
+        at_order = self._in.offset
+        dim_order = self._in.items(f"{where}.dim_order", 4, self._u32)
+        if kind is not ValueKind.TENSOR:
+            if dtype != NO_DTYPE or dims or dim_order:
+                fail(
+                    where,
+                    start,
+                    f"a value of kind {kind.name.lower()} has dtype {dtype} and {len(dims)} dims, "
+                    f"expected dtype {NO_DTYPE} and none",
+                )
+        elif dtype not in BY_CODE:
+            fail(f"{where}.dtype", at_dtype, f"dtype code {dtype} is not known")
+        elif sorted(dim_order) != list(range(len(dims))):
+            fail(
+                f"{where}.dim_order",
+                at_order,
+                f"{list(dim_order)} is not a permutation of the {len(dims)} dims",
+            )
+        return ValueSpec(kind, dtype, dims, dim_order)
+
+    def _dim(self, where: str) -> tuple[int, int]:
+        start = self._in.offset
+        low = self._count(f"{where}.min")
+        high = self._in.number("q", f"{where}.max")
+        if low > high:
+            fail(where, start, f"min {low} is above max {high}")
+        return low, high
+
+    def _u32(self, where: str) -> int:
+        return self._in.number("I", where)

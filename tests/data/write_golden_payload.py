@@ -1,0 +1,84 @@
+"""Write ``golden_payload.bin``, the payload that the Python and the C++ reader both have to read.
+
+The file changes only with the format's version. Run: ``python tests/data/write_golden_payload.py``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from aoti_plugins.payload import (
+    UNBOUNDED,
+    ArtifactKind,
+    ConstantKind,
+    ConstantRef,
+    LibraryRef,
+    Payload,
+    StorageRef,
+    TargetArtifact,
+    ValueKind,
+    ValueSpec,
+    encode,
+)
+
+PATH = Path(__file__).with_name("golden_payload.bin")
+
+GOLDEN = Payload(
+    device="cpu",
+    method="forward",
+    built_with=(
+        ("torch", "2.13.0"),
+        ("executorch", "1.5.1"),
+        ("aoti_plugins", "0.1.0"),
+        ("über", ""),
+    ),
+    targets=(
+        TargetArtifact(
+            name="x86_64-avx2",
+            machine="x86_64",
+            features=("avx2", "fma"),
+            artifact_kind=ArtifactKind.SHARED_OBJECT,
+            artifact_key="0123_so_blob",
+            artifact_nbytes=123456,
+            artifact_crc32=0xDEADBEEF,
+            libraries=(
+                LibraryRef("libkernels.so.2", "2.1", "their-hooks"),
+                LibraryRef("libmore.so", "", ""),
+            ),
+            symbols=("aoti_torch_cpu_mm_out", "aoti_torch_empty_strided", "their_kernel"),
+        ),
+        TargetArtifact(
+            name="aarch64",
+            machine="aarch64",
+            features=(),
+            artifact_kind=ArtifactKind.SHARED_OBJECT,
+            artifact_key="4567_so_blob",
+            artifact_nbytes=2**40,
+            artifact_crc32=1,
+        ),
+    ),
+    storages=(StorageRef("89ab_weights_blob", 96), StorageRef("empty", 0), StorageRef("half", 6)),
+    constants=(
+        ConstantRef("layer.weight", 0, 6, ConstantKind.PARAMETER, (4, 6), (6, 1), 0),
+        ConstantRef("layer.weight_t", 0, 6, ConstantKind.BUFFER, (2, 3), (1, 6), 4),
+        ConstantRef("cache", 0, 4, ConstantKind.MUTABLE_BUFFER, (), (), 11),
+        ConstantRef("nothing", 1, 15, ConstantKind.TENSOR, (0, 5), (5, 1), 0),
+        ConstantRef("broadcast", 2, 5, ConstantKind.TENSOR, (7, 3), (0, 1), 0),
+    ),
+    inputs=(
+        ValueSpec(ValueKind.TENSOR, 6, ((1, 1), (3, 3), (1, 512), (0, UNBOUNDED)), (0, 2, 3, 1)),
+        ValueSpec(ValueKind.TENSOR, 11),
+        ValueSpec(ValueKind.INT, 255),
+        ValueSpec(ValueKind.FLOAT, 255),
+        ValueSpec(ValueKind.BOOL, 255),
+        ValueSpec(ValueKind.NONE, 255),
+    ),
+    outputs=(
+        ValueSpec(ValueKind.TENSOR, 15, ((2, 8),), (0,)),
+        ValueSpec(ValueKind.TENSOR, 4, ((0, 0),), (0,)),
+    ),
+)
+
+if __name__ == "__main__":
+    PATH.write_bytes(encode(GOLDEN))
+    print(f"{PATH}: {PATH.stat().st_size} bytes")
