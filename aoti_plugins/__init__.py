@@ -1,0 +1,120 @@
+"""AOTInductor delegates for ExecuTorch, as plugins.
+
+The public names below are imported when they are first used: importing this package imports
+neither torch nor executorch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aoti_plugins.blob_names import ReadableNames
+    from aoti_plugins.cpu.backend import AotiCpuBackend
+    from aoti_plugins.cpu.partitioner import CpuPartitioner
+    from aoti_plugins.errors import (
+        AotiPluginsError,
+        LoweringError,
+        PayloadError,
+        PluginConflictError,
+        PluginError,
+        ProgramError,
+        RuntimeLoadError,
+        UnsupportedError,
+    )
+    from aoti_plugins.hooks import hookimpl
+    from aoti_plugins.manager import PluginManager, get_manager
+    from aoti_plugins.runtime import Program
+    from aoti_plugins.types import (
+        BlobName,
+        BuiltinRuntime,
+        CShim,
+        FallbackKernel,
+        GraphPass,
+        LinkedObjects,
+        ProgressEvent,
+        SharedLibrary,
+        Target,
+    )
+
+    __version__: str
+
+_MODULE_OF = {
+    "AotiCpuBackend": "cpu.backend",
+    "AotiPluginsError": "errors",
+    "BlobName": "types",
+    "BuiltinRuntime": "types",
+    "CShim": "types",
+    "CpuPartitioner": "cpu.partitioner",
+    "FallbackKernel": "types",
+    "GraphPass": "types",
+    "LinkedObjects": "types",
+    "LoweringError": "errors",
+    "PayloadError": "errors",
+    "PluginConflictError": "errors",
+    "PluginError": "errors",
+    "PluginManager": "manager",
+    "Program": "runtime",
+    "ProgramError": "errors",
+    "ProgressEvent": "types",
+    "ReadableNames": "blob_names",
+    "RuntimeLoadError": "errors",
+    "SharedLibrary": "types",
+    "Target": "types",
+    "UnsupportedError": "errors",
+    "get_manager": "manager",
+    "hookimpl": "hooks",
+}
+
+__all__ = [  # must match _MODULE_OF
+    "AotiCpuBackend",
+    "AotiPluginsError",
+    "BlobName",
+    "BuiltinRuntime",
+    "CShim",
+    "CpuPartitioner",
+    "FallbackKernel",
+    "GraphPass",
+    "LinkedObjects",
+    "LoweringError",
+    "PayloadError",
+    "PluginConflictError",
+    "PluginError",
+    "PluginManager",
+    "Program",
+    "ProgramError",
+    "ProgressEvent",
+    "ReadableNames",
+    "RuntimeLoadError",
+    "SharedLibrary",
+    "Target",
+    "UnsupportedError",
+    "__version__",
+    "get_manager",
+    "hookimpl",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        value: object = _version()
+    elif name in _MODULE_OF:
+        value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:
+        return "0+unknown"
