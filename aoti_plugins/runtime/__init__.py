@@ -1,0 +1,40 @@
+"""Runs lowered programs from Python, and makes the delegates known to ExecuTorch's own runtime.
+
+Example:
+    >>> from aoti_plugins.runtime import Program
+    >>> with Program("model.pte") as program:           # doctest: +SKIP
+    ...     (logits,) = program(images)                 # torch tensors, numpy arrays, or DLPack
+
+With the stock runtime instead:
+    >>> from aoti_plugins.runtime import register
+    >>> register()                                      # doctest: +SKIP
+    >>> from executorch.runtime import Runtime          # doctest: +SKIP
+    >>> Runtime.get().load_program("model.pte")         # doctest: +SKIP
+
+Importing this package imports neither torch nor executorch; ``Program`` needs neither of the two,
+only the libraries that the executorch wheel brings. So it works with every torch, or with none.
+"""
+
+from __future__ import annotations
+
+from aoti_plugins.runtime._libraries import (
+    LIBRARY_DIR_VARIABLE,
+    cmake_dir,
+    executorch_library_dir,
+    library_path,
+    register,
+)
+from aoti_plugins.runtime.program import Method, Program, backends
+from aoti_plugins.runtime.specs import ValueInfo
+
+__all__ = [
+    "LIBRARY_DIR_VARIABLE",
+    "Method",
+    "Program",
+    "ValueInfo",
+    "backends",
+    "cmake_dir",
+    "executorch_library_dir",
+    "library_path",
+    "register",
+]

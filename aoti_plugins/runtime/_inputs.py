@@ -1,0 +1,185 @@
+"""Binds what a caller passes to the C structs of a method's inputs, without copies where
+possible.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import _dlpack
+from aoti_plugins.runtime._runner import Tag, Value
+from aoti_plugins.runtime.specs import ValueInfo
+
+NEUTRAL, TORCH, NUMPY = 0, 1, 2
+"""Which library an input came from, as bits; the outputs follow it."""
+
+
+class InputSlot:
+    """One input of one method; owns the memory that its C struct points to.
+
+    ``bind`` is the whole of the work per call. What depends on the shape is written only when the
+    shape changes.
+    """
+
+    def __init__(self, value: Value, index: int, info: ValueInfo, dtype: int, method: str) -> None:
+        self._value = value
+        self._info = info
+        self._what = f"input {index} of method {method!r}"
+        ndim = len(info.shape)
+        self._sizes = (ctypes.c_int64 * max(ndim, 1))(*info.shape)
+        self._strides = (ctypes.c_int64 * max(ndim, 1))(*_dlpack.contiguous(info.shape))
+        self._shape: object = None
+        self._torch_dtype: object = None
+        self._keep: object = None
+        self._binders: dict[type, Callable[[Any], int]] = {}
+        if info.kind == "tensor":
+            value.tag = Tag.TENSOR
+            value.dtype = dtype
+            value.ndim = ndim
+            value.device_type = 0
+            value.sizes = ctypes.addressof(self._sizes)
+            value.strides = ctypes.addressof(self._strides)
+
+    def bind(self, value: Any) -> int:
+        """Point the C struct to a value; returns which library the value came from.
+
+        Raises:
+            ProgramError: the value is not what the method takes; names the input, found and
+            expected.
+        """
+        binder = self._binders.get(type(value))
+        if binder is None:
+            binder = self._binders[type(value)] = self._choose(value)
+        return binder(value)
+
+    def release(self) -> None:
+        """Let go of what ``bind`` kept alive for the call."""
+        self._keep = None
+
+    def _choose(self, value: Any) -> Callable[[Any], int]:
+        kind = self._info.kind
+        if kind != "tensor":
+            scalar: Any = {
+                "int": int,
+                "double": (int, float),
+                "bool": bool,
+                "none": type(None),
+            }.get(kind)
+            wrong_bool = kind != "bool" and isinstance(value, bool)
+            if scalar is None or not isinstance(value, scalar) or wrong_bool:
+                raise self._error(f"found {_describe(value)}, expected {kind}")
+            return getattr(self, f"_bind_{kind}")
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        if torch is not None and isinstance(value, torch.Tensor):
+            self._torch_dtype = getattr(torch, self._info.dtype)
+            return self._bind_torch
+        if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+            return self._bind_numpy
+        if hasattr(value, "__dlpack__"):
+            return self._bind_dlpack
+        raise self._error(
+            f"found {_describe(value)}, expected a {self._info} as torch tensor, numpy array, or "
+            "anything that has __dlpack__"
+        )
+
+    def _bind_torch(self, tensor: Any) -> int:
+        if tensor.dtype is not self._torch_dtype:
+            self._wrong_dtype(str(tensor.dtype).removeprefix("torch."), ".to(torch.{})")
+        if not tensor.is_cpu or tensor.is_sparse:
+            place = "a sparse layout" if tensor.is_sparse else f"device {str(tensor.device)!r}"
+            raise self._error(
+                f"the tensor has {place}, expected a dense one on 'cpu'. Convert it first"
+            )
+        if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
+            tensor = self._keep = tensor.resolve_conj().resolve_neg()
+        shape = tensor.shape
+        if not tensor.is_contiguous():
+            self._describe(shape, tensor.stride())
+            self._shape = None
+        elif shape != self._shape:
+            self._describe(shape, None)
+        self._value.data = tensor.data_ptr()
+        return TORCH
+
+    def _bind_numpy(self, array: Any) -> int:
+        name = array.dtype.name
+        if name != self._info.dtype:
+            self._wrong_dtype(name, ".astype({!r})")
+        if not (array.flags.c_contiguous and array.dtype.isnative and array.ndim):
+            array = self._keep = self._plain(array)
+        shape = array.shape
+        if shape != self._shape:
+            self._describe(shape, None)
+        self._value.data = array.ctypes.data
+        return NUMPY
+
+    def _plain(self, array: Any) -> Any:
+        """Copy what C code cannot read in place: strided, byte-swapped, or a numpy scalar."""
+        import numpy
+
+        return numpy.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+    def _bind_dlpack(self, tensor: Any) -> int:
+        view = _dlpack.view(tensor, self._what)
+        if view.dtype != self._info.dtype:
+            self._wrong_dtype(view.dtype, "")
+        self._keep = view.owner
+        self._describe(view.shape, view.strides)
+        self._shape = None
+        self._value.data = view.address
+        return NEUTRAL
+
+    def _bind_int(self, value: int) -> int:
+        if not -(2**63) <= value < 2**63:
+            raise self._error(f"{value} does not fit into 64 bits")
+        self._value.tag, self._value.int_value = Tag.INT, value
+        return NEUTRAL
+
+    def _bind_double(self, value: float) -> int:
+        self._value.tag, self._value.double_value = Tag.DOUBLE, value
+        return NEUTRAL
+
+    def _bind_bool(self, value: bool) -> int:
+        self._value.tag, self._value.int_value = Tag.BOOL, value
+        return NEUTRAL
+
+    def _bind_none(self, _: None) -> int:
+        self._value.tag = Tag.NONE
+        return NEUTRAL
+
+    def _describe(self, shape: Any, strides: Any) -> None:
+        """Write sizes and strides (``None``: contiguous), and remember the shape."""
+        self._shape = None
+        expected = self._info.shape
+        if len(shape) != len(expected):
+            raise self._error(
+                f"found shape {list(shape)}, expected {len(expected)} dimensions {list(expected)}"
+            )
+        for dim, (size, largest) in enumerate(zip(shape, expected, strict=True)):
+            if size > largest:
+                raise self._error(
+                    f"found shape {list(shape)}, expected at most {largest} in dimension {dim} "
+                    f"(largest shape: {list(expected)})"
+                )
+        if strides is None:
+            strides = _dlpack.contiguous(tuple(shape))
+        for dim, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+            self._sizes[dim] = size
+            self._strides[dim] = stride
+        self._shape = tuple(shape)
+
+    def _wrong_dtype(self, found: str, how: str) -> None:
+        advice = f" Convert it with {how.format(self._info.dtype)}." if how else ""
+        raise ProgramError(f"{self._what}: found {found}, expected {self._info.dtype}.{advice}")
+
+    def _error(self, problem: str) -> ProgramError:
+        return ProgramError(f"{self._what}: {problem}.")
+
+
+def _describe(value: object) -> str:
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    return "None" if value is None else f"{article} {type(value).__name__}"

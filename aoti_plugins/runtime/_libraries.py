@@ -1,0 +1,145 @@
+"""Finds the native libraries and loads them, each once per process and in the order they need."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import threading
+from pathlib import Path
+
+from aoti_plugins.errors import RuntimeLoadError
+
+LIBRARY_DIR_VARIABLE = "AOTI_PLUGINS_LIBRARY_DIR"
+"""Environment variable that names a build folder, whose libraries then come before installed
+ones."""
+
+RUNNER = "libaoti_plugins_runner.so"
+DELEGATES = {"cpu": "libexecutorch_backend_aoti.so"}
+
+# In this order: each needs those before it. The last one is optional, for programs that mix
+# delegates.
+_EXECUTORCH_LIBRARIES = (
+    ("libexecutorch.so", True),
+    ("libexecutorch_threadpool.so", True),
+    ("libexecutorch_kernels_optimized.so", True),
+    ("libexecutorch_backend_xnnpack.so", False),
+)
+
+_INSTALL_EXECUTORCH = "pip install 'executorch==1.5.*'"
+_lock = threading.Lock()
+_loaded: dict[Path, ctypes.CDLL] = {}
+
+
+def register(device: str = "cpu") -> None:
+    """Load a delegate into this process, so that any ExecuTorch runtime in it can run its programs.
+
+    Idempotent and thread-safe. Works before and after ``import executorch.runtime``.
+
+    Args:
+        device: whose delegate; ``"cpu"``.
+
+    Raises:
+        RuntimeLoadError: the device has no delegate here, or a library is missing or does not load;
+            the message names it and says what to install.
+    """
+    if device not in DELEGATES:
+        known = ", ".join(sorted(DELEGATES))
+        raise RuntimeLoadError(
+            f"there is no delegate for device {device!r}; there is one for {known}"
+        )
+    load_executorch()
+    load(library_path(device))
+
+
+def load_executorch() -> None:
+    """Load ExecuTorch's runtime and kernels from its wheel, without importing the package."""
+    folder = executorch_library_dir()
+    for name, required in _EXECUTORCH_LIBRARIES:
+        path = folder / name
+        if path.exists():
+            load(path)
+        elif required:
+            raise RuntimeLoadError(
+                f"{path} is missing: the executorch package is incomplete or older than 1.5. "
+                f"Reinstall it: {_INSTALL_EXECUTORCH}"
+            )
+
+
+def executorch_library_dir() -> Path:
+    """Return the folder of ``libexecutorch.so`` in the installed executorch package."""
+    spec = importlib.util.find_spec("executorch")
+    folders = [Path(root) / "lib" for root in (spec and spec.submodule_search_locations) or ()]
+    if not folders:
+        raise RuntimeLoadError(f"executorch is not installed: {_INSTALL_EXECUTORCH}")
+    for folder in folders:
+        if (folder / "libexecutorch.so").exists():
+            return folder
+    searched = ", ".join(map(str, folders))
+    raise RuntimeLoadError(
+        f"executorch has no libexecutorch.so in {searched}: only the wheels of version 1.5 and "
+        f"later bring it. Install one: {_INSTALL_EXECUTORCH}"
+    )
+
+
+def library_path(device: str) -> Path:
+    """Return the path of a device's delegate library."""
+    return find(DELEGATES[device])
+
+
+def cmake_dir() -> Path:
+    """Return the folder of ``aoti_plugins-config.cmake``, for a C++ program's CMake."""
+    return find("cmake/aoti_plugins/aoti_plugins-config.cmake").parent
+
+
+def find(name: str) -> Path:
+    """Return the path of a native file of ours.
+
+    Raises:
+        RuntimeLoadError: it is in none of the folders; the message lists them.
+    """
+    folders = _folders()
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
+    searched = "\n".join(f"  - {folder}" for folder in folders)
+    raise RuntimeLoadError(
+        f"{name} is in none of these folders:\n{searched}\n"
+        "The native part of aoti_plugins was not built or not installed. Reinstall it with "
+        f"'pip install --force-reinstall --no-deps aoti-plugins', or point {LIBRARY_DIR_VARIABLE} "
+        "to a build folder."
+    )
+
+
+def _folders() -> list[Path]:
+    """List where native files may be; an editable install spreads the package over two folders."""
+    import aoti_plugins
+
+    override = os.environ.get(LIBRARY_DIR_VARIABLE)
+    folders = [Path(root) / "lib" for root in aoti_plugins.__path__]
+    return [Path(override), *folders] if override else folders
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load one library by its full path, keeping its symbols to itself."""
+    with _lock:
+        if path not in _loaded:
+            try:
+                _loaded[path] = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            except OSError as error:
+                raise RuntimeLoadError(
+                    f"{path} does not load: {error}. {_advice(error)}"
+                ) from error
+        return _loaded[path]
+
+
+def _advice(error: OSError) -> str:
+    text = str(error)
+    if "GLIBC" in text or "CXXABI" in text:
+        return "The system's C or C++ library is older than the one it was built with."
+    if "undefined symbol" in text:
+        return (
+            "It was built with another executorch than the installed one: run "
+            "'aoti-plugins doctor', and reinstall aoti-plugins and executorch together."
+        )
+    return "Run 'aoti-plugins doctor' to see what is missing."

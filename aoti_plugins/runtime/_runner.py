@@ -1,0 +1,185 @@
+"""The C functions of the runner library, bound once. Must match ``aoti_plugins/runner.h``."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from ctypes import c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from enum import IntEnum
+
+from aoti_plugins.errors import ProgramError, RuntimeLoadError
+from aoti_plugins.runtime._libraries import RUNNER, find, load, register
+
+
+class Tag(IntEnum):
+    """What an ``aotip_value`` holds."""
+
+    NONE = 0
+    TENSOR = 1
+    INT = 2
+    DOUBLE = 3
+    BOOL = 4
+    OTHER = 5
+
+
+class Value(ctypes.Structure):
+    """``aotip_value``: one input or output.
+
+    Addresses are plain integers here: reading and writing those is cheap, pointer objects are not.
+    """
+
+    _fields_ = (
+        ("tag", c_int32),
+        ("dtype", c_int32),
+        ("ndim", c_int32),
+        ("device_type", c_int32),
+        ("sizes", c_void_p),
+        ("strides", c_void_p),
+        ("data", c_void_p),
+        ("int_value", c_int64),
+        ("double_value", c_double),
+        ("nbytes", c_size_t),
+    )
+
+
+_OUT = ctypes.POINTER(c_void_p)
+_OUT_SIZE = ctypes.POINTER(c_size_t)
+_OUT_STRING = ctypes.POINTER(c_char_p)
+_OUT_VALUE = ctypes.POINTER(Value)
+
+# name: (result type, argument types)
+_SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
+    "aotip_last_error": (c_char_p, ()),
+    "aotip_program_load": (
+        c_int32,
+        (c_char_p, ctypes.POINTER(c_char_p), c_size_t, c_int32, _OUT),
+    ),
+    "aotip_program_load_buffer": (c_int32, (c_char_p, c_size_t, _OUT)),
+    "aotip_program_destroy": (None, (c_void_p,)),
+    "aotip_program_method_count": (c_int32, (c_void_p, _OUT_SIZE)),
+    "aotip_program_method_name": (c_int32, (c_void_p, c_size_t, _OUT_STRING)),
+    "aotip_method_load": (c_int32, (c_void_p, c_char_p, _OUT)),
+    "aotip_method_destroy": (None, (c_void_p,)),
+    "aotip_method_input_count": (c_int32, (c_void_p, _OUT_SIZE)),
+    "aotip_method_output_count": (c_int32, (c_void_p, _OUT_SIZE)),
+    "aotip_method_input_info": (c_int32, (c_void_p, c_size_t, _OUT_VALUE)),
+    "aotip_method_output_info": (c_int32, (c_void_p, c_size_t, _OUT_VALUE)),
+    "aotip_backend_count": (c_size_t, ()),
+    "aotip_backend_name": (c_char_p, (c_size_t,)),
+    "aotip_method_execute": (c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)),
+}
+
+_ERROR_NAMES = {
+    0x01: "Internal",
+    0x02: "InvalidState",
+    0x03: "EndOfMethod",
+    0x04: "AlreadyLoaded",
+    0x10: "NotSupported",
+    0x11: "NotImplemented",
+    0x12: "InvalidArgument",
+    0x13: "InvalidType",
+    0x14: "OperatorMissing",
+    0x15: "RegistrationExceedingMaxKernels",
+    0x16: "RegistrationAlreadyRegistered",
+    0x20: "NotFound",
+    0x21: "MemoryAllocationFailed",
+    0x22: "AccessFailed",
+    0x23: "InvalidProgram",
+    0x24: "InvalidExternalData",
+    0x25: "OutOfResources",
+    0x30: "DelegateInvalidCompatibility",
+    0x31: "DelegateMemoryAllocationFailed",
+    0x32: "DelegateInvalidHandle",
+}
+
+
+class Runner:
+    """The loaded library; every call that fails raises ``ProgramError`` with the native reason."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._functions = {}
+        for name, (result, arguments) in _SIGNATURES.items():
+            try:
+                function = getattr(library, name)
+            except AttributeError as error:
+                raise RuntimeLoadError(
+                    f"{library._name} has no function {name}: it is of another version than the "
+                    "Python part. Reinstall aoti-plugins."
+                ) from error
+            function.restype, function.argtypes = result, arguments
+            self._functions[name] = function
+        self.execute = self._functions["aotip_method_execute"]
+        self.destroy_program = self._functions["aotip_program_destroy"]
+        self.destroy_method = self._functions["aotip_method_destroy"]
+
+    def call(self, name: str, doing: str, *arguments: object) -> None:
+        """Call ``name``; on failure raise an error that begins with ``doing``."""
+        code = self._functions[name](*arguments)
+        if code:
+            raise self.error(code, doing)
+
+    def error(self, code: int, doing: str) -> ProgramError:
+        """Make the exception for an error code of the call that was just made on this thread."""
+        reason = self._functions["aotip_last_error"]()
+        text = reason.decode(errors="replace") if reason else "no reason was given"
+        name = _ERROR_NAMES.get(code, "unknown error")
+        return ProgramError(f"{doing}: {text} ({name}, 0x{code:02x})")
+
+    def load_program(self, path: bytes, data_paths: Sequence[bytes], doing: str) -> int:
+        """Open a program file, mapped into memory; returns a new handle."""
+        paths = (c_char_p * len(data_paths))(*data_paths)
+        handle = c_void_p()
+        self.call(
+            "aotip_program_load", doing, path, paths, len(data_paths), 0, ctypes.byref(handle)
+        )
+        return handle.value or 0
+
+    def load_program_buffer(self, data: bytes, doing: str) -> int:
+        """Open a program from bytes, which are copied; returns a new handle."""
+        handle = c_void_p()
+        self.call("aotip_program_load_buffer", doing, data, len(data), ctypes.byref(handle))
+        return handle.value or 0
+
+    def method_names(self, program: int) -> tuple[str, ...]:
+        """List the methods of a program."""
+        doing = "cannot list the methods"
+        count = c_size_t()
+        self.call("aotip_program_method_count", doing, program, ctypes.byref(count))
+        names = []
+        for index in range(count.value):
+            name = c_char_p()
+            self.call("aotip_program_method_name", doing, program, index, ctypes.byref(name))
+            names.append((name.value or b"").decode())
+        return tuple(names)
+
+    def load_method(self, program: int, name: str, doing: str) -> int:
+        """Load a method of its own; returns a new handle."""
+        handle = c_void_p()
+        self.call("aotip_method_load", doing, program, name.encode(), ctypes.byref(handle))
+        return handle.value or 0
+
+    def infos(self, method: int, side: str) -> list[Value]:
+        """Describe the inputs or outputs (``side``); the shapes' memory belongs to the method."""
+        doing = f"cannot describe the {side}s"
+        count = c_size_t()
+        self.call(f"aotip_method_{side}_count", doing, method, ctypes.byref(count))
+        values = []
+        for index in range(count.value):
+            value = Value()
+            self.call(f"aotip_method_{side}_info", doing, method, index, ctypes.byref(value))
+            values.append(value)
+        return values
+
+    def backends(self) -> tuple[str, ...]:
+        """List the ids of the registered delegates."""
+        name = self._functions["aotip_backend_name"]
+        count = self._functions["aotip_backend_count"]()
+        return tuple((name(index) or b"").decode() for index in range(count))
+
+
+@functools.cache
+def runner() -> Runner:
+    """Load the runner, the CPU delegate and what they need, the first time it is asked for."""
+    register("cpu")
+    return Runner(load(find(RUNNER)))

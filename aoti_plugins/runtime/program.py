@@ -1,0 +1,256 @@
+"""Programs and their methods, for Python."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime._inputs import TORCH, InputSlot
+from aoti_plugins.runtime._outputs import OutputSlot
+from aoti_plugins.runtime._runner import Runner, Value, runner
+from aoti_plugins.runtime.specs import value_info
+
+
+class Program:
+    """A lowered program, ready to run.
+
+    Loading maps the file; weights and code are loaded with each method. Any number of threads may
+    load methods of one program.
+
+    Args:
+        source: path of a ``.pte`` file, or its bytes (which are copied).
+        data_files: paths of the ``.ptd`` files that hold weights stored outside the program.
+
+    Raises:
+        ProgramError: the file is missing, truncated, or no ExecuTorch program.
+        RuntimeLoadError: the native libraries are missing or do not load.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        *,
+        data_files: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        self._handle = 0
+        self._lock = threading.Lock()
+        self._methods: weakref.WeakSet[Method] = weakref.WeakSet()
+        self._default: Method | None = None
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            if data_files:
+                raise ProgramError(
+                    "data files need a program that is loaded from a path, not bytes"
+                )
+            self._name = f"program of {len(source)} bytes"
+            self._runner = runner()
+            self._handle = self._runner.load_program_buffer(
+                bytes(source), f"cannot load the {self}"
+            )
+        else:
+            self._name = f"program {os.fspath(source)!r}"
+            paths = [_existing(path) for path in (source, *data_files)]
+            self._runner = runner()
+            self._handle = self._runner.load_program(paths[0], paths[1:], f"cannot load the {self}")
+        self.methods = self._runner.method_names(self._handle)
+        """Names of the methods."""
+
+    def method(self, name: str = "forward") -> Method:
+        """Load a method of its own: its own memory for activations and mutable state.
+
+        Raises:
+            ProgramError: there is no such method, or a delegate or an operator that it needs is
+                missing or refuses the program; the message holds the native reason.
+        """
+        if name not in self.methods:
+            known = ", ".join(self.methods) or "none"
+            raise ProgramError(f"the {self} has no method {name!r}; it has: {known}")
+        with self._lock:
+            self._check_open()
+            doing = f"cannot load method {name!r} of the {self}"
+            handle = self._runner.load_method(self._handle, name, doing)
+            method = Method(self._runner, handle, name, str(self))
+            self._methods.add(method)
+        return method
+
+    def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
+        """Run ``forward``, or the only method there is; see ``Method.__call__``."""
+        default = self._default
+        if default is None:
+            default = self._load_default()
+        return default(*inputs, copy=copy)
+
+    def close(self) -> None:
+        """Free the program and all methods that were loaded from it. May be called twice."""
+        with self._lock:
+            for method in list(self._methods):
+                method.close()
+            self._default = None
+            handle, self._handle = self._handle, 0
+        if handle:
+            self._runner.destroy_program(handle)
+
+    def _load_default(self) -> Method:
+        self._check_open()
+        if "forward" in self.methods:
+            name = "forward"
+        elif len(self.methods) == 1:
+            name = self.methods[0]
+        else:
+            known = ", ".join(self.methods) or "none"
+            raise ProgramError(
+                f"the {self} has no method 'forward'; choose one with .method(name): {known}"
+            )
+        self._default = self.method(name)
+        return self._default
+
+    def _check_open(self) -> None:
+        if not self._handle:
+            raise ProgramError(f"the {self} is closed")
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # Methods that the caller still holds keep the native program alive by themselves.
+        if getattr(self, "_handle", 0):
+            self._runner.destroy_program(self._handle)
+            self._handle = 0
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        state = "" if self._handle else ", closed"
+        return f"<{self._name}: {', '.join(self.methods)}{state}>"
+
+
+class Method:
+    """One loaded method. Made by ``Program.method``.
+
+    Calls of one method wait for each other; threads that are to run at once load a method each.
+    """
+
+    def __init__(self, native: Runner, handle: int, name: str, program: str) -> None:
+        self._runner = native
+        self._handle = handle
+        self._lock = threading.Lock()
+        self._execute = native.execute
+        self._doing = f"method {name!r} of the {program} failed"
+        self.name = name
+        described = native.infos(handle, "input")
+        self.inputs = tuple(map(value_info, described))
+        """What the method takes."""
+        self.outputs = tuple(value_info(value) for value in native.infos(handle, "output"))
+        """What the method gives."""
+        # One array of C structs for all calls; the slots write to and read from it in place.
+        ins, outs = (Value * len(self.inputs))(), (Value * len(self.outputs))()
+        self._structs = (ins, outs)
+        self._in_address, self._out_address = ctypes.addressof(ins), ctypes.addressof(outs)
+        self._n_in, self._n_out = len(ins), len(outs)
+        self._in_slots = [
+            InputSlot(ins[i], i, info, described[i].dtype, name)
+            for i, info in enumerate(self.inputs)
+        ]
+        self._out_slots = [OutputSlot(outs[i], i, name) for i in range(self._n_out)]
+
+    def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
+        """Run the method.
+
+        Args:
+            *inputs: one per input: torch tensors, numpy arrays, anything with ``__dlpack__``, or
+                Python scalars where the method takes them. Tensors are on the CPU and read in
+                place; one that is not laid out as the method expects is copied.
+            copy: ``False`` gives tensors that look at the method's own memory, which is valid
+                until the method is called again or closed.
+
+        Returns:
+            One value per output. Torch tensors if an input was one, or if no input was a tensor of
+            any library and torch is imported; numpy arrays otherwise (bfloat16 and 8-bit floats:
+            with the package ml_dtypes, else torch tensors).
+
+        Raises:
+            ProgramError: an input has the wrong type, dtype or shape, the method is closed, or it
+                failed.
+        """
+        with self._lock:
+            if not self._handle:
+                raise ProgramError(f"method {self.name!r} is closed")
+            if len(inputs) != self._n_in:
+                raise self._wrong_count(len(inputs))
+            slots = self._in_slots
+            seen = 0
+            try:
+                for slot, value in zip(slots, inputs, strict=True):
+                    seen |= slot.bind(value)
+                code = self._execute(
+                    self._handle, self._in_address, self._n_in, self._out_address, self._n_out
+                )
+                if code:
+                    raise self._runner.error(code, self._doing)
+                if seen & TORCH or (not seen and "torch" in sys.modules):
+                    return tuple([slot.torch(copy, self) for slot in self._out_slots])
+                return tuple([slot.numpy(copy, self) for slot in self._out_slots])
+            finally:
+                for slot in slots:
+                    slot.release()
+
+    def close(self) -> None:
+        """Free the method's memory. May be called twice."""
+        with self._lock:
+            handle, self._handle = self._handle, 0
+        if handle:
+            self._runner.destroy_method(handle)
+
+    def _wrong_count(self, found: int) -> ProgramError:
+        taken = ", ".join(map(str, self.inputs)) or "nothing"
+        return ProgramError(
+            f"method {self.name!r} got {found} inputs, expected {self._n_in}: {taken}"
+        )
+
+    def __enter__(self) -> Method:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", 0):
+            self._runner.destroy_method(self._handle)
+            self._handle = 0
+
+    def __repr__(self) -> str:
+        takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"<method {self.name!r}: ({takes}) -> ({gives})>"
+
+
+def backends() -> tuple[str, ...]:
+    """Return the ids of the delegates that this process knows, ExecuTorch's own ones included."""
+    return runner().backends()
+
+
+def _existing(path: str | os.PathLike[str]) -> bytes:
+    """Check that a file is there, because the native message would not say which is not."""
+    if not Path(path).is_file():
+        raise ProgramError(f"there is no file {os.fspath(path)!r}")
+    return os.fsencode(path)
