@@ -1,6 +1,4 @@
-"""Binds what a caller passes to the C structs of a method's inputs, without copies where
-possible.
-"""
+"""Binds what a caller passes to the C structs of a method's inputs, in place where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +13,14 @@ from aoti_plugins.runtime._runner import Tag, Value
 from aoti_plugins.runtime.specs import ValueInfo
 
 NEUTRAL, TORCH, NUMPY = 0, 1, 2
-"""Which library an input came from, as bits; the outputs follow it."""
+"""What an input asks the outputs to be, as bits; DLPack asks for numpy arrays."""
+
+_SCALARS: dict[str, Any] = {
+    "int": int,
+    "double": (int, float),
+    "bool": bool,
+    "none": type(None),
+}
 
 
 class InputSlot:
@@ -63,12 +68,7 @@ class InputSlot:
     def _choose(self, value: Any) -> Callable[[Any], int]:
         kind = self._info.kind
         if kind != "tensor":
-            scalar: Any = {
-                "int": int,
-                "double": (int, float),
-                "bool": bool,
-                "none": type(None),
-            }.get(kind)
+            scalar = _SCALARS.get(kind)
             wrong_bool = kind != "bool" and isinstance(value, bool)
             if scalar is None or not isinstance(value, scalar) or wrong_bool:
                 raise self._error(f"found {_describe(value)}, expected {kind}")
@@ -131,7 +131,7 @@ class InputSlot:
         self._describe(view.shape, view.strides)
         self._shape = None
         self._value.data = view.address
-        return NEUTRAL
+        return NUMPY
 
     def _bind_int(self, value: int) -> int:
         if not -(2**63) <= value < 2**63:
