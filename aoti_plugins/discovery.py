@@ -158,7 +158,8 @@ def _hookimpl_problems(hook_name: str, function: object, options: pluggy.Hookimp
     known = SPEC_ARGUMENTS[hook_name]
     for name, parameter in inspect.signature(function).parameters.items():  # type: ignore[arg-type]
         if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
-            problems.append(f"hook {hook_name!r} never fills argument {str(parameter)!r}")
+            bare = str(parameter.replace(annotation=parameter.empty))
+            problems.append(f"hook {hook_name!r} never fills argument {bare!r}")
         elif name not in known:
             problems.append(
                 f"hook {hook_name!r} has no argument {name!r}; it has ({', '.join(known)})"

@@ -1,0 +1,10 @@
+"""A plugin with a typing mistake in a hook's name."""
+
+from __future__ import annotations
+
+from aoti_plugins import hookimpl
+
+
+@hookimpl
+def aoti_fallback_kernel(device):
+    return []
