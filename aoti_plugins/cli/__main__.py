@@ -1,0 +1,7 @@
+"""Allows ``python -m aoti_plugins.cli``."""
+
+from __future__ import annotations
+
+from aoti_plugins.cli import main
+
+main()

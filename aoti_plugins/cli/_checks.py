@@ -1,0 +1,207 @@
+"""The checks of ``aoti-plugins doctor``: each looks at one thing and says what it is needed for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from aoti_plugins.errors import AotiPluginsError
+
+LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
+    "lowering for cpu",
+    "running on cpu",
+    "lowering for cuda",
+    "running on cuda",
+    "lowering for mps",
+)
+CPU_PATH = (LOWER_CPU, RUN_CPU)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check found.
+
+    Attributes:
+        name: what was looked for.
+        ok: whether it is there and can be used.
+        found: version or place, or what is wrong.
+        needed_for: what does not work without it.
+        advice: what to do; empty if it is fine.
+    """
+
+    name: str
+    ok: bool
+    found: str
+    needed_for: tuple[str, ...]
+    advice: str = ""
+
+
+def run_checks() -> list[Finding]:
+    """Make all checks; a check that fails in a way of its own becomes a finding too."""
+    return [finding for check in _CHECKS for finding in _guarded(check)]
+
+
+def _guarded(check: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return check()
+    except Exception as error:
+        name = check.__name__.strip("_").replace("_", " ")
+        problem = f"the check failed: {type(error).__name__}: {error}"
+        return [Finding(name, False, problem, CPU_PATH, "Report this as a bug.")]
+
+
+def _python() -> list[Finding]:
+    ok = (3, 10) <= sys.version_info[:2] <= (3, 13)
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    return [Finding("python", ok, found, CPU_PATH, "" if ok else "Use Python 3.10 to 3.13.")]
+
+
+def _compiler() -> list[Finding]:
+    command = os.environ.get("CXX", "g++")
+    path = shutil.which(shlex.split(command)[0])
+    if path is None:
+        advice = "Install g++ (apt install g++, dnf install gcc-c++), or set CXX."
+        return [Finding("C++ compiler", False, f"no {command}", (LOWER_CPU,), advice)]
+    output = subprocess.run(
+        [*shlex.split(command), "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    first_line = output.stdout.partition("\n")[0]
+    return [Finding("C++ compiler", output.returncode == 0, f"{first_line} ({path})", (LOWER_CPU,))]
+
+
+def _packages() -> list[Finding]:
+    return [
+        _package("torch", (LOWER_CPU, LOWER_CUDA, LOWER_MPS), "pip install 'torch>=2.11'", (2, 11)),
+        _package("executorch", (*CPU_PATH, RUN_CUDA), "pip install 'executorch==1.5.*'", (1, 5)),
+        _package("triton", (LOWER_CUDA,), "pip install triton"),
+        _package("ziglang", (LOWER_MPS,), "pip install ziglang"),
+    ]
+
+
+def _package(
+    name: str, needed_for: tuple[str, ...], install: str, minimum: tuple[int, int] = (0, 0)
+) -> Finding:
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Finding(name, False, "not installed", needed_for, install)
+    numbers = tuple(int(part) for part in found.split(".")[:2] if part.isdigit())
+    old = numbers < minimum
+    return Finding(name, not old, found, needed_for, install if old else "")
+
+
+def _executorch_libraries() -> list[Finding]:
+    from aoti_plugins.runtime._libraries import executorch_library_dir, load_executorch
+
+    try:
+        load_executorch()
+        found, ok, advice = str(executorch_library_dir()), True, ""
+    except AotiPluginsError as error:
+        found, ok, advice = str(error), False, "pip install 'executorch==1.5.*'"
+    return [Finding("executorch's libraries", ok, found, CPU_PATH, advice)]
+
+
+def _native_libraries() -> list[Finding]:
+    from aoti_plugins.runtime import library_path, register
+    from aoti_plugins.runtime._libraries import RUNNER, find
+
+    findings = []
+    for name, path, load in (
+        ("delegate for cpu", lambda: library_path("cpu"), lambda: register("cpu")),
+        ("runner", lambda: find(RUNNER), _load_runner),
+    ):
+        try:
+            load()
+            findings.append(Finding(name, True, str(path()), (RUN_CPU,)))
+        except AotiPluginsError as error:
+            advice = "pip install --force-reinstall --no-deps aoti-plugins"
+            findings.append(Finding(name, False, str(error), (RUN_CPU,), advice))
+    return findings
+
+
+def _load_runner() -> None:
+    from aoti_plugins.runtime import backends
+
+    if "AotiCpuBackend" not in backends():
+        raise AotiPluginsError(
+            f"AotiCpuBackend is not registered; there are: {', '.join(backends())}"
+        )
+
+
+def _openmp() -> list[Finding]:
+    name = "libgomp.so.1"
+    try:
+        ctypes.CDLL(name)
+    except OSError as error:
+        advice = "apt install libgomp1, or dnf install libgomp"
+        return [Finding("OpenMP", False, str(error), CPU_PATH, advice)]
+    return [Finding("OpenMP", True, name, CPU_PATH)]
+
+
+def _cuda_toolkit() -> list[Finding]:
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    nvidia = find_spec("nvidia")
+    roots = (nvidia and nvidia.submodule_search_locations) or ()
+    candidates = [
+        *(Path(home) / "bin" / "nvcc" for home in homes if home),
+        *(Path(root) / "cu13" / "bin" / "nvcc" for root in roots),
+        *(Path(found) for found in (shutil.which("nvcc"),) if found),
+        Path("/usr/local/cuda/bin/nvcc"),
+    ]
+    for nvcc in candidates:
+        if nvcc.is_file():
+            return [Finding("CUDA toolkit", True, str(nvcc), (LOWER_CUDA,))]
+    advice = "pip install nvidia-cuda-nvcc nvidia-cuda-runtime, or set CUDA_HOME"
+    return [Finding("CUDA toolkit", False, "no nvcc", (LOWER_CUDA,), advice)]
+
+
+def _cuda_driver() -> list[Finding]:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        advice = "Install NVIDIA's driver; programs for cuda can be made without it."
+        return [Finding("CUDA driver", False, "no libcuda.so.1", (RUN_CUDA,), advice)]
+    number = ctypes.c_int()
+    if driver.cuInit(0) or driver.cuDriverGetVersion(ctypes.byref(number)):
+        return [Finding("CUDA driver", False, "does not start", (RUN_CUDA,), "Run nvidia-smi.")]
+    found = f"CUDA {number.value // 1000}.{number.value % 1000 // 10}"
+    return [Finding("CUDA driver", True, found, (RUN_CUDA,))]
+
+
+def _plugins() -> list[Finding]:
+    from aoti_plugins.manager import PluginManager
+
+    manager = PluginManager.inspect_installed()
+    infos = manager.plugins()
+    problems = [info.error for info in infos if info.error] + manager.conflicts()
+    names = ", ".join(info.name for info in infos if not info.error) or "none"
+    advice = "Run 'aoti-plugins plugins'." if problems else ""
+    found = "; ".join([names, *problems])
+    return [Finding("plugins", not problems and bool(infos), found, (LOWER_CPU,), advice)]
+
+
+_CHECKS = (
+    _python,
+    _compiler,
+    _packages,
+    _executorch_libraries,
+    _native_libraries,
+    _openmp,
+    _plugins,
+    _cuda_toolkit,
+    _cuda_driver,
+)

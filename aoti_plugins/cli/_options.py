@@ -1,0 +1,69 @@
+"""Turns ``--option name=value`` into the keyword arguments of a device's partitioner."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aoti_plugins.errors import LoweringError
+
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def partitioner_for(device: str) -> Callable[..., Any]:
+    """Return the partitioner class of a device.
+
+    Raises:
+        LoweringError: there is none yet.
+    """
+    if device == "cpu":
+        from aoti_plugins.cpu.partitioner import CpuPartitioner
+
+        return CpuPartitioner
+    raise LoweringError(f"cannot lower for device {device!r}; there is a partitioner for cpu")
+
+
+def parse_options(texts: Iterable[str], partitioner: Callable[..., Any]) -> dict[str, Any]:
+    """Parse options against the partitioner's signature.
+
+    Raises:
+        LoweringError: an unknown name, a repeated one, or a value that does not parse; names what
+            is known.
+    """
+    known = _option_defaults(partitioner)
+    result: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals or name not in known:
+            raise LoweringError(
+                f"--option {text}: expected name=value with a name of: {', '.join(sorted(known))}"
+            )
+        if name in result:
+            raise LoweringError(f"--option {text}: {name} is given twice")
+        result[name] = _parse(text, value.strip(), known[name])
+    return result
+
+
+def _option_defaults(partitioner: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(partitioner).parameters.values()
+    return {one.name: one.default for one in parameters if one.name != "compile_specs"}
+
+
+def _parse(text: str, value: str, default: Any) -> Any:
+    """Read a value as what the option's default is; a text where it may be more than a bool."""
+    if isinstance(default, bool):
+        if value.lower() in _BOOLEANS:
+            return _BOOLEANS[value.lower()]
+        if text.startswith("external"):
+            return value
+        raise LoweringError(f"--option {text}: expected true or false, found {value!r}")
+    if isinstance(default, (tuple, list)):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    if isinstance(default, (int, float)):
+        try:
+            return type(default)(value)
+        except ValueError as error:
+            raise LoweringError(f"--option {text}: expected a number, found {value!r}") from error
+    return value

@@ -1,0 +1,165 @@
+"""Takes a program file apart: methods, delegates, payloads, blobs."""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aoti_plugins import payload as payloads
+from aoti_plugins.dtypes import dtype_name
+from aoti_plugins.errors import PayloadError, ProgramError
+
+_IDENTIFIER = b"ET"
+_OUR_BACKENDS = "Aoti"
+
+
+def inspect_program(path: Path) -> dict[str, Any]:
+    """Describe a program file in types that JSON has.
+
+    Raises:
+        ProgramError: the file is missing, truncated, or no ExecuTorch program.
+    """
+    if not path.is_file():
+        raise ProgramError(f"there is no file {str(path)!r}")
+    data = path.read_bytes()
+    file = _parse(data, path)
+    blobs = _named_data(file)
+    used: dict[str, list[str]] = {key: [] for key in blobs}
+    methods = [_method(plan, file, used) for plan in file.program.execution_plan]
+    return {
+        "file": str(path),
+        "nbytes": len(data),
+        "methods": methods,
+        "named_data": [
+            {
+                "key": key,
+                "nbytes": len(blob),
+                "used_by": used[key],
+                **_elf_facts(blob),
+            }
+            for key, blob in blobs.items()
+        ],
+    }
+
+
+def _parse(data: bytes, path: Path) -> Any:
+    from executorch.exir._serialize._program import deserialize_pte_binary
+
+    if data[4:6] != _IDENTIFIER:
+        raise ProgramError(
+            f"{str(path)!r} is no ExecuTorch program: found {data[4:8]!r} at byte 4, expected an "
+            "identifier such as b'ET12'"
+        )
+    _check_size(data, path)
+    try:
+        return deserialize_pte_binary(data)
+    except Exception as error:
+        raise ProgramError(
+            f"{str(path)!r} cannot be read as an ExecuTorch program: "
+            f"{type(error).__name__}: {error}. "
+            "It is damaged; copy it again or lower the model again."
+        ) from error
+
+
+def _check_size(data: bytes, path: Path) -> None:
+    """Compare the file's size with its extended header (``eh00``), as far as it has one."""
+    if data[8:12] != b"eh00" or len(data) < 40:
+        return
+    header_nbytes, program_nbytes, base = struct.unpack_from("<IQQ", data, 12)
+    segments_nbytes = struct.unpack_from("<Q", data, 32)[0] if header_nbytes >= 32 else 0
+    expected = max(program_nbytes, base + segments_nbytes)
+    if len(data) < expected:
+        raise ProgramError(
+            f"{str(path)!r} is truncated: found {len(data)} bytes, expected {expected}. "
+            "Copy it again or lower the model again."
+        )
+
+
+def _named_data(file: Any) -> dict[str, bytes]:
+    store = file.named_data
+    if store is None:
+        return {}
+    return {
+        key: bytes(store.buffers[getattr(entry, "buffer_index", entry)])
+        for key, entry in store.pte_data.items()
+    }
+
+
+def _method(plan: Any, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "inputs": [_value(plan.values[index]) for index in plan.inputs],
+        "outputs": [_value(plan.values[index]) for index in plan.outputs],
+        "operators": sorted(
+            {f"{one.name}.{one.overload}" if one.overload else one.name for one in plan.operators}
+        ),
+        "memory_nbytes": sum(plan.non_const_buffer_sizes),
+        "delegates": [
+            _delegate(delegate, f"{plan.name}[{index}]", file, used)
+            for index, delegate in enumerate(plan.delegates)
+        ],
+    }
+
+
+def _value(value: Any) -> str:
+    kind = type(value.val).__name__
+    if kind != "Tensor":
+        return kind.lower()
+    dynamic = " (dynamic)" if int(value.val.shape_dynamism) else ""
+    return f"{dtype_name(int(value.val.scalar_type))}{list(value.val.sizes)}{dynamic}"
+
+
+def _delegate(delegate: Any, name: str, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
+    data = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
+    facts: dict[str, Any] = {"id": delegate.id, "payload_nbytes": len(data)}
+    facts["compile_specs"] = {spec.key: _printable(spec.value) for spec in delegate.compile_specs}
+    if not delegate.id.startswith(_OUR_BACKENDS):
+        return facts
+    try:
+        payload = payloads.decode(data)
+    except PayloadError as error:
+        return {**facts, "payload_error": str(error)}
+    for key in (*(one.artifact_key for one in payload.targets), *(s.key for s in payload.storages)):
+        if name not in used.setdefault(key, []):
+            used[key].append(name)
+    return {**facts, "payload": _payload_facts(payload)}
+
+
+def _printable(value: bytes) -> str:
+    text = bytes(value).decode(errors="replace")
+    return text if text.isprintable() else bytes(value).hex()
+
+
+def _payload_facts(payload: payloads.Payload) -> dict[str, Any]:
+    """Turn a payload into JSON types, with names instead of codes."""
+    facts = asdict(payload)
+    facts["built_with"] = dict(payload.built_with)
+    for target in facts["targets"]:
+        target["artifact_kind"] = target["artifact_kind"].name.lower()
+    for constant in facts["constants"]:
+        constant["kind"] = constant["kind"].name.lower()
+        constant["dtype"] = dtype_name(constant["dtype"])
+    for value in (*facts["inputs"], *facts["outputs"]):
+        value["kind"] = value["kind"].name.lower()
+        value["dtype"] = dtype_name(value["dtype"]) if value["kind"] == "tensor" else None
+    return facts
+
+
+def _elf_facts(blob: bytes) -> dict[str, Any]:
+    """Say what a shared object needs; nothing for weights."""
+    if not blob.startswith(b"\x7fELF"):
+        return {"kind": "weights"}
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.dynamic import DynamicSection
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(io.BytesIO(blob))
+        sections = [one for one in elf.iter_sections() if isinstance(one, DynamicSection)]
+        needed = [t.needed for section in sections for t in section.iter_tags("DT_NEEDED")]
+        return {"kind": "shared object", "machine": elf.get_machine_arch(), "needed": needed}
+    except (ELFError, OSError, ValueError) as error:
+        return {"kind": "shared object", "error": str(error)}

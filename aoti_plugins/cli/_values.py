@@ -1,0 +1,117 @@
+"""Inputs of a program from files, literals or a random generator, and its outputs into files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import Method, ValueInfo
+
+_LITERALS = {"true": True, "false": False, "none": None}
+
+
+def read_inputs(sources: Iterable[str]) -> list[Any]:
+    """Read the values of all ``--input`` options, in order; one file may hold several."""
+    return [value for source in sources for value in _read(source)]
+
+
+def _read(source: str) -> list[Any]:
+    if source.lower() in _LITERALS:
+        return [_LITERALS[source.lower()]]
+    for number in (int, float):
+        try:
+            return [number(source)]
+        except ValueError:
+            pass
+    path = Path(source)
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".pt": _read_pt, ".pth": _read_pt}
+    if path.suffix not in readers:
+        raise ProgramError(
+            f"--input {source}: expected a number, true, false, none, or a file that ends in "
+            f"{', '.join(readers)}"
+        )
+    if not path.is_file():
+        raise ProgramError(f"--input {source}: there is no such file")
+    try:
+        return readers[path.suffix](path)
+    except Exception as error:
+        raise ProgramError(f"--input {source}: cannot be read: {error}") from error
+
+
+def _read_npy(path: Path) -> list[Any]:
+    import numpy
+
+    return [numpy.load(path)]
+
+
+def _read_npz(path: Path) -> list[Any]:
+    import numpy
+
+    with numpy.load(path) as arrays:
+        return [arrays[name] for name in arrays.files]
+
+
+def _read_pt(path: Path) -> list[Any]:
+    import torch
+
+    value = torch.load(path, map_location="cpu", weights_only=True)
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def random_inputs(method: Method, seed: int) -> list[Any]:
+    """Make inputs of the largest shapes: normal numbers, and 0 or 1 for integers and bools."""
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    return [_random(info, generator) for info in method.inputs]
+
+
+def _random(info: ValueInfo, generator: Any) -> Any:
+    import torch
+
+    scalars = {"int": 1, "double": 1.0, "bool": True, "none": None}
+    if info.kind in scalars:
+        return scalars[info.kind]
+    if info.kind != "tensor":
+        raise ProgramError(f"cannot make up an input of kind {info.kind!r}; give it with --input")
+    dtype = getattr(torch, info.dtype)
+    if dtype.is_floating_point:
+        return torch.randn(info.shape, generator=generator).to(dtype)
+    if dtype.is_complex:
+        return torch.randn(info.shape, generator=generator, dtype=dtype)
+    return torch.randint(0, 2, info.shape, generator=generator).to(dtype)
+
+
+def save_outputs(outputs: tuple[Any, ...], path: Path) -> None:
+    """Write outputs as ``output_<i>`` into an ``.npz``, or as a list into a ``.pt``."""
+    if path.suffix == ".npz":
+        import numpy
+
+        arrays = {f"output_{i}": _as_numpy(value, path) for i, value in enumerate(outputs)}
+        numpy.savez(path, **arrays)
+    elif path.suffix in (".pt", ".pth"):
+        import torch
+
+        torch.save([_as_torch(value) for value in outputs], path)
+    else:
+        raise ProgramError(f"--save-outputs {path}: expected a name that ends in .npz or .pt")
+
+
+def _as_numpy(value: Any, path: Path) -> Any:
+    if not hasattr(value, "detach"):
+        return value
+    try:
+        return value.numpy()
+    except TypeError as error:
+        raise ProgramError(
+            f"--save-outputs {path}: .npz cannot hold {value.dtype}; choose a name that ends in .pt"
+        ) from error
+
+
+def _as_torch(value: Any) -> Any:
+    import numpy
+    import torch
+
+    return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value

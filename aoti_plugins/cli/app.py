@@ -1,0 +1,75 @@
+"""The command group: loads commands lazily and turns our errors into messages."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from aoti_plugins.errors import AotiPluginsError
+
+# Command: (module, one line for the list of commands). The modules are imported when they are
+# asked for, so that the help and the quick commands do not wait for torch.
+_COMMANDS = {
+    "lower": ("lower", "Turn an exported model (.pt2) into a program (.pte)."),
+    "run": ("run", "Run a program on given or random inputs and time it."),
+    "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
+    "plugins": ("plugins", "List the installed plugins and what each provides."),
+    "doctor": ("doctor", "Check this machine: what is there, what is missing, for what."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command's module when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"aoti_plugins.cli.{_COMMANDS[name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AotiPluginsError as error:
+            if ctx.params.get("debug"):
+                raise
+            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+            click.echo(str(error), err=True)
+            ctx.exit(1)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, help="Show tracebacks and debug messages.")
+@click.version_option(package_name="aoti-plugins", message="%(prog)s %(version)s")
+def app(debug: bool) -> None:
+    r"""AOTInductor delegates for ExecuTorch: lower models, run programs, look into both.
+
+    \b
+    A first round:
+      aoti-plugins doctor
+      aoti-plugins lower model.pt2 -o model.pte
+      aoti-plugins inspect model.pte
+      aoti-plugins run model.pte --repeat 100
+    """
+    _log_to_stderr(debug)
+
+
+def _log_to_stderr(debug: bool) -> None:
+    """Show our own log messages; other packages keep their settings."""
+    logger = logging.getLogger("aoti_plugins")
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logger.propagate = False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger.handlers[:] = [handler]

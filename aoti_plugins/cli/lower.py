@@ -1,0 +1,143 @@
+"""``aoti-plugins lower``."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._output import (
+    console,
+    error_console,
+    json_option,
+    nbytes_text,
+    print_json,
+    seconds_text,
+    table,
+)
+from aoti_plugins.cli._progress import StageDisplay
+from aoti_plugins.cli._pte import inspect_program
+from aoti_plugins.errors import LoweringError
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: MODEL.pte]")
+@click.option("--device", default="cpu", show_default=True, help="Device to lower for.")
+@click.option(
+    "--option",
+    "option_texts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the device's partitioner, for cpu: target, targets, external_data, "
+    "debug_info, keep_sources; may be repeated.",
+)
+@click.option(
+    "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
+)
+@click.option("--method", default="forward", show_default=True, help="Name of the method.")
+@json_option
+def command(
+    model: Path,
+    output: Path | None,
+    device: str,
+    option_texts: tuple[str, ...],
+    external_weights: bool,
+    method: str,
+    as_json: bool,
+) -> None:
+    """Turn an exported model (.pt2) into a program (.pte).
+
+    MODEL is what torch.export.save wrote.
+    """
+    partitioner = partitioner_for(device)
+    options = parse_options(option_texts, partitioner)
+    if external_weights:
+        options.setdefault("external_data", True)
+    output = output or model.with_suffix(".pte")
+    if not model.is_file():
+        raise LoweringError(f"there is no file {str(model)!r}")
+    if not output.parent.is_dir():
+        raise LoweringError(f"there is no folder {str(output.parent)!r} to write {output.name} to")
+    start = time.perf_counter()
+    with StageDisplay(error_console()) as display:
+        data_files = _lower(model, output, partitioner, options, method, display)
+    report = {
+        **inspect_program(output),
+        "seconds": time.perf_counter() - start,
+        "stages": display.stages,
+        "data_files": {str(path): path.stat().st_size for path in data_files},
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _lower(
+    model: Path,
+    output: Path,
+    partitioner: Any,
+    options: dict[str, Any],
+    method: str,
+    display: StageDisplay,
+) -> list[Path]:
+    """Do the work; returns the data files that were written besides ``output``."""
+    with display.stage("import torch and executorch"):
+        _quiet()
+        import torch
+        from executorch.exir import to_edge_transform_and_lower
+
+        from aoti_plugins.manager import get_manager
+    with display.stage(f"load {model.name}"):
+        exported = _load(torch, model)
+    with (
+        display.stage("lower"),
+        get_manager().registered(display, "command-line-progress"),
+    ):
+        edge = to_edge_transform_and_lower({method: exported}, partitioner=[partitioner(**options)])
+        program = edge.to_executorch()
+    with display.stage(f"write {output.name}"):
+        return _write(program, output)
+
+
+def _quiet() -> None:
+    """Silence other packages' notes about themselves; ours go through our own logger."""
+    warnings.filterwarnings("ignore", module=r"(torch|executorch|copyreg|torchao)(\..*)?")
+    logging.getLogger().setLevel(logging.ERROR)
+
+
+def _load(torch: Any, model: Path) -> Any:
+    try:
+        return torch.export.load(model)
+    except Exception as error:
+        raise LoweringError(
+            f"{str(model)!r} cannot be read: {type(error).__name__}: {error}. Expected a file that "
+            "torch.export.save of a torch no newer than this one "
+            f"({torch.__version__}) wrote"
+        ) from error
+
+
+def _write(program: Any, output: Path) -> list[Path]:
+    before = {path: path.stat().st_mtime_ns for path in output.parent.glob("*.ptd")}
+    with output.open("wb") as file:
+        program.write_to_file(file)
+    program.write_tensor_data_to_file(str(output.parent))
+    after = sorted(output.parent.glob("*.ptd"))
+    return [path for path in after if before.get(path) != path.stat().st_mtime_ns]
+
+
+def _show(report: dict[str, Any]) -> None:
+    rows = [("program", report["file"], nbytes_text(report["nbytes"]))]
+    rows += [(one["kind"], one["key"], nbytes_text(one["nbytes"])) for one in report["named_data"]]
+    rows += [("data file", name, nbytes_text(size)) for name, size in report["data_files"].items()]
+    title = f"Lowered in {seconds_text(report['seconds'])}"
+    console().print(table(title, ("what", "name", ">size"), rows))
+    for method in report["methods"]:
+        if not method["delegates"]:
+            click.echo(f"warning: nothing of method {method['name']!r} was delegated", err=True)

@@ -1,0 +1,142 @@
+"""``aoti-plugins run``."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aoti_plugins.cli._output import console, json_option, print_json, seconds_text, table
+from aoti_plugins.cli._values import random_inputs, read_inputs, save_outputs
+from aoti_plugins.runtime import Program
+
+
+@click.command()
+@click.argument("program", type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    "data_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A .ptd file with weights stored outside the program; may be repeated.",
+)
+@click.option("--method", "method_name", help="Method to run.  [default: forward, or the only one]")
+@click.option(
+    "-i",
+    "--input",
+    "sources",
+    multiple=True,
+    metavar="FILE|NUMBER",
+    help="An input: .npy, .npz or .pt (several values each are taken in order), a number, true, "
+    "false or none; may be repeated.  [default: random inputs]",
+)
+@click.option("--random-seed", default=0, show_default=True, help="Seed of the random inputs.")
+@click.option(
+    "--warmup",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Calls before the timed ones; the first is reported by itself.",
+)
+@click.option(
+    "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Timed calls."
+)
+@click.option(
+    "--save-outputs",
+    "output_path",
+    type=click.Path(path_type=Path),
+    help="Write the outputs to an .npz or .pt file.",
+)
+@json_option
+def command(
+    program: Path,
+    data_files: tuple[Path, ...],
+    method_name: str | None,
+    sources: tuple[str, ...],
+    random_seed: int,
+    warmup: int,
+    repeat: int,
+    output_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a program on given or random inputs and time it."""
+    times: dict[str, float] = {}
+    loaded = _timed(times, "load_program", lambda: Program(program, data_files=data_files))
+    with loaded:
+        name = method_name or _default_method(loaded)
+        method = _timed(times, "load_method", lambda: loaded.method(name))
+        inputs = read_inputs(sources) if sources else random_inputs(method, random_seed)
+        outputs = _timed(times, "first_call", lambda: method(*inputs))
+        for _ in range(warmup - 1):
+            method(*inputs)
+        calls = [_seconds_of(lambda: method(*inputs)) for _ in range(repeat)]
+    times["median_call"] = statistics.median(calls)
+    times["fastest_call"] = min(calls)
+    times["slowest_call"] = max(calls)
+    report = {
+        "program": str(program),
+        "method": name,
+        "inputs": [_describe(value) for value in inputs],
+        "random_inputs": not sources,
+        "outputs": [_describe(value) for value in outputs],
+        "seconds": times,
+        "repeat": repeat,
+    }
+    if output_path:
+        save_outputs(outputs, output_path)
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _default_method(program: Program) -> str:
+    only_one = len(program.methods) == 1
+    return program.methods[0] if only_one else "forward"
+
+
+def _timed(times: dict[str, float], name: str, work: Callable[[], Any]) -> Any:
+    start = time.perf_counter()
+    result = work()
+    times[name] = time.perf_counter() - start
+    return result
+
+
+def _seconds_of(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _describe(value: Any) -> dict[str, Any]:
+    if not hasattr(value, "shape"):
+        return {"value": value}
+    facts = {"dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+    if 0 in value.shape or "complex" in facts["dtype"]:
+        return facts
+    wide = value.double() if hasattr(value, "double") else value.astype("float64")
+    for name in ("min", "max", "mean", "sum"):
+        facts[name] = getattr(wide, name)().item()
+    return facts
+
+
+def _show(report: dict[str, Any]) -> None:
+    out = console()
+    made_up = " (random)" if report["random_inputs"] else ""
+    rows = [("input" + made_up, i, *_cells(one)) for i, one in enumerate(report["inputs"])]
+    rows += [("output", i, *_cells(one)) for i, one in enumerate(report["outputs"])]
+    columns = ("what", ">index", "dtype", "shape", ">min", ">max", ">mean", ">sum")
+    out.print(table(f"Method {report['method']!r} of {report['program']}", columns, rows))
+    names = [(name.replace("_", " "), seconds_text(s)) for name, s in report["seconds"].items()]
+    out.print(table(f"Times ({report['repeat']} calls)", ("what", ">time"), names))
+
+
+def _cells(facts: dict[str, Any]) -> tuple[str, ...]:
+    if "value" in facts:
+        return ("", "", "", "", "", str(facts["value"]))
+    numbers = [f"{facts[key]:.6g}" if key in facts else "" for key in ("min", "max", "mean", "sum")]
+    return (facts["dtype"], str(facts["shape"]), *numbers)
