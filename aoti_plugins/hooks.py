@@ -157,7 +157,8 @@ def aoti_graph_passes(device: str, compile_specs: list[Any]) -> Iterable[GraphPa
     Called once per partition, before the passes run and before decompositions. The passes of all
     plugins run, in an order that respects every ``before`` and ``after``; where those leave a
     choice, in the order in which the plugins are asked, and a plugin's own in the order it gives
-    them. Two passes with one name, or a cycle, are an error that names the plugins.
+    them. Two passes with one name, or a cycle, are an error that names the plugins. A pass that
+    raises later is a ``PluginError`` too, unless it raises a ``LoweringError``.
 
     Args:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
@@ -190,7 +191,8 @@ def aoti_graph_passes(device: str, compile_specs: list[Any]) -> Iterable[GraphPa
 def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     """Say how to decompose ops before Inductor sees them.
 
-    Called once per partition, after the graph passes. The decompositions of all plugins count. Two
+    Called when a program is partitioned, to find out what Inductor can compile, and again for each
+    partition that is lowered, after its graph passes. The decompositions of all plugins count. Two
     different functions for one op are an error that names the plugins.
 
     Args:
@@ -224,9 +226,10 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
 def aoti_inductor_options(device: str, compile_specs: list[Any]) -> Mapping[str, Any]:
     """Set options of Inductor for the compilation of a partition.
 
-    Called once per partition, just before AOTInductor. The options of all plugins count, and go
-    over those of the built-in pipeline where it allows that. Two values for one option are an error
-    that names the plugins; the same value twice is not.
+    Called when a program is partitioned, to find out what Inductor can compile, and again for each
+    partition that is lowered. The options of all plugins count, those of the built-in plugins like
+    any other's. Two values for one option are an error that names the plugins; the same value twice
+    is not.
 
     Args:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
@@ -245,11 +248,11 @@ def aoti_inductor_options(device: str, compile_specs: list[Any]) -> Mapping[str,
         >>> class Options:
         ...     @hookimpl
         ...     def aoti_inductor_options(self, device):
-        ...         return {"cpp.threads": 4} if device == "cpu" else None
+        ...         return {"cpp.max_horizontal_fusion_size": 8} if device == "cpu" else None
         >>> manager = PluginManager(load_entry_points=False)
         >>> manager.register(Options(), "acme")
         >>> manager.inductor_options("cpu", [])
-        {'cpp.threads': 4}
+        {'cpp.max_horizontal_fusion_size': 8}
     """
 
 
@@ -257,8 +260,9 @@ def aoti_inductor_options(device: str, compile_specs: list[Any]) -> Mapping[str,
 def aoti_targets(device: str) -> Iterable[Target]:
     """Offer targets that one can lower for by name.
 
-    Called when a partitioner resolves its ``target=`` and when targets are listed. The targets of
-    all plugins count. Two targets with one name on one device are an error that names the plugins.
+    Called when a program is partitioned, when a partition is lowered, and when targets are listed.
+    The targets of all plugins count. Two targets with one name on one device are an error that
+    names the plugins.
 
     Args:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``.

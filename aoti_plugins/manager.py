@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import partial, wraps
 from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -95,14 +95,21 @@ class PluginManager(PluginRegistry):
         )
 
     def graph_passes(self, device: str, compile_specs: list[Any]) -> list[GraphPass]:
-        """Call ``aoti_graph_passes``; return the passes in the order in which they run."""
+        """Call ``aoti_graph_passes``; return the passes in the order in which they run.
+
+        A pass that raises is a ``PluginError`` then; a ``LoweringError`` stays what it is.
+        """
         found = self._each(
             "aoti_graph_passes",
             _expect_items(GraphPass),
             device=device,
             compile_specs=compile_specs,
         )
-        offers = [(origin, one.name, one) for origin, passes in found for one in passes]
+        offers = [
+            (origin, one.name, _named_in_errors(origin, one))
+            for origin, passes in found
+            for one in passes
+        ]
         by_name = merge_offers(
             offers, lambda name: f"graph pass {name!r} for device {device!r} is provided by:"
         )
@@ -221,6 +228,25 @@ def _expect_targets(device: str, result: object) -> list[Target]:
 
 def _describe(value: object) -> str:
     return f"{value!r:.60} of type {type(value).__name__}"
+
+
+def _named_in_errors(origin: Origin, graph_pass: GraphPass) -> GraphPass:
+    @wraps(graph_pass.run)
+    def run(program: ExportedProgram) -> ExportedProgram | None:
+        try:
+            result = graph_pass.run(program)
+            if result is not None and not hasattr(result, "graph_module"):
+                raise TypeError(f"expected an ExportedProgram or None, found {_describe(result)}")
+            return result
+        except AotiPluginsError:
+            raise
+        except Exception as error:
+            raise PluginError(
+                f"graph pass {graph_pass.name!r} of {origin} failed: "
+                f"{type(error).__name__}: {error}\n{origin.remedy}"
+            ) from error
+
+    return replace(graph_pass, run=run)
 
 
 def _cycle_message(device: str, cycle: list[str], origins: Mapping[str, Origin]) -> str:

@@ -228,6 +228,38 @@ def test_passes_of_several_plugins(manager: PluginManager) -> None:
     assert [p.name for p in manager.graph_passes("cpu", [])] == ["w", "z", "x", "y"]
 
 
+@pytest.mark.parametrize(
+    ("run", "problem"),
+    [
+        (fails(KeyError("mm")), "KeyError: 'mm'"),
+        (returns(3), "TypeError: expected an ExportedProgram or None, found 3 of type int"),
+    ],
+)
+def test_a_pass_that_fails_is_named(
+    manager: PluginManager, run: Callable[[], object], problem: str
+) -> None:
+    bad: Any = GraphPass("acme.fuse", lambda program: run())  # type: ignore[arg-type, return-value]
+    manager.register(plugin(aoti_graph_passes=returns([bad])), "mine")
+    (found,) = manager.graph_passes("cpu", [])
+    with pytest.raises(PluginError) as caught:
+        found.run(None)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        f"graph pass 'acme.fuse' of plugin 'mine' failed: {problem}\n"
+        "Fix plugin 'mine', or do not register it."
+    )
+
+
+def test_a_pass_may_refuse_a_program(manager: PluginManager) -> None:
+    error = LoweringError("this program has an odd shape")
+    refuse: Any = fails(error)
+    bad = GraphPass("acme.fuse", lambda program: refuse())
+    manager.register(plugin(aoti_graph_passes=returns([bad])), "mine")
+    (found,) = manager.graph_passes("cpu", [])
+    with pytest.raises(LoweringError) as caught:
+        found.run(None)  # type: ignore[arg-type]
+    assert caught.value is error
+
+
 def test_equal_options_agree(manager: PluginManager) -> None:
     manager.register(plugin(aoti_inductor_options=returns({"a": [1], "b": 2})), "one")
     manager.register(plugin(aoti_inductor_options=returns({"a": [1]})), "two")
