@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aoti_plugins import payload as payloads
+from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.dtypes import dtype_name
 from aoti_plugins.errors import PayloadError, ProgramError
 
@@ -46,14 +47,15 @@ def inspect_program(path: Path) -> dict[str, Any]:
 
 
 def _parse(data: bytes, path: Path) -> Any:
-    from executorch.exir._serialize._program import deserialize_pte_binary
-
     if data[4:6] != _IDENTIFIER:
         raise ProgramError(
             f"{str(path)!r} is no ExecuTorch program: found {data[4:8]!r} at byte 4, expected an "
             "identifier such as b'ET12'"
         )
     _check_size(data, path)
+    quiet()
+    from executorch.exir._serialize._program import deserialize_pte_binary
+
     try:
         return deserialize_pte_binary(data)
     except Exception as error:

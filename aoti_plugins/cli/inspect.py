@@ -127,7 +127,7 @@ def _show_blobs(out: Console, report: dict[str, Any]) -> None:
             blob["key"],
             blob["kind"],
             nbytes_text(blob["nbytes"]),
-            ", ".join(blob["used_by"]) or "nobody here",
+            ", ".join(blob["used_by"]) or "not ours",
             ", ".join(blob.get("needed", ())) or blob.get("error", ""),
         )
         for blob in report["named_data"]

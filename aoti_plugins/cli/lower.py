@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from aoti_plugins.cli._output import (
 )
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pte import inspect_program
+from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.errors import LoweringError
 
 
@@ -55,10 +54,6 @@ def command(
 
     MODEL is what torch.export.save wrote.
     """
-    partitioner = partitioner_for(device)
-    options = parse_options(option_texts, partitioner)
-    if external_weights:
-        options.setdefault("external_data", True)
     output = output or model.with_suffix(".pte")
     if not model.is_file():
         raise LoweringError(f"there is no file {str(model)!r}")
@@ -66,7 +61,13 @@ def command(
         raise LoweringError(f"there is no folder {str(output.parent)!r} to write {output.name} to")
     start = time.perf_counter()
     with StageDisplay(error_console()) as display:
-        data_files = _lower(model, output, partitioner, options, method, display)
+        with display.stage("import torch and executorch"):
+            quiet()
+            partitioner = partitioner_for(device)
+        options = parse_options(option_texts, partitioner)
+        if external_weights:
+            options.setdefault("external_data", True)
+        data_files = _lower(model, output, partitioner(**options), method, display)
     report = {
         **inspect_program(output),
         "seconds": time.perf_counter() - start,
@@ -80,36 +81,23 @@ def command(
 
 
 def _lower(
-    model: Path,
-    output: Path,
-    partitioner: Any,
-    options: dict[str, Any],
-    method: str,
-    display: StageDisplay,
+    model: Path, output: Path, partitioner: Any, method: str, display: StageDisplay
 ) -> list[Path]:
     """Do the work; returns the data files that were written besides ``output``."""
-    with display.stage("import torch and executorch"):
-        _quiet()
-        import torch
-        from executorch.exir import to_edge_transform_and_lower
+    import torch
+    from executorch.exir import to_edge_transform_and_lower
 
-        from aoti_plugins.manager import get_manager
+    from aoti_plugins.manager import get_manager
+
     with display.stage(f"load {model.name}"):
         exported = _load(torch, model)
-    with (
-        display.stage("lower"),
-        get_manager().registered(display, "command-line-progress"),
-    ):
-        edge = to_edge_transform_and_lower({method: exported}, partitioner=[partitioner(**options)])
+    manager = get_manager()
+    with display.stage("lower"), manager.registered(display, "command-line-progress"):
+        edge = to_edge_transform_and_lower({method: exported}, partitioner=[partitioner])
+    with display.stage("to_executorch"):
         program = edge.to_executorch()
     with display.stage(f"write {output.name}"):
         return _write(program, output)
-
-
-def _quiet() -> None:
-    """Silence other packages' notes about themselves; ours go through our own logger."""
-    warnings.filterwarnings("ignore", module=r"(torch|executorch|copyreg|torchao)(\..*)?")
-    logging.getLogger().setLevel(logging.ERROR)
 
 
 def _load(torch: Any, model: Path) -> Any:
