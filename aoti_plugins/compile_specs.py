@@ -1,0 +1,115 @@
+"""Typed options of a lowering, and how they travel as ExecuTorch compile specs.
+
+Partitioners take the options as keyword arguments; ``encode`` turns them into compile specs, which ExecuTorch hands to
+``preprocess`` and stores in the program; ``decode`` reads them back. Compile specs can also be given as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aoti_plugins.errors import LoweringError
+
+if TYPE_CHECKING:
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+TARGETS_COMPILE_SPEC_KEY = "aoti_targets"
+EXTERNAL_DATA_COMPILE_SPEC_KEY = "aoti_external_data"
+DEBUG_INFO_COMPILE_SPEC_KEY = "aoti_debug_info"
+KEEP_SOURCES_COMPILE_SPEC_KEY = "aoti_keep_sources"
+
+_FALSE, _TRUE = b"0", b"1"
+
+
+@dataclass(frozen=True)
+class LoweringOptions:
+    """What a user can choose for one delegate.
+
+    Attributes:
+        targets: names of the targets to make code for, one blob each; empty: the device's default.
+        external_data: tag of the data file (``.ptd``) that takes the weights; empty: they stay in the program.
+        debug_info: keep line tables and symbols in the blobs, for debuggers and profilers.
+        keep_sources: folder that gets the generated C++ of every partition; empty: it is dropped.
+    """
+
+    targets: tuple[str, ...] = ()
+    external_data: str = ""
+    debug_info: bool = False
+    keep_sources: str = ""
+
+    def __post_init__(self) -> None:
+        for name in self.targets:
+            if not name or "," in name:
+                raise LoweringError(f"a target's name is not empty and has no comma; found {name!r}")
+        if len(set(self.targets)) != len(self.targets):
+            raise LoweringError(f"a target is named twice: {', '.join(self.targets)}")
+
+
+def encode(options: LoweringOptions) -> list[CompileSpec]:
+    """Write the options that differ from their defaults as compile specs, in a fixed order."""
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+
+    specs = []
+    if options.targets:
+        specs.append(CompileSpec(TARGETS_COMPILE_SPEC_KEY, ",".join(options.targets).encode()))
+    if options.external_data:
+        specs.append(CompileSpec(EXTERNAL_DATA_COMPILE_SPEC_KEY, options.external_data.encode()))
+    if options.debug_info:
+        specs.append(CompileSpec(DEBUG_INFO_COMPILE_SPEC_KEY, _TRUE))
+    if options.keep_sources:
+        specs.append(CompileSpec(KEEP_SOURCES_COMPILE_SPEC_KEY, options.keep_sources.encode()))
+    return specs
+
+
+def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
+    """Read options back.
+
+    Args:
+        compile_specs: what the partitioner or the user gave to ExecuTorch.
+
+    Raises:
+        LoweringError: an unknown key (the message lists the known ones), a key given twice, or a value that does not
+            parse.
+    """
+    values: dict[str, bytes] = {}
+    for spec in compile_specs:
+        if spec.key not in _KNOWN_KEYS:
+            raise LoweringError(
+                f"unknown compile spec {spec.key!r}; known: {', '.join(sorted(_KNOWN_KEYS))}"
+            )
+        if spec.key in values:
+            raise LoweringError(f"compile spec {spec.key!r} is given twice")
+        values[spec.key] = bytes(spec.value)
+    targets = _text(values, TARGETS_COMPILE_SPEC_KEY)
+    return LoweringOptions(
+        targets=tuple(targets.split(",")) if targets else (),
+        external_data=_text(values, EXTERNAL_DATA_COMPILE_SPEC_KEY),
+        debug_info=_flag(values, DEBUG_INFO_COMPILE_SPEC_KEY),
+        keep_sources=_text(values, KEEP_SOURCES_COMPILE_SPEC_KEY),
+    )
+
+
+_KNOWN_KEYS = frozenset(
+    (
+        TARGETS_COMPILE_SPEC_KEY,
+        EXTERNAL_DATA_COMPILE_SPEC_KEY,
+        DEBUG_INFO_COMPILE_SPEC_KEY,
+        KEEP_SOURCES_COMPILE_SPEC_KEY,
+    )
+)
+
+
+def _text(values: dict[str, bytes], key: str) -> str:
+    try:
+        return values.get(key, b"").decode()
+    except UnicodeDecodeError as error:
+        raise LoweringError(f"compile spec {key!r} is not UTF-8: {values[key]!r}") from error
+
+
+def _flag(values: dict[str, bytes], key: str) -> bool:
+    value = values.get(key, _FALSE)
+    if value not in (_FALSE, _TRUE):
+        raise LoweringError(f"compile spec {key!r} is 0 or 1; found {value!r}")
+    return value == _TRUE

@@ -1,0 +1,1 @@
+"""The CPU delegate: needs no accelerator and no library beyond our runtime."""

@@ -1,0 +1,42 @@
+"""What the shared pipeline needs to know of the CPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from aoti_plugins.cpu import target as cpu_target
+from aoti_plugins.lowering.device import Device
+from aoti_plugins.types import Target
+
+# Thread counts are decided where the program runs; what is fixed here only steers how loops are cut, and makes the code
+# independent of the machine that lowers.
+_ASSUMED_THREADS = 8
+
+INDUCTOR_OPTIONS = {
+    "cpp.dynamic_threads": True,
+    "cpp.threads": _ASSUMED_THREADS,
+    # Starting threads costs microseconds; a chunk below this many elements is faster on one.
+    "cpp.min_chunk_size": 16384,
+    # oneDNN's packed weights and fused ops exist only inside libtorch.
+    "cpp.weight_prepack": False,
+}
+
+
+@contextlib.contextmanager
+def environment(target: Target) -> Iterator[None]:
+    """Patches under which Inductor generates for a CPU target."""
+    from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
+    from aoti_plugins.lowering.inductor.vector_isa import vector_isa
+
+    with vector_isa(target.properties["vector_isa"]), no_onednn():
+        yield
+
+
+CPU = Device(
+    name="cpu",
+    runtime_library="libexecutorch_backend_aoti.so",
+    environment=environment,
+    default_target=cpu_target.default_target,
+    aliases={cpu_target.NATIVE: cpu_target.native_target},
+)

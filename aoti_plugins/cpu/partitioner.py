@@ -1,0 +1,79 @@
+"""Decides which nodes of a program the CPU delegate takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cpu.backend import AotiCpuBackend
+from aoti_plugins.cpu.lowering import CPU
+from aoti_plugins.lowering import partitioning
+
+if TYPE_CHECKING:
+    import torch
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+EXTERNAL_DATA_TAG = "aoti_cpu_blob"
+
+
+@final
+class CpuPartitioner(Partitioner):
+    """Delegates what AOTInductor and the registered fallback kernels can run on a CPU.
+
+    Works without arguments. An op that cannot be delegated stays outside, with a warning that names it, its place in the
+    model and what would provide it.
+
+    Args:
+        target: the CPU to make code for: ``"x86_64-v3"`` (the default on x86-64: AVX2 and FMA), ``"x86_64-v4"``
+            (AVX-512), ``"x86_64-v1"``, ``"aarch64-v8"``, ``"native"`` for the best that this machine has, or a name that
+            a plugin brought.
+        targets: several such names; the program then holds code for each, and the runtime takes the best that fits.
+        external_data: ``True`` puts the weights into a ``.ptd`` file with the tag ``aoti_cpu_blob``; a string is
+            another tag.
+        debug_info: keep symbols and line tables in the code.
+        keep_sources: folder for the generated C++, to look at.
+        compile_specs: the same options as compile specs, instead of the arguments above.
+
+    Raises:
+        LoweringError: options that do not fit together or name no target.
+
+    Example:
+        >>> from aoti_plugins import CpuPartitioner
+        >>> CpuPartitioner(target="x86_64-v3").delegation_spec.backend_id
+        'AotiCpuBackend'
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str | None = None,
+        targets: Sequence[str] = (),
+        external_data: bool | str = False,
+        debug_info: bool = False,
+        keep_sources: str = "",
+        compile_specs: Sequence[CompileSpec] | None = None,
+    ) -> None:
+        super().__init__()
+        options = LoweringOptions(
+            targets=partitioning.one_list_of_targets(target, targets),
+            external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
+            debug_info=debug_info,
+            keep_sources=keep_sources,
+        )
+        given = partitioning.compile_specs_of(options, compile_specs)
+        self._plan = partitioning.Plan(CPU, AotiCpuBackend.__name__, given)
+        self.delegation_spec = self._plan.delegation_spec
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the nodes of an edge program that this delegate takes."""
+        return self._plan.partition(exported_program)
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
+        """Ops that Inductor handles better whole, and can handle wherever this program uses them."""
+        return self._plan.ops_to_keep_whole(ep), None

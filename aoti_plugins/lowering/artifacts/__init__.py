@@ -1,0 +1,1 @@
+"""What a lowered partition is stored as. Today: a shared object per target."""

@@ -1,0 +1,60 @@
+"""Find the host's C++ compiler and run it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from aoti_plugins.errors import LoweringError
+
+_CANDIDATES = ("g++", "clang++")
+_MAX_ERROR_LINES = 40
+
+
+def cxx_compiler() -> list[str]:
+    """The compiler's command: ``$CXX``, else g++ or clang++ from the path.
+
+    Raises:
+        LoweringError: there is none; the message says what to install.
+    """
+    chosen = shlex.split(os.environ.get("CXX", ""))
+    for command in [chosen] if chosen else [[name] for name in _CANDIDATES]:
+        found = shutil.which(command[0])
+        if found:
+            return [found, *command[1:]]
+    asked = f"$CXX is {chosen[0]!r}, which is not there" if chosen else "neither g++ nor clang++ is there"
+    raise LoweringError(
+        f"lowering needs a C++ compiler and {asked}. "
+        "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX."
+    )
+
+
+@functools.cache
+def compiler_identity(command: tuple[str, ...]) -> str:
+    """What ``--version`` prints; part of the key of everything cached per compiler."""
+    return run([*command, "--version"]).strip()
+
+
+def run(command: Sequence[str], *, cwd: Path | None = None) -> str:
+    """Run a compiler or linker and return what it printed.
+
+    Raises:
+        LoweringError: it failed; the message has the command and the first lines of its output.
+    """
+    done = subprocess.run(
+        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.returncode:
+        lines = done.stdout.splitlines()
+        shown = "\n".join(lines[:_MAX_ERROR_LINES])
+        cut = f"\n… {len(lines) - _MAX_ERROR_LINES} more lines" if len(lines) > _MAX_ERROR_LINES else ""
+        raise LoweringError(
+            f"{Path(command[0]).name} failed with exit status {done.returncode}:\n"
+            f"  {shlex.join(command)}\n{shown}{cut}"
+        )
+    return done.stdout

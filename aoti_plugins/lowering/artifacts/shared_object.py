@@ -1,0 +1,214 @@
+"""Compile generated C++ into a shared object: the blob of one target.
+
+The blob is small (no line tables, sections collected, only the AOTInductor interface exported), portable (built for the
+target's instruction set, not this host's) and bound to our runtime alone: the shims' linker names are redefined by
+``shim_link_names.h``, so no libtorch in the same process can answer for them.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.artifacts import elf
+from aoti_plugins.lowering.artifacts.compiler import cxx_compiler, run
+from aoti_plugins.lowering.artifacts.precompiled_header import precompiled
+from aoti_plugins.lowering.inductor.capture import GeneratedCode
+
+# must match native/include/aoti_plugins/shim_link_names.h
+LINK_NAME_PREFIX = "aotip_"
+
+_DEFINES = (
+    "-DTORCH_INDUCTOR_CPP_WRAPPER",
+    "-DSTANDALONE_TORCH_HEADER",
+    "-DC10_USING_CUSTOM_GENERATED_MACROS",
+    "-DNDEBUG",
+)
+_COMMON_FLAGS = ("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-ffunction-sections", "-w")
+_WRAPPER_FLAGS = ("-O1",)
+# Eager PyTorch neither contracts nor reassociates, so neither do the kernels; errno and traps have no reader.
+_KERNEL_FLAGS = (
+    "-O3",
+    "-fopenmp",
+    "-ffp-contract=off",
+    "-fno-trapping-math",
+    "-fno-math-errno",
+    "-fno-tree-loop-vectorize",
+)
+_LINK_FLAGS = ("-shared", "-Wl,--gc-sections", "-Wl,-z,relro", "-Wl,--hash-style=gnu", "-Wl,--build-id=none")
+_EXPORTS = "{ global: AOTInductor*; local: *; };\n"
+
+_WRAPPER_HEADERS = (
+    "torch/csrc/inductor/aoti_include/{device}.h",
+    "torch/csrc/inductor/aoti_runtime/interface.h",
+    "torch/csrc/inductor/aoti_runtime/model_container.h",
+)
+_KERNEL_HEADERS = ("torch/csrc/inductor/cpp_prefix.h",)
+
+
+@dataclass(frozen=True)
+class SharedObjectBuild:
+    """How to compile one partition for one target.
+
+    Attributes:
+        device: ``"cpu"``, ``"cuda"`` or ``"mps"``; selects torch's wrapper header.
+        target_flags: compiler flags of the target's instruction set, for the kernels.
+        runtime_library: the delegate's library, which the blob needs by soname.
+        shim_header: header that redefines the shims' linker names.
+        objects: object files that hooks want linked in.
+        libraries: further libraries that the blob needs.
+        debug_info: keep symbols and line tables.
+    """
+
+    device: str
+    target_flags: tuple[str, ...]
+    runtime_library: Path
+    shim_header: Path
+    objects: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    debug_info: bool = False
+
+
+@dataclass(frozen=True)
+class SharedObject:
+    """A compiled blob.
+
+    Attributes:
+        data: the file's bytes.
+        machine: ELF machine, for instance ``"x86_64"``.
+        shims: C shims that it calls, PyTorch's names, sorted.
+        needed: sonames of the libraries that it needs.
+    """
+
+    data: bytes
+    machine: str
+    shims: tuple[str, ...]
+    needed: tuple[str, ...]
+
+
+def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> SharedObject:
+    """Compile and link; wrapper and kernels are compiled at the same time.
+
+    Raises:
+        LoweringError: no compiler, or it failed; the message has its output.
+    """
+    compiler = cxx_compiler()
+    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
+        folder = Path(name)
+        units = [
+            _Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build)),
+            _Unit("support", _support_source(), _wrapper_flags(build), ""),
+        ]
+        if code.kernels.strip():
+            units.append(_Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix()))
+        with ThreadPoolExecutor() as pool:
+            objects = list(pool.map(lambda unit: _compile(compiler, unit, folder, build), units))
+        linked = folder / "blob.so"
+        run(_link_command(compiler, objects, linked, folder, build))
+        data = linked.read_bytes()
+    info = elf.read_shared_object(data)
+    shims = [symbol for symbol in info.undefined if _is_shim(symbol)]
+    return SharedObject(
+        data=data,
+        machine=info.machine,
+        shims=tuple(sorted(symbol.removeprefix(LINK_NAME_PREFIX) for symbol in shims)),
+        needed=info.needed,
+    )
+
+
+@dataclass(frozen=True)
+class _Unit:
+    name: str
+    source: str
+    flags: tuple[str, ...]
+    prefix: str
+
+
+def _compile(compiler: list[str], unit: _Unit, folder: Path, build: SharedObjectBuild) -> Path:
+    source = folder / f"{unit.name}.cpp"
+    source.write_text(unit.source)
+    target = folder / f"{unit.name}.o"
+    include = ["-include", str(precompiled(compiler, unit.flags, unit.prefix))] if unit.prefix else []
+    # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal bytes.
+    remap = f"-ffile-prefix-map={folder}=."
+    run([*compiler, *unit.flags, remap, *include, "-c", str(source), "-o", str(target)])
+    return target
+
+
+def _link_command(
+    compiler: list[str], objects: list[Path], linked: Path, folder: Path, build: SharedObjectBuild
+) -> list[str]:
+    exports = folder / "exports.map"
+    exports.write_text(_EXPORTS)
+    return [
+        *compiler,
+        *_LINK_FLAGS,
+        *([] if build.debug_info else ["-s"]),
+        f"-Wl,--version-script={exports}",
+        *map(str, objects),
+        *build.objects,
+        "-Wl,--no-as-needed",
+        str(build.runtime_library),
+        *build.libraries,
+        "-Wl,--as-needed",
+        "-lgomp",
+        "-o",
+        str(linked),
+    ]
+
+
+def _wrapper_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+    return (*_shared_flags(build), *_WRAPPER_FLAGS)
+
+
+def _kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+    return (*_shared_flags(build), *_KERNEL_FLAGS, *build.target_flags)
+
+
+def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+    return (*_COMMON_FLAGS, *_DEFINES, *_torch_include_flags(), "-g1" if build.debug_info else "-g0")
+
+
+def _torch_include_flags() -> tuple[str, ...]:
+    from torch.utils.cpp_extension import include_paths
+
+    return tuple(f"-isystem{path}" for path in include_paths())
+
+
+def _wrapper_prefix(build: SharedObjectBuild) -> str:
+    headers = [header.format(device=build.device) for header in _WRAPPER_HEADERS]
+    return f'#include "{build.shim_header}"\n' + _includes(headers)
+
+
+def _kernel_prefix() -> str:
+    return _includes(_KERNEL_HEADERS)
+
+
+def _includes(headers: Sequence[str]) -> str:
+    return "".join(f"#include <{header}>\n" for header in headers)
+
+
+def _support_source() -> str:
+    return importlib.resources.files(__package__).joinpath("blob_support.cpp").read_text()
+
+
+def _is_shim(symbol: str) -> bool:
+    return symbol.startswith((f"{LINK_NAME_PREFIX}aoti_", "aoti_torch_"))
+
+
+def check_machine(blob: SharedObject, expected: str, target: str) -> None:
+    """Fail where the compiler made code for another machine than the target's.
+
+    Raises:
+        LoweringError: it did; the message names both.
+    """
+    if blob.machine != expected:
+        raise LoweringError(
+            f"target {target!r} is a {expected} machine, but the compiler made {blob.machine} code; "
+            "lower on such a machine, or set CXX to a compiler for it"
+        )

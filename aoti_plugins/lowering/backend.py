@@ -1,0 +1,54 @@
+"""What every delegate's ``preprocess`` does: call the ``aoti_preprocess`` hook for each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering import progress
+from aoti_plugins.manager import get_manager
+
+if TYPE_CHECKING:
+    from executorch.exir.backend.backend_details import PreprocessResult
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+DEFAULT_METHOD = "forward"
+
+
+def preprocess_one(
+    device: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+) -> PreprocessResult:
+    """Lower one partition of an unnamed method."""
+    programs = {DEFAULT_METHOD: [edge_program]}
+    return preprocess_all(device, programs, {DEFAULT_METHOD: [compile_specs]})[DEFAULT_METHOD][0]
+
+
+def preprocess_all(
+    device: str,
+    edge_programs: Mapping[str, Sequence[ExportedProgram]],
+    compile_specs: Mapping[str, Sequence[list[CompileSpec]]],
+) -> dict[str, list[PreprocessResult]]:
+    """Lower the partitions of all methods, in order.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        edge_programs: partitions by method.
+        compile_specs: compile specs by method, one list per partition.
+
+    Raises:
+        AotiPluginsError: the lowering failed; the message says where.
+    """
+    results: dict[str, list[PreprocessResult]] = {}
+    for method, programs in edge_programs.items():
+        specs = compile_specs.get(method, ())
+        if len(specs) != len(programs):
+            raise LoweringError(
+                f"method {method!r} has {len(programs)} partitions and {len(specs)} lists of compile specs"
+            )
+        results[method] = []
+        for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
+            with progress.at(progress.Place(device, method, index, len(programs))):
+                results[method].append(get_manager().preprocess(device, program, list(spec), method))
+    return results

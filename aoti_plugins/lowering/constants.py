@@ -1,0 +1,83 @@
+"""Turn the constants of generated code into storages (one blob each) and references into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from aoti_plugins.lowering.inductor.capture import GeneratedConstant
+from aoti_plugins.lowering.values import dtype_code
+from aoti_plugins.payload import ConstantKind, ConstantRef
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class PackedConstants:
+    """Constants by storage.
+
+    Attributes:
+        storages: bytes of each distinct storage, cut to the part that is used.
+        constants: one reference per constant; its ``storage`` is an index into ``storages``.
+    """
+
+    storages: tuple[bytes, ...]
+    constants: tuple[ConstantRef, ...]
+
+
+def pack(constants: Iterable[GeneratedConstant], kinds: Mapping[str, ConstantKind]) -> PackedConstants:
+    """Collect the distinct storages of constants.
+
+    Args:
+        constants: what the generated code loads.
+        kinds: what each FQN is in the exported program; others are constant tensors.
+
+    Raises:
+        LoweringError: a dtype that the payload cannot carry.
+    """
+    by_storage: dict[int, list[GeneratedConstant]] = {}
+    for constant in constants:
+        key = constant.value.untyped_storage()._cdata
+        by_storage.setdefault(key, []).append(constant)
+    storages, references = [], []
+    for index, group in enumerate(by_storage.values()):
+        low = min(_extent(constant.value)[0] for constant in group) // _ALIGNMENT * _ALIGNMENT
+        high = max(_extent(constant.value)[1] for constant in group)
+        storages.append(_bytes(group[0].value, low, high))
+        references.extend(_reference(constant, index, low, kinds) for constant in group)
+    return PackedConstants(tuple(storages), tuple(references))
+
+
+def _reference(
+    constant: GeneratedConstant, storage: int, low: int, kinds: Mapping[str, ConstantKind]
+) -> ConstantRef:
+    value = constant.value
+    kind = kinds.get(constant.fqn, ConstantKind.TENSOR)
+    if constant.mutated:
+        kind = ConstantKind.MUTABLE_BUFFER
+    return ConstantRef(
+        fqn=constant.fqn,
+        storage=storage,
+        dtype=dtype_code(value.dtype, f"constant {constant.fqn!r}"),
+        kind=kind,
+        sizes=tuple(value.size()),
+        strides=tuple(value.stride()),
+        storage_offset=value.storage_offset() - low // value.element_size(),
+    )
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte and end of what a tensor covers of its storage."""
+    first = tensor.storage_offset()
+    if tensor.numel() == 0:
+        return first * tensor.element_size(), first * tensor.element_size()
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True))
+    return first * tensor.element_size(), (first + reach + 1) * tensor.element_size()
+
+
+def _bytes(tensor: torch.Tensor, low: int, high: int) -> bytes:
+    storage = tensor.untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+    return raw[low:high].cpu().numpy().tobytes()

@@ -1,0 +1,61 @@
+"""Run Inductor's ahead-of-time path on a graph and take the C++ that it writes."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import torch
+
+from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
+from aoti_plugins.lowering.inductor.libtorch_only import math_attention
+
+# A blob carries no libtorch, no weights and nothing that is computed when it is loaded.
+BASE_OPTIONS: Mapping[str, Any] = {
+    "aot_inductor.link_libtorch": False,
+    "aot_inductor.package": True,
+    "aot_inductor.package_constants_in_so": False,
+    "aot_inductor.use_runtime_constant_folding": False,
+    "freezing": False,
+    "fx_graph_cache": False,
+}
+
+_SHIM_CALL = re.compile(r"\baoti_torch_\w+(?=\()")
+
+# Inductor keeps its state in globals: one lowering at a time.
+_lock = threading.RLock()
+
+
+def generate(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Mapping[str, Any],
+    environment: AbstractContextManager[None],
+) -> GeneratedCode:
+    """Generate the code of one graph.
+
+    Args:
+        module: unlifted graph module; its parameters and buffers become constants.
+        inputs: example inputs, fake tensors allowed.
+        options: Inductor options of device, plugins and user; they win over ``BASE_OPTIONS``.
+        environment: patches for the device and target.
+
+    Returns:
+        Sources and constants.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_lock)
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(math_attention())
+        stack.enter_context(environment)
+        code = stack.enter_context(captured_code())
+        torch._inductor.aot_compile(module, tuple(inputs), options={**BASE_OPTIONS, **options})
+    return code
+
+
+def shims_called(code: GeneratedCode) -> frozenset[str]:
+    """C shims that appear as calls in the generated sources, PyTorch's names."""
+    return frozenset(_SHIM_CALL.findall(code.wrapper)) | frozenset(_SHIM_CALL.findall(code.kernels))

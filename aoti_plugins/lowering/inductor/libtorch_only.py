@@ -1,0 +1,33 @@
+"""Keep Inductor away from what only libtorch can run.
+
+Two global choices of PyTorch make Inductor call kernels that no runtime without libtorch has: oneDNN (packed linears,
+fused convolutions, whole RNN layers) and the fused attention kernels. Both are switches of PyTorch, no patches; they are
+set for the time of one lowering.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+
+@contextlib.contextmanager
+def no_onednn() -> Iterator[None]:
+    """Trace and generate as if PyTorch had been built without oneDNN."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+@contextlib.contextmanager
+def math_attention() -> Iterator[None]:
+    """Decompose scaled dot-product attention into matrix products and softmax."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with sdpa_kernel(SDPBackend.MATH):
+        yield

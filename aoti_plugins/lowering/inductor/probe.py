@@ -1,0 +1,173 @@
+"""Ask Inductor, before anything is compiled, what it would make of one node.
+
+Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides; its lowerings are the
+only true answer. So a graph of that one node is run through code generation (about 50 ms) and read. Answers are cached by
+op and arguments. Ops tagged pointwise are always generated and are not asked about.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import operator
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from aoti_plugins.lowering.inductor.generate import generate, shims_called
+from aoti_plugins.lowering.passes.edge_to_aten import aten_op
+from aoti_plugins.lowering.passes.restore_views import VIEWS
+from aoti_plugins.lowering.values import hint
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Inductor makes of a node.
+
+    Attributes:
+        shims: C shims that the code calls.
+        proxy_ops: ops that have no C shim and would need libtorch.
+        error: why Inductor cannot lower it; empty if it can.
+    """
+
+    shims: frozenset[str] = frozenset()
+    proxy_ops: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """Cache key of a tensor argument."""
+
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Probe:
+    """Answers questions about nodes for one device and one set of options.
+
+    Args:
+        options: Inductor options of the lowering to come.
+        decompositions: what plugins decompose before Inductor sees it.
+        environment: makes the patches for the target, anew for each question.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        decompositions: Mapping[Any, Callable[..., Any]],
+        environment: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        self._options = options
+        self._decompositions = dict(decompositions)
+        self._environment = environment
+        self._answers: dict[Any, Answer] = {}
+
+    def ask(self, node: Node) -> Answer:
+        """What Inductor makes of a ``call_function`` node with an ATen-like op.
+
+        Args:
+            node: its arguments must carry ``meta["val"]``.
+        """
+        op = aten_op(node.target)
+        if _is_pointwise(op, node):
+            return Answer()
+        leaves, spec = pytree.tree_flatten((node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node))
+        described = [_describe(leaf) for leaf in leaves]
+        key = (op, str(spec), repr(described))
+        if key not in self._answers:
+            self._answers[key] = self._question(op, described, spec)
+        return self._answers[key]
+
+    def _question(self, op: Any, described: list[Any], spec: pytree.TreeSpec) -> Answer:
+        try:
+            module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
+            if op in self._decompositions:
+                module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
+            with _quiet():
+                code = generate(module, inputs, self._options, self._environment())
+        except Exception as error:  # Inductor raises whatever a lowering raises; any of it means "no".
+            logger.debug("probing %s failed", op, exc_info=True)
+            return Answer(error=_first_line(error))
+        return Answer(shims_called(code), code.proxy_ops)
+
+
+def _is_pointwise(op: Any, node: Node) -> bool:
+    tags = getattr(op, "tags", ())
+    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
+    plain = not any(isinstance(v, torch.Tensor) and v.dtype.is_complex for v in values)
+    return plain and torch.Tag.pointwise in tags
+
+
+def _describe(leaf: Any) -> Any:
+    value = leaf.meta["val"] if isinstance(leaf, Node) else leaf
+    if isinstance(value, torch.Tensor):
+        return _Leaf(value.dtype, tuple(map(hint, value.size())), tuple(map(hint, value.stride())))
+    return hint(value) if isinstance(value, torch.SymInt) else value
+
+
+def _graph_of_one(op: Any, described: list[Any], spec: pytree.TreeSpec) -> tuple[GraphModule, list[Any]]:
+    graph, inputs, arguments = Graph(), [], []
+    with FakeTensorMode() as mode:
+        for leaf in described:
+            if isinstance(leaf, _Leaf):
+                node = graph.placeholder(f"arg{len(inputs)}")
+                node.meta["val"] = torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype)
+                inputs.append(node.meta["val"])
+                arguments.append(node)
+            else:
+                arguments.append(leaf)
+        args, kwargs = pytree.tree_unflatten(arguments, spec)
+        result = graph.call_function(op, args, kwargs)
+        values = pytree.tree_map(
+            lambda x: x.meta["val"] if isinstance(x, Node) else x,
+            (args, kwargs),
+            is_leaf=lambda x: isinstance(x, Node),
+        )
+        with mode:
+            outputs = op(*values[0], **values[1])
+    if isinstance(outputs, list | tuple):
+        graph.output(
+            tuple(
+                graph.call_function(operator.getitem, (result, index))
+                for index, output in enumerate(outputs)
+                if isinstance(output, torch.Tensor)
+            )
+        )
+    else:
+        graph.output((result,))
+    return GraphModule(torch.nn.Module(), graph), inputs
+
+
+
+
+@contextlib.contextmanager
+def _quiet() -> Any:
+    """A probe that fails is an answer, not something to tell the user."""
+    loggers = [logging.getLogger(name) for name in ("torch._inductor", "torch.fx", "torch._subclasses")]
+    before = [log.level for log in loggers]
+    try:
+        for log in loggers:
+            log.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for log, level in zip(loggers, before, strict=True):
+            log.setLevel(level)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"

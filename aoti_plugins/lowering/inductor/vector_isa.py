@@ -1,0 +1,45 @@
+"""Make Inductor write vector code for a named instruction set instead of this machine's.
+
+Inductor picks the widest set that this host can run, by compiling and running a probe. A program is made for other
+machines too, so the set comes from the target. Tested with torch 2.11 and 2.13. The patch can go when the set is an
+option (``cpp.simdlen`` only narrows what the host offers).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+
+@contextlib.contextmanager
+def vector_isa(name: str) -> Iterator[None]:
+    """Generate CPU kernels for one instruction set inside the block.
+
+    Args:
+        name: ``"avx512"``, ``"avx2"``, ``"neon"`` or ``"scalar"``.
+
+    Raises:
+        KeyError: unknown name.
+    """
+    import torch._inductor.lowering  # noqa: F401  (cpp_micro_gemm cannot be imported before it)
+    from torch._inductor import codecache, cpu_vec_isa
+    from torch._inductor.codegen import cpp_micro_gemm
+
+    isa = {
+        "avx512": cpu_vec_isa.VecAVX512,
+        "avx2": cpu_vec_isa.VecAVX2,
+        "neon": cpu_vec_isa.VecNEON,
+        "scalar": cpu_vec_isa.InvalidVecISA,
+    }[name]()
+    # A set answers False when this host cannot run it; the target's machine can.
+    answer = type(f"Target{type(isa).__name__}", (type(isa),), {"__bool__": lambda _: name != "scalar"})
+    chosen = answer()
+
+    def pick() -> cpu_vec_isa.VecISA:
+        return chosen
+
+    with contextlib.ExitStack() as stack:
+        for module in (cpu_vec_isa, codecache, cpp_micro_gemm):
+            stack.enter_context(mock.patch.object(module, "pick_vec_isa", pick))
+        yield

@@ -1,0 +1,164 @@
+"""What every device's partitioner does; the partitioner classes only carry their options."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
+from executorch.exir.backend.utils import get_non_lowered_nodes, tag_constant_data, tag_mutated_buffer
+from executorch.exir.graph_module import get_control_flow_submodules
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+from aoti_plugins import compile_specs as specs
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering import runtime_shims
+from aoti_plugins.lowering.device import Device
+from aoti_plugins.lowering.inductor.probe import Probe
+from aoti_plugins.lowering.support import Support, warn
+from aoti_plugins.manager import get_manager
+
+if TYPE_CHECKING:
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+_NO_COMPUTE = (operator.getitem,)
+
+
+class Plan:
+    """The decisions of one partitioner.
+
+    Args:
+        device: the device to lower for.
+        backend_id: class name of its backend.
+        compile_specs: the partitioner's options.
+
+    Raises:
+        LoweringError: the options do not parse, or name no target.
+    """
+
+    def __init__(self, device: Device, backend_id: str, compile_specs: list[CompileSpec]) -> None:
+        options = specs.decode(compile_specs)
+        self._device = device
+        self._specs = compile_specs
+        self._target = device.resolve(options.targets, get_manager().targets(device.name))[0]
+        self.delegation_spec = DelegationSpec(backend_id, compile_specs)
+
+    def partition(self, program: ExportedProgram) -> PartitionResult:
+        """Tag what the delegate takes, in the main graph and in the branches of control flow."""
+        support = self._support()
+        refusals = []
+        tags: dict[str, DelegationSpec] = {}
+        for module in _graphs(program.graph_module):
+            candidates = _candidates(module)
+            refusals += [r for r in map(support.refusal, candidates) if r is not None]
+            for nodes in _partitions(module, {n for n in candidates if support.refusal(n) is None}):
+                tag = f"aoti_{self._device.name}_{len(tags)}"
+                tags[tag] = self.delegation_spec
+                for node in nodes:
+                    node.meta["delegation_tag"] = tag
+        warn(refusals, self._device.name)
+        tag_constant_data(program)
+        tag_mutated_buffer(program)
+        return PartitionResult(tagged_exported_program=program, partition_tags=tags)
+
+    def ops_to_keep_whole(self, program: ExportedProgram) -> list[torch._ops.OpOverload]:
+        """Ops of an ATen program that Inductor can take as they are, wherever the program uses them.
+
+        An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could not run the rest.
+        """
+        support = self._support()
+        refused = {}
+        for module in _graphs(program.graph_module):
+            for node in _candidates(module):
+                if isinstance(node.target, torch._ops.OpOverload):
+                    refused[node.target] = refused.get(node.target, False) or support.refusal(node) is not None
+        return [op for op, is_refused in refused.items() if not is_refused]
+
+    def _support(self) -> Support:
+        return Support(self._device.name, self._probe, self._shims)
+
+    @functools.cached_property
+    def _shims(self) -> runtime_shims.AvailableShims:
+        kernels = get_manager().fallback_kernels(self._device.name)
+        return runtime_shims.available(self._device.runtime_library, kernels)
+
+    @functools.cached_property
+    def _probe(self) -> Probe:
+        manager = get_manager()
+        return Probe(
+            manager.inductor_options(self._device.name, self._specs),
+            manager.decompositions(self._device.name),
+            lambda: self._device.environment(self._target),
+        )
+
+
+def compile_specs_of(
+    options: specs.LoweringOptions, given: Sequence[CompileSpec] | None
+) -> list[CompileSpec]:
+    """The options as compile specs, or the compile specs that a user gave in their place.
+
+    Raises:
+        LoweringError: both were given.
+    """
+    if given is None:
+        return specs.encode(options)
+    if options != specs.LoweringOptions():
+        raise LoweringError("give the options either as arguments or as compile_specs, not both")
+    return list(given)
+
+
+def one_list_of_targets(target: str | None, targets: Sequence[str]) -> tuple[str, ...]:
+    """Merge ``target=`` and ``targets=``.
+
+    Raises:
+        LoweringError: both were given, or ``targets`` is a string.
+    """
+    if isinstance(targets, str):
+        raise LoweringError(f"targets is a list of names; for one use target={targets!r}")
+    if target is not None and targets:
+        raise LoweringError("give either target or targets, not both")
+    return (target,) if target is not None else tuple(targets)
+
+
+def _graphs(module: GraphModule) -> Iterator[GraphModule]:
+    yield module
+    for _, nested, _ in get_control_flow_submodules(module):
+        yield from _graphs(nested)
+
+
+def _candidates(module: GraphModule) -> list[Node]:
+    return [node for node in get_non_lowered_nodes(module.graph) if node.op == "call_function"]
+
+
+def _partitions(module: GraphModule, supported: set[Node]) -> list[list[Node]]:
+    """Convex groups of supported nodes that compute something, in graph order."""
+    partitioner = CapabilityBasedPartitioner(
+        module, _Chosen(supported.__contains__), allows_single_node_partition=True
+    )
+    position = {node: index for index, node in enumerate(module.graph.nodes)}
+    groups = [sorted(p.nodes, key=position.__getitem__) for p in partitioner.propose_partitions()]
+    groups = [group for group in groups if any(_computes(node) for node in group)]
+    return sorted(groups, key=lambda group: position[group[0]])
+
+
+class _Chosen(OperatorSupportBase):
+    """Adapter: the partitioner of torch.fx asks an object, the answer is known already."""
+
+    def __init__(self, is_chosen: Callable[[Node], bool]) -> None:
+        self._is_chosen = is_chosen
+
+    def is_node_supported(self, submodules: object, node: Node) -> bool:
+        del submodules
+        return self._is_chosen(node)
+
+
+def _computes(node: Node) -> bool:
+    return node.target not in _NO_COMPUTE and isinstance(
+        node.meta.get("val"), torch.Tensor | list | tuple
+    )

@@ -1,0 +1,1 @@
+"""Graph passes, one per file; the device plugins offer them through ``aoti_graph_passes``."""

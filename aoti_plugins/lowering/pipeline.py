@@ -1,0 +1,265 @@
+"""From one partition of an edge program to a payload and its blobs: the built-in ``aoti_preprocess``.
+
+The steps, each a stage that is reported: graph passes, decompositions, then for every target code generation by Inductor,
+the check that somebody provides what the code calls, and compilation; at the end the constants by storage and the payload.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aoti_plugins
+import torch
+from executorch.exir._serialize._named_data_store import NamedDataStore
+from executorch.exir.backend.backend_details import PreprocessResult
+
+from aoti_plugins import compile_specs as specs
+from aoti_plugins import native_files
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering import constants, progress, runtime_shims
+from aoti_plugins.lowering.artifacts.shared_object import (
+    SharedObject,
+    SharedObjectBuild,
+    build_shared_object,
+    check_machine,
+)
+from aoti_plugins.lowering.device import Device
+from aoti_plugins.lowering.inductor.capture import GeneratedCode
+from aoti_plugins.lowering.inductor.generate import generate
+from aoti_plugins.lowering.values import value_spec
+from aoti_plugins.manager import get_manager
+from aoti_plugins.payload import (
+    ArtifactKind,
+    ConstantKind,
+    LibraryRef,
+    Payload,
+    StorageRef,
+    TargetArtifact,
+    ValueSpec,
+    encode,
+)
+from aoti_plugins.types import BlobName, Target
+
+if TYPE_CHECKING:
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+_SHIM_HEADER = "aoti_plugins/shim_link_names.h"
+_WEIGHTS_ALIGNMENT = 64
+_SO_ALIGNMENT = 16
+
+
+def lower(
+    device: Device, program: ExportedProgram, compile_specs: list[CompileSpec], method: str
+) -> PreprocessResult:
+    """Lower one partition.
+
+    Args:
+        device: what to lower for.
+        program: the partition, an edge program; it may be changed.
+        compile_specs: the options.
+        method: name of the exported method.
+
+    Returns:
+        The payload, with the blobs as named data.
+
+    Raises:
+        AotiPluginsError: what failed, in which method and partition, and what to do.
+    """
+    place = progress.current_place(device.name, method)
+    try:
+        return _Lowering(device, compile_specs, place).run(program)
+    except LoweringError as error:
+        raise LoweringError(f"cannot lower {place}: {error}") from error
+
+
+class _Lowering:
+    """The state that the steps of one lowering share."""
+
+    def __init__(
+        self, device: Device, compile_specs: list[CompileSpec], place: progress.Place
+    ) -> None:
+        manager = get_manager()
+        self._device = device
+        self._specs = compile_specs
+        self._place = place
+        self._options = specs.decode(compile_specs)
+        self._targets = device.resolve(self._options.targets, manager.targets(device.name))
+        self._inductor_options = manager.inductor_options(device.name, compile_specs)
+        kernels = manager.fallback_kernels(device.name)
+        self._shims = runtime_shims.available(device.runtime_library, kernels)
+        self._store = NamedDataStore()
+
+    def run(self, program: ExportedProgram) -> PreprocessResult:
+        inputs, outputs = _interface(program)
+        kinds = _constant_kinds(program)
+        program = self._transform(program)
+        artifacts = []
+        packed = constants.PackedConstants((), ())
+        for target in self._targets:
+            code = self._generate(program, target)
+            self._check(code)
+            artifacts.append(self._compile(code, target))
+            packed = constants.pack(code.constants, kinds)
+        with progress.stage("package", self._place):
+            payload = Payload(
+                device=self._device.name,
+                method=self._place.method,
+                built_with=_built_with(),
+                targets=tuple(artifacts),
+                storages=tuple(self._add_weights(data) for data in packed.storages),
+                constants=packed.constants,
+                inputs=inputs,
+                outputs=outputs,
+            )
+            return PreprocessResult(
+                processed_bytes=encode(payload),
+                debug_handle_map={},
+                data_store_output=self._store.get_named_data_store_output(),
+            )
+
+    def _transform(self, program: ExportedProgram) -> ExportedProgram:
+        manager = get_manager()
+        for graph_pass in manager.graph_passes(self._device.name, self._specs):
+            with progress.stage("pass", self._place, graph_pass.name):
+                program = graph_pass.run(program) or program
+        table = manager.decompositions(self._device.name)
+        if _uses_any(program, table):
+            with progress.stage("decompose", self._place):
+                program = program.run_decompositions(table)
+        return program
+
+    def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:
+        with progress.stage("generate", self._place, target.name):
+            return generate(
+                program.module(),
+                _example_inputs(program),
+                self._inductor_options,
+                self._device.environment(target),
+            )
+
+    def _check(self, code: GeneratedCode) -> None:
+        if code.proxy_ops:
+            raise LoweringError(
+                f"no runtime without libtorch can run {', '.join(code.proxy_ops)}; a plugin can bring a "
+                "decomposition (hook aoti_decompositions) or a fallback kernel (hook aoti_fallback_kernels)"
+            )
+
+    def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:
+        self._keep_sources(code, target)
+        with progress.stage("compile", self._place, target.name):
+            blob = self._build(code, target)
+        missing = [shim for shim in blob.shims if shim not in self._shims]
+        if missing:
+            raise LoweringError(
+                f"the generated code calls {', '.join(missing)}, which nobody provides for device "
+                f"{self._device.name!r}; a plugin can (hook aoti_fallback_kernels)"
+            )
+        check_machine(blob, target.machine, target.name)
+        return TargetArtifact(
+            name=target.name,
+            machine=target.machine,
+            features=target.features,
+            artifact_kind=ArtifactKind.SHARED_OBJECT,
+            artifact_key=self._add_blob("so", blob.data, _SO_ALIGNMENT, None),
+            artifact_nbytes=len(blob.data),
+            artifact_crc32=zlib.crc32(blob.data),
+            libraries=tuple(
+                LibraryRef(library.soname, library.version, plugin)
+                for library, plugin in self._shims.libraries(blob.shims)
+            ),
+            symbols=blob.shims,
+        )
+
+    def _build(self, code: GeneratedCode, target: Target) -> SharedObject:
+        brought = tuple(self._shims.kernels)
+        called = tuple(shim for shim in brought if shim in code.wrapper)
+        return build_shared_object(
+            code,
+            SharedObjectBuild(
+                device=self._device.name,
+                target_flags=tuple(target.properties["cxx_flags"]),
+                runtime_library=native_files.library(self._device.runtime_library),
+                shim_header=native_files.header(_SHIM_HEADER),
+                objects=self._shims.objects(called),
+                libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
+                debug_info=self._options.debug_info,
+            ),
+        )
+
+    def _keep_sources(self, code: GeneratedCode, target: Target) -> None:
+        if not self._options.keep_sources:
+            return
+        name = f"{self._place.method}_{self._place.partition}_{target.name}"
+        folder = Path(self._options.keep_sources) / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "wrapper.cpp").write_text(code.wrapper)
+        (folder / "kernels.cpp").write_text(code.kernels)
+
+    def _add_weights(self, data: bytes) -> StorageRef:
+        tag = self._options.external_data or None
+        return StorageRef(self._add_blob("weights", data, _WEIGHTS_ALIGNMENT, tag), len(data))
+
+    def _add_blob(self, kind: str, data: bytes, alignment: int, tag: str | None) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        name = get_manager().blob_name(kind, self._device.name, self._place.method, digest)
+        if tag is None and isinstance(name, BlobName):
+            tag = name.external_tag
+        self._store.add_named_data(str(name), data, alignment, tag)
+        return str(name)
+
+
+def _interface(
+    program: ExportedProgram,
+) -> tuple[tuple[ValueSpec, ...], tuple[ValueSpec, ...]]:
+    """Inputs and outputs of a partition in the order in which ExecuTorch passes them."""
+    placeholders = _user_placeholders(program)
+    outputs = program.graph.output_node().args[0]
+    mutations = len(outputs) - len(program.graph_signature.user_outputs)  # they come first
+    return (
+        tuple(value_spec(node.meta["val"], f"input {node.name!r}") for node in placeholders),
+        tuple(
+            value_spec(node.meta["val"], f"output {node.name!r}")
+            if isinstance(node, torch.fx.Node)
+            else value_spec(node, "a constant output")
+            for node in outputs[mutations:]
+        ),
+    )
+
+
+def _user_placeholders(program: ExportedProgram) -> list[torch.fx.Node]:
+    names = set(program.graph_signature.user_inputs)
+    return [n for n in program.graph.nodes if n.op == "placeholder" and n.name in names]
+
+
+def _example_inputs(program: ExportedProgram) -> list[Any]:
+    return [node.meta["val"] for node in _user_placeholders(program)]
+
+
+def _constant_kinds(program: ExportedProgram) -> dict[str, ConstantKind]:
+    signature = program.graph_signature
+    kinds = dict.fromkeys(signature.inputs_to_parameters.values(), ConstantKind.PARAMETER)
+    kinds.update(dict.fromkeys(signature.inputs_to_buffers.values(), ConstantKind.BUFFER))
+    return kinds
+
+
+def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:
+    return any(
+        node.target in table
+        for module in program.graph_module.modules()
+        if isinstance(module, torch.fx.GraphModule)
+        for node in module.graph.nodes
+    )
+
+
+def _built_with() -> tuple[tuple[str, str], ...]:
+    """Our own distribution, what it stands on, and every plugin that had a say."""
+    own = {"aoti-plugins": aoti_plugins.__version__, "torch": torch.__version__}
+    own["executorch"] = version("executorch")
+    plugins = {p.distribution: p.version for p in get_manager().plugins() if p.distribution}
+    others = {name: found or "" for name, found in sorted(plugins.items()) if name not in own}
+    return (*own.items(), *others.items())

@@ -1,0 +1,76 @@
+"""Say what a lowering is doing: stages with times, to the ``aoti_progress`` hook and to the log."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from aoti_plugins.manager import get_manager
+from aoti_plugins.types import ProgressEvent
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which partition is being lowered."""
+
+    device: str
+    method: str
+    partition: int
+    partitions: int
+
+    def __str__(self) -> str:
+        return f"method {self.method!r}, partition {self.partition + 1} of {self.partitions} ({self.device})"
+
+
+_place: ContextVar[Place | None] = ContextVar("aoti_plugins_place", default=None)
+
+
+@contextlib.contextmanager
+def at(place: Place) -> Iterator[None]:
+    """Stages inside the block belong to this partition."""
+    token = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+def current_place(device: str, method: str) -> Place:
+    """The partition being lowered; a single one where nothing else was said."""
+    return _place.get() or Place(device, method, 0, 1)
+
+
+@contextlib.contextmanager
+def stage(name: str, place: Place, detail: str = "") -> Iterator[None]:
+    """Report the start and the end, or the failure, of one stage."""
+    _report(ProgressEvent(name, "start", place.device, place.method, place.partition, place.partitions))
+    start = time.perf_counter()
+    status = "fail"
+    try:
+        yield
+        status = "end"
+    finally:
+        seconds = time.perf_counter() - start
+        _report(
+            ProgressEvent(
+                name,
+                "end" if status == "end" else "fail",
+                place.device,
+                place.method,
+                place.partition,
+                place.partitions,
+                seconds,
+                detail,
+            )
+        )
+
+
+def _report(event: ProgressEvent) -> None:
+    logger.debug("%s", event)
+    get_manager().progress(event)

@@ -1,0 +1,195 @@
+"""Which nodes a delegate can run, decided before anything is compiled, and why not where it cannot."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.fx import Node
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.inductor.probe import Answer, Probe
+from aoti_plugins.lowering.passes.edge_to_aten import aten_op
+from aoti_plugins.lowering.runtime_shims import AvailableShims
+from aoti_plugins.lowering.values import dtype_code
+
+logger = logging.getLogger(__name__)
+
+_TORCH_FILES = f'File "{Path(torch.__file__).parent}'
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why one node stays outside the delegate.
+
+    Attributes:
+        node: the node's name.
+        op: the op's qualified name.
+        reason: what is missing.
+        remedy: what would provide it.
+        module: path of the module in the user's model; may be empty.
+        source: the user's source line; may be empty.
+    """
+
+    node: str
+    op: str
+    reason: str
+    remedy: str
+    module: str
+    source: str
+
+    def __str__(self) -> str:
+        where = "".join(
+            f"\n    {label}: {text}" for label, text in (("module", self.module), ("source", self.source)) if text
+        )
+        return f"{self.op} (node {self.node!r}): {self.reason}{where}\n    to delegate it: {self.remedy}"
+
+
+class Support:
+    """Decides about nodes of one program for one device.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        probe: asks Inductor.
+        shims: C shims that the runtime or a plugin provides.
+    """
+
+    def __init__(self, device: str, probe: Probe, shims: AvailableShims) -> None:
+        self._device = device
+        self._probe = probe
+        self._shims = shims
+        self._decided: dict[Node, Refusal | None] = {}
+
+    def refusal(self, node: Node) -> Refusal | None:
+        """Why a node cannot be delegated; ``None`` if it can."""
+        if node not in self._decided:
+            self._decided[node] = self._decide(node)
+        return self._decided[node]
+
+    def _decide(self, node: Node) -> Refusal | None:
+        if node.op != "call_function":
+            return _refuse(node, f"a {node.op} node is not an op", "nothing to do")
+        if node.target is operator.getitem:
+            return self.refusal(node.args[0]) if isinstance(node.args[0], Node) else None
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            return _refuse(
+                node,
+                "control flow is not delegated as a whole",
+                "nothing to do: ExecuTorch runs it, and its branches are delegated",
+            )
+        if _is_symbolic_arithmetic(node):
+            return None
+        try:
+            _check_dtypes(node)
+        except LoweringError as error:
+            return _refuse(node, str(error), "cast to a dtype that the payload can carry")
+        return self._judge(node, self._probe.ask(node))
+
+    def _judge(self, node: Node, answer: Answer) -> Refusal | None:
+        if answer.error:
+            return _refuse(
+                node,
+                f"Inductor cannot lower it: {answer.error}",
+                "a plugin with a decomposition for it (hook aoti_decompositions)",
+            )
+        if answer.proxy_ops:
+            return _refuse(
+                node,
+                f"it has no C shim; libtorch would run {', '.join(answer.proxy_ops)}",
+                "a plugin with a fallback kernel or a decomposition for it (hooks aoti_fallback_kernels, "
+                "aoti_decompositions)",
+            )
+        missing = sorted(shim for shim in answer.shims if shim not in self._shims)
+        if missing:
+            return _refuse(
+                node,
+                f"Inductor calls {', '.join(missing)}, which nobody provides for {self._device}",
+                "a plugin with that fallback kernel (hook aoti_fallback_kernels)",
+            )
+        return self._judge_dtypes(node, answer)
+
+    def _judge_dtypes(self, node: Node, answer: Answer) -> Refusal | None:
+        found = {str(t.dtype).removeprefix("torch.") for t in _tensors(node.all_input_nodes)}
+        for shim in sorted(answer.shims):
+            taken = self._shims.dtypes(shim)
+            foreign = sorted(found - set(taken))
+            if taken and foreign:
+                return _refuse(
+                    node,
+                    f"its kernel {shim} takes {', '.join(taken)}, not {', '.join(foreign)}",
+                    "a cast in the model, or a plugin with a kernel for that dtype",
+                )
+        return None
+
+
+def warn(refusals: Iterable[Refusal], device: str) -> None:
+    """Log one warning that lists what stays outside the delegate, once per op and reason."""
+    by_reason: dict[tuple[str, str], list[Refusal]] = {}
+    for refusal in refusals:
+        by_reason.setdefault((refusal.op, refusal.reason), []).append(refusal)
+    if not by_reason:
+        return
+    lines = []
+    for group in by_reason.values():
+        more = f" (and {len(group) - 1} more like it)" if len(group) > 1 else ""
+        lines.append(f"- {group[0]}{more}")
+    logger.warning(
+        "%d node(s) stay outside the %s delegate and run on ExecuTorch's own kernels:\n%s",
+        sum(map(len, by_reason.values())),
+        device,
+        "\n".join(lines),
+    )
+
+
+def _refuse(node: Node, reason: str, remedy: str) -> Refusal:
+    return Refusal(node.name, op_name(node), reason, remedy, _module_path(node), _source_line(node))
+
+
+def op_name(node: Node) -> str:
+    """Qualified name of a node's op, for instance ``aten.sort.default``."""
+    op = aten_op(node.target)
+    return str(op) if isinstance(op, torch._ops.OpOverload) else getattr(op, "__name__", str(op))
+
+
+def _module_path(node: Node) -> str:
+    stack = node.meta.get("nn_module_stack") or {}
+    path, kind = list(stack.values())[-1] if stack else ("", "")
+    kind = getattr(kind, "__name__", str(kind)).rpartition(".")[2]
+    return f"{path} ({kind})" if path else kind
+
+
+def _source_line(node: Node) -> str:
+    """The innermost line of the user's own code, or of any code where all of it is PyTorch's."""
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()]
+    frames = [index for index, line in enumerate(lines) if line.startswith("File ")]
+    if not frames:
+        return ""
+    own = [index for index in frames if not lines[index].startswith(_TORCH_FILES)]
+    chosen = (own or frames)[-1]
+    code = f": {lines[chosen + 1]}" if chosen + 1 < len(lines) else ""
+    return lines[chosen] + code
+
+
+def _is_symbolic_arithmetic(node: Node) -> bool:
+    """Whether a node computes a size from sizes; generated code does that by itself."""
+    value = node.meta.get("val")
+    tensors = any(isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
+    is_size = "sym_size" in op_name(node) or "sym_stride" in op_name(node) or "sym_numel" in op_name(node)
+    return isinstance(value, torch.SymInt | int | torch.SymBool | bool) and (is_size or not tensors)
+
+
+def _check_dtypes(node: Node) -> None:
+    for tensor in _tensors((node, *node.all_input_nodes)):
+        dtype_code(tensor.dtype, "a tensor")
+
+
+def _tensors(nodes: Iterable[Node]) -> Iterator[torch.Tensor]:
+    for node in nodes:
+        value = node.meta.get("val")
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, torch.Tensor):
+                yield item
