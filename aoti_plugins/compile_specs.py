@@ -1,7 +1,8 @@
 """Typed options of a lowering, and how they travel as ExecuTorch compile specs.
 
-Partitioners take the options as keyword arguments; ``encode`` turns them into compile specs, which ExecuTorch hands to
-``preprocess`` and stores in the program; ``decode`` reads them back. Compile specs can also be given as such.
+Partitioners take the options as keyword arguments; ``encode`` turns them into compile specs, which
+ExecuTorch hands to ``preprocess`` and stores in the program; ``decode`` reads them back. Compile
+specs can also be given as such.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class LoweringOptions:
 
     Attributes:
         targets: names of the targets to make code for, one blob each; empty: the device's default.
-        external_data: tag of the data file (``.ptd``) that takes the weights; empty: they stay in the program.
+        external_data: tag of the data file (``.ptd``) that takes the weights; empty: they stay in
+            the program.
         debug_info: keep line tables and symbols in the blobs, for debuggers and profilers.
         keep_sources: folder that gets the generated C++ of every partition; empty: it is dropped.
     """
@@ -42,7 +44,9 @@ class LoweringOptions:
     def __post_init__(self) -> None:
         for name in self.targets:
             if not name or "," in name:
-                raise LoweringError(f"a target's name is not empty and has no comma; found {name!r}")
+                raise LoweringError(
+                    f"a target's name is not empty and has no comma; found {name!r}"
+                )
         if len(set(self.targets)) != len(self.targets):
             raise LoweringError(f"a target is named twice: {', '.join(self.targets)}")
 
@@ -70,8 +74,8 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         compile_specs: what the partitioner or the user gave to ExecuTorch.
 
     Raises:
-        LoweringError: an unknown key (the message lists the known ones), a key given twice, or a value that does not
-            parse.
+        LoweringError: an unknown key (the message lists the known ones), a key given twice, or a
+            value that does not parse.
     """
     values: dict[str, bytes] = {}
     for spec in compile_specs:

@@ -29,7 +29,7 @@ def library(name: str) -> Path:
 
 
 def header(name: str) -> Path:
-    """Path of one of our headers, relative to ``include/``, for instance ``"aoti_plugins/shim.h"``."""
+    """Path of one of our headers, for instance ``"aoti_plugins/shim.h"``."""
     return _existing(_resource("include", *name.split("/")), "the installation is incomplete")
 
 
@@ -39,7 +39,8 @@ def cmake_dir() -> Path:
 
 
 def _resource(*parts: str) -> Path:
-    # An editable install has two roots, the sources and the built files; the resource reader knows both.
+    # An editable install has two roots, the sources and the built files; the resource reader knows
+    # both.
     found = importlib.resources.files("aoti_plugins").joinpath(*parts)
     return Path(str(found))
 
@@ -47,6 +48,7 @@ def _resource(*parts: str) -> Path:
 def _existing(path: Path, why: str) -> Path:
     if not path.exists():
         raise RuntimeLoadError(
-            f"{path} is not there: {why}. Reinstall with: pip install --force-reinstall aoti-plugins"
+            f"{path} is not there: {why}. "
+            "Reinstall with: pip install --force-reinstall aoti-plugins"
         )
     return path

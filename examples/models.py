@@ -1,4 +1,7 @@
-"""The models of the examples, tests and benchmarks: small, real architectures with seeded random weights."""
+"""The models of the examples, tests and benchmarks.
+
+Small, real architectures with seeded random weights.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,9 @@ class SmallResNet(nn.Module):
             nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
         )
         self.stages = nn.Sequential(
-            _Residual(width, width, 1), _Residual(width, 2 * width, 2), _Residual(2 * width, 4 * width, 2)
+            _Residual(width, width, 1),
+            _Residual(width, 2 * width, 2),
+            _Residual(2 * width, 4 * width, 2),
         )
         self.head = nn.Linear(4 * width, classes)
 
@@ -51,7 +56,7 @@ class SmallResNet(nn.Module):
 
 
 def small_cnn() -> Model:
-    """SmallResNet on one 32 × 32 image; its batch norms have seen data, so they are not the identity."""
+    """SmallResNet on one 32x32 image; its batch norms have seen data, so they do something."""
     torch.manual_seed(0)
     model = SmallResNet()
     with torch.no_grad():
@@ -67,7 +72,9 @@ class _Block(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
         self.norm2 = nn.LayerNorm(width)
-        self.feed_forward = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, tokens, width = x.shape
@@ -81,7 +88,9 @@ class _Block(nn.Module):
 class SmallTransformer(nn.Module):
     """Causal decoder stack with scaled dot-product attention and a tied output head."""
 
-    def __init__(self, vocabulary: int = 256, width: int = 64, heads: int = 4, layers: int = 2) -> None:
+    def __init__(
+        self, vocabulary: int = 256, width: int = 64, heads: int = 4, layers: int = 2
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.randn(128, width) * 0.02)

@@ -1,4 +1,7 @@
-"""Kernels that the CPU runtime brings for ops that Inductor does not generate; see native/src/cpu/."""
+"""Kernels that the CPU runtime brings for ops that Inductor does not generate.
+
+Must match native/src/cpu/.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,27 @@ def _kernel(op: str, dtypes: tuple[str, ...], parameters: str) -> FallbackKernel
 
 
 KERNELS = (
-    _kernel("aten::mm.out", _NUMBERS, "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
+    _kernel(
+        "aten::mm.out",
+        _NUMBERS,
+        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2",
+    ),
     _kernel(
         "aten::addmm.out",
         _NUMBERS,
-        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat1, AtenTensorHandle mat2, "
-        "double beta, double alpha",
+        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat1, "
+        "AtenTensorHandle mat2, double beta, double alpha",
     ),
-    _kernel("aten::bmm.out", _NUMBERS, "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
+    _kernel(
+        "aten::bmm.out",
+        _NUMBERS,
+        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2",
+    ),
     _kernel(
         "aten::baddbmm.out",
         _NUMBERS,
-        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle batch1, AtenTensorHandle batch2, "
-        "double beta, double alpha",
+        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle batch1, "
+        "AtenTensorHandle batch2, double beta, double alpha",
     ),
     _kernel(
         "aten::convolution",
@@ -37,7 +48,8 @@ KERNELS = (
         "AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, "
         "const int64_t* stride, int64_t stride_len_, const int64_t* padding, int64_t padding_len_, "
         "const int64_t* dilation, int64_t dilation_len_, int32_t transposed, "
-        "const int64_t* output_padding, int64_t output_padding_len_, int64_t groups, AtenTensorHandle* ret0",
+        "const int64_t* output_padding, int64_t output_padding_len_, int64_t groups, "
+        "AtenTensorHandle* ret0",
     ),
 )
 """The matrix products and convolutions; dtypes as the runtime's tests cover them."""

@@ -9,8 +9,8 @@ from aoti_plugins.cpu import target as cpu_target
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.types import Target
 
-# Thread counts are decided where the program runs; what is fixed here only steers how loops are cut, and makes the code
-# independent of the machine that lowers.
+# Thread counts are decided where the program runs; what is fixed here only steers how loops are
+# cut, and makes the code independent of the machine that lowers.
 _ASSUMED_THREADS = 8
 
 INDUCTOR_OPTIONS = {

@@ -24,16 +24,17 @@ EXTERNAL_DATA_TAG = "aoti_cpu_blob"
 class CpuPartitioner(Partitioner):
     """Delegates what AOTInductor and the registered fallback kernels can run on a CPU.
 
-    Works without arguments. An op that cannot be delegated stays outside, with a warning that names it, its place in the
-    model and what would provide it.
+    Works without arguments. An op that cannot be delegated stays outside, with a warning that names
+    it, its place in the model and what would provide it.
 
     Args:
-        target: the CPU to make code for: ``"x86_64-v3"`` (the default on x86-64: AVX2 and FMA), ``"x86_64-v4"``
-            (AVX-512), ``"x86_64-v1"``, ``"aarch64-v8"``, ``"native"`` for the best that this machine has, or a name that
-            a plugin brought.
-        targets: several such names; the program then holds code for each, and the runtime takes the best that fits.
-        external_data: ``True`` puts the weights into a ``.ptd`` file with the tag ``aoti_cpu_blob``; a string is
-            another tag.
+        target: the CPU to make code for: ``"x86_64-v3"`` (the default on x86-64: AVX2 and FMA),
+            ``"x86_64-v4"`` (AVX-512), ``"x86_64-v1"``, ``"aarch64-v8"``, ``"native"`` for the best
+            that this machine has, or a name that a plugin brought.
+        targets: several such names; the program then holds code for each, and the runtime takes the
+            best that fits.
+        external_data: ``True`` puts the weights into a ``.ptd`` file with the tag
+            ``aoti_cpu_blob``; a string is another tag.
         debug_info: keep symbols and line tables in the code.
         keep_sources: folder for the generated C++, to look at.
         compile_specs: the same options as compile specs, instead of the arguments above.
@@ -75,5 +76,5 @@ class CpuPartitioner(Partitioner):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Ops that Inductor handles better whole, and can handle wherever this program uses them."""
+        """Ops that Inductor handles better whole, wherever this program uses them."""
         return self._plan.ops_to_keep_whole(ep), None

@@ -47,7 +47,9 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
 
     return (
         GraphPass("aoti_plugins.edge_to_aten", edge_to_aten),
-        GraphPass("aoti_plugins.restore_views", restore_views, after=("aoti_plugins.edge_to_aten",)),
+        GraphPass(
+            "aoti_plugins.restore_views", restore_views, after=("aoti_plugins.edge_to_aten",)
+        ),
     )
 
 

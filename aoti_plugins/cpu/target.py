@@ -1,8 +1,9 @@
 """CPUs one can lower for.
 
-Levels, not models: a program made for ``x86_64-v3`` runs on every x86-64 CPU with AVX2 and FMA. Figures: the x86-64 psABI,
-section 3.1.1 (micro-architecture levels). A level lists only the features that the generated code uses; the runtime refuses
-a program whose features the machine lacks.
+Levels, not models: a program made for ``x86_64-v3`` runs on every x86-64 CPU with AVX2 and FMA.
+Figures: the x86-64 psABI, section 3.1.1 (micro-architecture levels). A level lists only the
+features that the generated code uses; the runtime refuses a program whose features the machine
+lacks.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ TARGETS = (
         machine="aarch64",
         properties={
             "vector_isa": "neon",
-            "cxx_flags": ("-march=armv8-a", "-DCPU_CAPABILITY_NEON", "-DAT_BUILD_ARM_VEC256_WITH_SLEEF"),
+            "cxx_flags": (
+                "-march=armv8-a",
+                "-DCPU_CAPABILITY_NEON",
+                "-DAT_BUILD_ARM_VEC256_WITH_SLEEF",
+            ),
         },
     ),
 )
@@ -56,7 +61,8 @@ def default_target(machine: str | None = None) -> str:
     machine = machine or host_machine()
     if machine not in _DEFAULT:
         raise LoweringError(
-            f"no CPU target for a {machine} machine; there are: {', '.join(t.name for t in TARGETS)}"
+            f"no CPU target for a {machine} machine; "
+            f"there are: {', '.join(t.name for t in TARGETS)}"
         )
     return _DEFAULT[machine]
 

@@ -1,1 +1,1 @@
-"""The shared lowering pipeline: plain functions from an edge program to a delegate's payload and blobs."""
+"""The shared lowering pipeline: from an edge program to a delegate's payload and blobs."""

@@ -1,4 +1,4 @@
-"""What every delegate's ``preprocess`` does: call the ``aoti_preprocess`` hook for each partition."""
+"""What every delegate's ``preprocess`` does: call ``aoti_preprocess`` for each partition."""
 
 from __future__ import annotations
 
@@ -45,10 +45,13 @@ def preprocess_all(
         specs = compile_specs.get(method, ())
         if len(specs) != len(programs):
             raise LoweringError(
-                f"method {method!r} has {len(programs)} partitions and {len(specs)} lists of compile specs"
+                f"method {method!r} has {len(programs)} partitions "
+                f"and {len(specs)} lists of compile specs"
             )
         results[method] = []
         for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
             with progress.at(progress.Place(device, method, index, len(programs))):
-                results[method].append(get_manager().preprocess(device, program, list(spec), method))
+                results[method].append(
+                    get_manager().preprocess(device, program, list(spec), method)
+                )
     return results

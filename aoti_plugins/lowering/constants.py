@@ -27,7 +27,9 @@ class PackedConstants:
     constants: tuple[ConstantRef, ...]
 
 
-def pack(constants: Iterable[GeneratedConstant], kinds: Mapping[str, ConstantKind]) -> PackedConstants:
+def pack(
+    constants: Iterable[GeneratedConstant], kinds: Mapping[str, ConstantKind]
+) -> PackedConstants:
     """Collect the distinct storages of constants.
 
     Args:
@@ -73,7 +75,9 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     first = tensor.storage_offset()
     if tensor.numel() == 0:
         return first * tensor.element_size(), first * tensor.element_size()
-    reach = sum((size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True))
+    reach = sum(
+        (size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True)
+    )
     return first * tensor.element_size(), (first + reach + 1) * tensor.element_size()
 
 

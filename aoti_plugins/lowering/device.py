@@ -43,6 +43,8 @@ class Device:
             resolved = self.aliases[name]() if name in self.aliases else name
             if resolved not in known:
                 choice = ", ".join(sorted({*known, *self.aliases}))
-                raise LoweringError(f"unknown target {name!r} for device {self.name!r}; there are: {choice}")
+                raise LoweringError(
+                    f"unknown target {name!r} for device {self.name!r}; there are: {choice}"
+                )
             found[resolved] = known[resolved]
         return list(found.values())

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 import torch
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
-from executorch.exir.backend.utils import get_non_lowered_nodes, tag_constant_data, tag_mutated_buffer
+from executorch.exir.backend.utils import (
+    get_non_lowered_nodes,
+    tag_constant_data,
+    tag_mutated_buffer,
+)
 from executorch.exir.graph_module import get_control_flow_submodules
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -68,16 +72,19 @@ class Plan:
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
     def ops_to_keep_whole(self, program: ExportedProgram) -> list[torch._ops.OpOverload]:
-        """Ops of an ATen program that Inductor can take as they are, wherever the program uses them.
+        """Ops of an ATen program that Inductor can take as they are, wherever it uses them.
 
-        An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could not run the rest.
+        An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could
+        not run the rest.
         """
         support = self._support()
         refused = {}
         for module in _graphs(program.graph_module):
             for node in _candidates(module):
                 if isinstance(node.target, torch._ops.OpOverload):
-                    refused[node.target] = refused.get(node.target, False) or support.refusal(node) is not None
+                    refused[node.target] = (
+                        refused.get(node.target, False) or support.refusal(node) is not None
+                    )
         return [op for op, is_refused in refused.items() if not is_refused]
 
     def _support(self) -> Support:

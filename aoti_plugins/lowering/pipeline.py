@@ -1,7 +1,8 @@
-"""From one partition of an edge program to a payload and its blobs: the built-in ``aoti_preprocess``.
+"""From one partition of an edge program to a payload and its blobs.
 
-The steps, each a stage that is reported: graph passes, decompositions, then for every target code generation by Inductor,
-the check that somebody provides what the code calls, and compilation; at the end the constants by storage and the payload.
+The built-in ``aoti_preprocess``. The steps, each a stage that is reported: graph passes,
+decompositions, then for every target code generation by Inductor, the check that somebody provides
+what the code calls, and compilation; at the end the constants by storage and the payload.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import aoti_plugins
 import torch
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import PreprocessResult
 
+import aoti_plugins
 from aoti_plugins import compile_specs as specs
 from aoti_plugins import native_files
 from aoti_plugins.errors import LoweringError
@@ -145,8 +146,9 @@ class _Lowering:
     def _check(self, code: GeneratedCode) -> None:
         if code.proxy_ops:
             raise LoweringError(
-                f"no runtime without libtorch can run {', '.join(code.proxy_ops)}; a plugin can bring a "
-                "decomposition (hook aoti_decompositions) or a fallback kernel (hook aoti_fallback_kernels)"
+                f"no runtime without libtorch can run {', '.join(code.proxy_ops)}; "
+                "a plugin can bring a decomposition (hook aoti_decompositions) or a fallback kernel "
+                "(hook aoti_fallback_kernels)"
             )
 
     def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:

@@ -25,7 +25,8 @@ class Place:
     partitions: int
 
     def __str__(self) -> str:
-        return f"method {self.method!r}, partition {self.partition + 1} of {self.partitions} ({self.device})"
+        which = f"partition {self.partition + 1} of {self.partitions}"
+        return f"method {self.method!r}, {which} ({self.device})"
 
 
 _place: ContextVar[Place | None] = ContextVar("aoti_plugins_place", default=None)
@@ -49,7 +50,9 @@ def current_place(device: str, method: str) -> Place:
 @contextlib.contextmanager
 def stage(name: str, place: Place, detail: str = "") -> Iterator[None]:
     """Report the start and the end, or the failure, of one stage."""
-    _report(ProgressEvent(name, "start", place.device, place.method, place.partition, place.partitions))
+    _report(
+        ProgressEvent(name, "start", place.device, place.method, place.partition, place.partitions)
+    )
     start = time.perf_counter()
     status = "fail"
     try:

@@ -20,7 +20,8 @@ class AvailableShims:
 
     Attributes:
         builtin: names that the runtime library exports, without the link-name prefix.
-        kernels: what plugins declared, by shim name; a declaration of a built-in one only narrows its dtypes.
+        kernels: what plugins declared, by shim name; a declaration of a built-in one only narrows
+            its dtypes.
     """
 
     builtin: frozenset[str]
@@ -47,7 +48,8 @@ class AvailableShims:
         found = {
             self.kernels[shim].kernel.provider: self.kernels[shim].plugin
             for shim in shims
-            if shim in self.kernels and isinstance(self.kernels[shim].kernel.provider, SharedLibrary)
+            if shim in self.kernels
+            and isinstance(self.kernels[shim].kernel.provider, SharedLibrary)
         }
         return tuple(found.items())  # type: ignore[arg-type]
 

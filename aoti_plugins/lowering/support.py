@@ -1,4 +1,4 @@
-"""Which nodes a delegate can run, decided before anything is compiled, and why not where it cannot."""
+"""Which nodes a delegate can run, decided before anything is compiled, and why not."""
 
 from __future__ import annotations
 
@@ -44,9 +44,12 @@ class Refusal:
 
     def __str__(self) -> str:
         where = "".join(
-            f"\n    {label}: {text}" for label, text in (("module", self.module), ("source", self.source)) if text
+            f"\n    {label}: {text}"
+            for label, text in (("module", self.module), ("source", self.source))
+            if text
         )
-        return f"{self.op} (node {self.node!r}): {self.reason}{where}\n    to delegate it: {self.remedy}"
+        what = f"{self.op} (node {self.node!r}): {self.reason}"
+        return f"{what}{where}\n    to delegate it: {self.remedy}"
 
 
 class Support:
@@ -100,8 +103,8 @@ class Support:
             return _refuse(
                 node,
                 f"it has no C shim; libtorch would run {', '.join(answer.proxy_ops)}",
-                "a plugin with a fallback kernel or a decomposition for it (hooks aoti_fallback_kernels, "
-                "aoti_decompositions)",
+                "a plugin with a fallback kernel or a decomposition for it "
+                "(hooks aoti_fallback_kernels, aoti_decompositions)",
             )
         missing = sorted(shim for shim in answer.shims if shim not in self._shims)
         if missing:
@@ -164,7 +167,9 @@ def _module_path(node: Node) -> str:
 
 def _source_line(node: Node) -> str:
     """The innermost line of the user's own code, or of any code where all of it is PyTorch's."""
-    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()]
+    lines = [
+        line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()
+    ]
     frames = [index for index, line in enumerate(lines) if line.startswith("File ")]
     if not frames:
         return ""
@@ -178,7 +183,9 @@ def _is_symbolic_arithmetic(node: Node) -> bool:
     """Whether a node computes a size from sizes; generated code does that by itself."""
     value = node.meta.get("val")
     tensors = any(isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
-    is_size = "sym_size" in op_name(node) or "sym_stride" in op_name(node) or "sym_numel" in op_name(node)
+    is_size = (
+        "sym_size" in op_name(node) or "sym_stride" in op_name(node) or "sym_numel" in op_name(node)
+    )
     return isinstance(value, torch.SymInt | int | torch.SymBool | bool) and (is_size or not tensors)
 
 

@@ -1,4 +1,4 @@
-"""Describe a partition's inputs and outputs for the payload: dtype, bounds of each dimension, dim order."""
+"""Describe a partition's inputs and outputs for the payload."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def value_spec(value: Any, what: str) -> ValueSpec:
     for kinds, kind in _SCALARS:
         if isinstance(value, kinds):
             return ValueSpec(kind, NO_DTYPE, (), ())
-    raise LoweringError(f"{what} is a {type(value).__name__}, which a delegate cannot take or return")
+    raise LoweringError(
+        f"{what} is a {type(value).__name__}, which a delegate cannot take or return"
+    )
 
 
 _SCALARS = (
@@ -55,7 +57,7 @@ def dtype_code(dtype: torch.dtype, what: str) -> int:
 
 
 def bounds(size: int | torch.SymInt) -> tuple[int, int]:
-    """Smallest and largest value of a size; the largest is ``INT64_MAX`` where the program has no bound."""
+    """Smallest and largest value of a size; ``INT64_MAX`` where the program has no bound."""
     if isinstance(size, int):
         return size, size
     node = size.node
@@ -66,7 +68,11 @@ def bounds(size: int | torch.SymInt) -> tuple[int, int]:
 
 def hint(size: int | torch.SymInt) -> int:
     """A concrete value that a size can have: the example's."""
-    return size if isinstance(size, int) else int(size.node.hint if size.node.has_hint() else bounds(size)[0])
+    return (
+        size
+        if isinstance(size, int)
+        else int(size.node.hint if size.node.has_hint() else bounds(size)[0])
+    )
 
 
 def _hints(strides: tuple[int | torch.SymInt, ...]) -> tuple[int, ...]:

@@ -27,7 +27,11 @@ def cxx_compiler() -> list[str]:
         found = shutil.which(command[0])
         if found:
             return [found, *command[1:]]
-    asked = f"$CXX is {chosen[0]!r}, which is not there" if chosen else "neither g++ nor clang++ is there"
+    asked = (
+        f"$CXX is {chosen[0]!r}, which is not there"
+        if chosen
+        else "neither g++ nor clang++ is there"
+    )
     raise LoweringError(
         f"lowering needs a C++ compiler and {asked}. "
         "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX."
@@ -52,7 +56,11 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> str:
     if done.returncode:
         lines = done.stdout.splitlines()
         shown = "\n".join(lines[:_MAX_ERROR_LINES])
-        cut = f"\n… {len(lines) - _MAX_ERROR_LINES} more lines" if len(lines) > _MAX_ERROR_LINES else ""
+        cut = (
+            f"\n… {len(lines) - _MAX_ERROR_LINES} more lines"
+            if len(lines) > _MAX_ERROR_LINES
+            else ""
+        )
         raise LoweringError(
             f"{Path(command[0]).name} failed with exit status {done.returncode}:\n"
             f"  {shlex.join(command)}\n{shown}{cut}"

@@ -1,8 +1,8 @@
 """Precompiled headers for the generated C++, cached per compiler, flags and torch version.
 
-A generated file is a few hundred lines behind megabytes of templates; with its header precompiled, a kernel file takes
-half a second instead of seven. A header that cannot be used is ignored by the compiler, so a stale cache costs time, not
-correctness.
+A generated file is a few hundred lines behind megabytes of templates; with its header precompiled,
+a kernel file takes half a second instead of seven. A header that cannot be used is ignored by the
+compiler, so a stale cache costs time, not correctness.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CACHE_DIR_VARIABLE = "AOTI_PLUGINS_CACHE_DIR"
 
 
 def cache_dir() -> Path:
-    """``$AOTI_PLUGINS_CACHE_DIR``, else ``aoti_plugins`` in the user's cache folder (``$XDG_CACHE_HOME``)."""
+    """``$AOTI_PLUGINS_CACHE_DIR``, else ``aoti_plugins`` in the user's cache folder."""
     if chosen := os.environ.get(CACHE_DIR_VARIABLE):
         return Path(chosen)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -32,7 +32,8 @@ def cache_dir() -> Path:
 def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Path:
     """A header with ``text`` whose precompiled form, for these flags, lies beside it.
 
-    Safe to call from several processes at once: the finished header is moved into place in one step.
+    Safe to call from several processes at once: the finished header is moved into place in one
+    step.
 
     Args:
         compiler: command of the compiler.

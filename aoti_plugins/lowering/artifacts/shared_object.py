@@ -1,8 +1,9 @@
 """Compile generated C++ into a shared object: the blob of one target.
 
-The blob is small (no line tables, sections collected, only the AOTInductor interface exported), portable (built for the
-target's instruction set, not this host's) and bound to our runtime alone: the shims' linker names are redefined by
-``shim_link_names.h``, so no libtorch in the same process can answer for them.
+The blob is small (no line tables, sections collected, only the AOTInductor interface exported),
+portable (built for the target's instruction set, not this host's) and bound to our runtime alone:
+the shims' linker names are redefined by ``shim_link_names.h``, so no libtorch in the same process
+can answer for them.
 """
 
 from __future__ import annotations
@@ -29,9 +30,17 @@ _DEFINES = (
     "-DC10_USING_CUSTOM_GENERATED_MACROS",
     "-DNDEBUG",
 )
-_COMMON_FLAGS = ("-std=c++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-ffunction-sections", "-w")
+_COMMON_FLAGS = (
+    "-std=c++20",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-ffunction-sections",
+    "-w",
+)
 _WRAPPER_FLAGS = ("-O1",)
-# Eager PyTorch neither contracts nor reassociates, so neither do the kernels; errno and traps have no reader.
+# Eager PyTorch neither contracts nor reassociates, so neither do the kernels; errno and traps have
+# no reader.
 _KERNEL_FLAGS = (
     "-O3",
     "-fopenmp",
@@ -40,7 +49,13 @@ _KERNEL_FLAGS = (
     "-fno-math-errno",
     "-fno-tree-loop-vectorize",
 )
-_LINK_FLAGS = ("-shared", "-Wl,--gc-sections", "-Wl,-z,relro", "-Wl,--hash-style=gnu", "-Wl,--build-id=none")
+_LINK_FLAGS = (
+    "-shared",
+    "-Wl,--gc-sections",
+    "-Wl,-z,relro",
+    "-Wl,--hash-style=gnu",
+    "-Wl,--build-id=none",
+)
 _EXPORTS = "{ global: AOTInductor*; local: *; };\n"
 
 _WRAPPER_HEADERS = (
@@ -133,8 +148,11 @@ def _compile(compiler: list[str], unit: _Unit, folder: Path, build: SharedObject
     source = folder / f"{unit.name}.cpp"
     source.write_text(unit.source)
     target = folder / f"{unit.name}.o"
-    include = ["-include", str(precompiled(compiler, unit.flags, unit.prefix))] if unit.prefix else []
-    # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal bytes.
+    include = (
+        ["-include", str(precompiled(compiler, unit.flags, unit.prefix))] if unit.prefix else []
+    )
+    # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
+    # bytes.
     remap = f"-ffile-prefix-map={folder}=."
     run([*compiler, *unit.flags, remap, *include, "-c", str(source), "-o", str(target)])
     return target
@@ -171,7 +189,12 @@ def _kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
 
 
 def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
-    return (*_COMMON_FLAGS, *_DEFINES, *_torch_include_flags(), "-g1" if build.debug_info else "-g0")
+    return (
+        *_COMMON_FLAGS,
+        *_DEFINES,
+        *_torch_include_flags(),
+        "-g1" if build.debug_info else "-g0",
+    )
 
 
 def _torch_include_flags() -> tuple[str, ...]:
@@ -209,6 +232,7 @@ def check_machine(blob: SharedObject, expected: str, target: str) -> None:
     """
     if blob.machine != expected:
         raise LoweringError(
-            f"target {target!r} is a {expected} machine, but the compiler made {blob.machine} code; "
+            f"target {target!r} is a {expected} machine, but the compiler made "
+            f"{blob.machine} code; "
             "lower on such a machine, or set CXX to a compiler for it"
         )

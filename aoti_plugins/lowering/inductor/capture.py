@@ -1,10 +1,11 @@
 """Take the generated C++ from Inductor before Inductor compiles it.
 
-Inductor's own compile step bakes in the flags of this host (``-march=native``, line tables, OpenMP, libtorch's link
-names) and writes next to its cache. A blob needs other flags, so the step is replaced by one that keeps the sources;
-``aoti_plugins.lowering.artifacts`` turns them into a shared object. Tested with torch 2.11 and 2.13. The patch can go
-when ``torch._inductor`` offers the sources without compiling them (``package_cpp_only`` merges wrapper and kernels and
-still fixes the flags).
+Inductor's own compile step bakes in the flags of this host (``-march=native``, line tables, OpenMP,
+libtorch's link names) and writes next to its cache. A blob needs other flags, so the step is
+replaced by one that keeps the sources; ``aoti_plugins.lowering.artifacts`` turns them into a shared
+object. Tested with torch 2.11 and 2.13. The patch can go when ``torch._inductor`` offers the
+sources without compiling them (``package_cpp_only`` merges wrapper and kernels and still fixes the
+flags).
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class GeneratedConstant:
 
     Attributes:
         name: Inductor's own name, a C identifier.
-        fqn: fully qualified name in the exported program, or Inductor's name where it made the constant itself.
+        fqn: fully qualified name in the exported program, or Inductor's name where it made the
+            constant itself.
         value: the tensor; shares storage with the program's own where Inductor did not change it.
         mutated: whether the generated code writes to it.
     """
@@ -43,8 +45,8 @@ class GeneratedCode:
         wrapper: source of the wrapper (allocations, calls, the AOTInductor interface).
         kernels: source of the kernels; empty if the wrapper calls none of its own.
         constants: in the order of the wrapper's table.
-        proxy_ops: ops that the wrapper calls through the proxy executor, by qualified name; no runtime without libtorch
-            has one.
+        proxy_ops: ops that the wrapper calls through the proxy executor, by qualified name; no
+            runtime without libtorch has one.
         files: other files that the wrapper loads at run time, for instance GPU binaries.
     """
 
@@ -57,7 +59,7 @@ class GeneratedCode:
 
 @contextlib.contextmanager
 def captured_code() -> Iterator[GeneratedCode]:
-    """Fill the yielded ``GeneratedCode`` instead of compiling, for one ``aot_compile`` inside the block."""
+    """Fill the yielded object instead of compiling, for one ``aot_compile`` in the block."""
     from torch._inductor.codecache import AotCodeCompiler
 
     captured = GeneratedCode()

@@ -1,8 +1,8 @@
 """Keep Inductor away from what only libtorch can run.
 
-Two global choices of PyTorch make Inductor call kernels that no runtime without libtorch has: oneDNN (packed linears,
-fused convolutions, whole RNN layers) and the fused attention kernels. Both are switches of PyTorch, no patches; they are
-set for the time of one lowering.
+Two global choices of PyTorch make Inductor call kernels that no runtime without libtorch has:
+oneDNN (packed linears, fused convolutions, whole RNN layers) and the fused attention kernels. Both
+are switches of PyTorch, no patches; they are set for the time of one lowering.
 """
 
 from __future__ import annotations

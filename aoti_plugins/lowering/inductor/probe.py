@@ -1,8 +1,9 @@
 """Ask Inductor, before anything is compiled, what it would make of one node.
 
-Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides; its lowerings are the
-only true answer. So a graph of that one node is run through code generation (about 50 ms) and read. Answers are cached by
-op and arguments. Ops tagged pointwise are always generated and are not asked about.
+Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
+its lowerings are the only true answer. So a graph of that one node is run through code generation
+(about 50 ms) and read. Answers are cached by op and arguments. Ops tagged pointwise are always
+generated and are not asked about.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class Probe:
         op = aten_op(node.target)
         if _is_pointwise(op, node):
             return Answer()
-        leaves, spec = pytree.tree_flatten((node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node))
+        leaves, spec = pytree.tree_flatten(
+            (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
+        )
         described = [_describe(leaf) for leaf in leaves]
         key = (op, str(spec), repr(described))
         if key not in self._answers:
@@ -97,7 +100,9 @@ class Probe:
                 module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
             with _quiet():
                 code = generate(module, inputs, self._options, self._environment())
-        except Exception as error:  # Inductor raises whatever a lowering raises; any of it means "no".
+        except (
+            Exception
+        ) as error:  # Inductor raises whatever a lowering raises; any of it means "no".
             logger.debug("probing %s failed", op, exc_info=True)
             return Answer(error=_first_line(error))
         return Answer(shims_called(code), code.proxy_ops)
@@ -117,7 +122,9 @@ def _describe(leaf: Any) -> Any:
     return hint(value) if isinstance(value, torch.SymInt) else value
 
 
-def _graph_of_one(op: Any, described: list[Any], spec: pytree.TreeSpec) -> tuple[GraphModule, list[Any]]:
+def _graph_of_one(
+    op: Any, described: list[Any], spec: pytree.TreeSpec
+) -> tuple[GraphModule, list[Any]]:
     graph, inputs, arguments = Graph(), [], []
     with FakeTensorMode() as mode:
         for leaf in described:
@@ -150,12 +157,12 @@ def _graph_of_one(op: Any, described: list[Any], spec: pytree.TreeSpec) -> tuple
     return GraphModule(torch.nn.Module(), graph), inputs
 
 
-
-
 @contextlib.contextmanager
 def _quiet() -> Any:
     """A probe that fails is an answer, not something to tell the user."""
-    loggers = [logging.getLogger(name) for name in ("torch._inductor", "torch.fx", "torch._subclasses")]
+    loggers = [
+        logging.getLogger(name) for name in ("torch._inductor", "torch.fx", "torch._subclasses")
+    ]
     before = [log.level for log in loggers]
     try:
         for log in loggers:

@@ -1,8 +1,8 @@
 """Make Inductor write vector code for a named instruction set instead of this machine's.
 
-Inductor picks the widest set that this host can run, by compiling and running a probe. A program is made for other
-machines too, so the set comes from the target. Tested with torch 2.11 and 2.13. The patch can go when the set is an
-option (``cpp.simdlen`` only narrows what the host offers).
+Inductor picks the widest set that this host can run, by compiling and running a probe. A program is
+made for other machines too, so the set comes from the target. Tested with torch 2.11 and 2.13. The
+patch can go when the set is an option (``cpp.simdlen`` only narrows what the host offers).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def vector_isa(name: str) -> Iterator[None]:
         "scalar": cpu_vec_isa.InvalidVecISA,
     }[name]()
     # A set answers False when this host cannot run it; the target's machine can.
-    answer = type(f"Target{type(isa).__name__}", (type(isa),), {"__bool__": lambda _: name != "scalar"})
+    answer = type(
+        f"Target{type(isa).__name__}", (type(isa),), {"__bool__": lambda _: name != "scalar"}
+    )
     chosen = answer()
 
     def pick() -> cpu_vec_isa.VecISA:

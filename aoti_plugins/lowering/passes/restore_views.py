@@ -1,9 +1,9 @@
 """Turn copying view ops back into views where nobody can tell the difference.
 
-ExecuTorch's edge dialect spells views as copies (``slice_copy``, ``select_copy``, ``split_copy``, …). Inductor would copy
-in earnest wherever such a result meets a kernel call. A copy and a view differ only when the result or what it looks into
-is written to afterwards, so a copy stays a copy (as a view that is cloned, which Inductor knows) when anything that shares
-its memory is mutated.
+ExecuTorch's edge dialect spells views as copies (``slice_copy``, ``select_copy``, ``split_copy``,
+…). Inductor would copy in earnest wherever such a result meets a kernel call. A copy and a view
+differ only when the result or what it looks into is written to afterwards, so a copy stays a copy
+(as a view that is cloned, which Inductor knows) when anything that shares its memory is mutated.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _clone(view: Node) -> None:
     views = [user for user in view.users if _is_getitem(user)] or [view]
     for one in views:
         with one.graph.inserting_after(one):
-            copy = one.graph.call_function(_aten.clone.default, (one,), {"memory_format": torch.contiguous_format})
+            copy = one.graph.call_function(
+                _aten.clone.default, (one,), {"memory_format": torch.contiguous_format}
+            )
         copy.meta.update(one.meta)
         one.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)
 
@@ -106,7 +108,9 @@ def _written_in(module: GraphModule) -> set[Node]:
             continue
         for index, argument in enumerate(schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
-                given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+                given = (
+                    node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+                )
                 written.update(item for item in _flatten(given) if isinstance(item, Node))
     return written
 
@@ -117,7 +121,9 @@ def _written_at_the_end(program: ExportedProgram) -> set[Node]:
     targets = set(signature.buffers_to_mutate.values())
     mutated_inputs = set(signature.user_inputs_to_mutate.values())
     names = {name for name, target in signature.inputs_to_buffers.items() if target in targets}
-    names |= mutated_inputs | set(signature.buffers_to_mutate) | set(signature.user_inputs_to_mutate)
+    names |= (
+        mutated_inputs | set(signature.buffers_to_mutate) | set(signature.user_inputs_to_mutate)
+    )
     return {node for node in program.graph.nodes if node.name in names}
 
 

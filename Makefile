@@ -1,0 +1,54 @@
+# Two commands: `make quickstart` and `make test`. Both set up their own virtual environment.
+
+PYTHON ?= python3
+VENV ?= .venv
+# The PyTorch to install. 2.11 and newer work; this is the version that the tests were last run with.
+TORCH ?= torch==2.13.0
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+NATIVE := $(shell find native -type f -not -path 'native/out/*')
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test test-python test-native lint format benchmark clean
+
+help: ## Show the commands.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
+
+quickstart: $(INSTALLED) ## Lower two models, run them, compare with PyTorch.
+	$(BIN)/python examples/quickstart.py
+
+test: lint test-native test-python ## Everything that CI runs.
+
+test-python: $(INSTALLED) ## The Python tests: unit, lowering, runs on the CPU.
+	$(BIN)/python -m pytest -n 2
+
+test-native: $(INSTALLED) ## The C++ tests under the address and undefined-behaviour sanitizers.
+	cd native && PATH="$(abspath $(BIN)):$$PATH" cmake --workflow --preset asan
+
+lint: $(INSTALLED) ## Style and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+
+format: $(INSTALLED) ## Rewrite the sources in the house style.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp' | xargs $(BIN)/clang-format -i
+
+benchmark: $(INSTALLED) ## Per-call and load times against AOTInductor with libtorch.
+	$(BIN)/python benchmarks/cpu_overhead.py
+
+clean: ## Remove the environment and everything built.
+	rm -rf $(VENV) build native/out
+
+# torch comes first and by version: asked for by a range, pip may take a build with gigabytes of CUDA libraries.
+# executorch is installed before our own build, which compiles against it in this environment.
+$(INSTALLED): pyproject.toml $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet "$(TORCH)"
+	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11"
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	touch $@
