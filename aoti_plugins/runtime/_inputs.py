@@ -30,7 +30,25 @@ class InputSlot:
     shape changes.
     """
 
-    def __init__(self, value: Value, index: int, info: ValueInfo, dtype: int, method: str) -> None:
+    def __init__(
+        self,
+        value: Value,
+        index: int,
+        info: ValueInfo,
+        dtype: int,
+        method: str,
+        kept: list[object],
+    ) -> None:
+        """Prepare the struct.
+
+        Args:
+            value: the input's struct, which the native side reads.
+            index: position of the input.
+            info: what the method expects.
+            dtype: the same element type as a code.
+            method: the method's name, for messages.
+            kept: gets what has to stay alive for one call; the caller empties it.
+        """
         self._value = value
         self._info = info
         self._what = f"input {index} of method {method!r}"
@@ -38,9 +56,13 @@ class InputSlot:
         self._sizes = (ctypes.c_int64 * max(ndim, 1))(*info.shape)
         self._strides = (ctypes.c_int64 * max(ndim, 1))(*_dlpack.contiguous(info.shape))
         self._shape: object = None
+        self._is_complex = info.dtype.startswith("complex")
         self._torch_dtype: object = None
-        self._keep: object = None
-        self._binders: dict[type, Callable[[Any], int]] = {}
+        self._torch_layout: object = None
+        self._numpy_dtype: object = None
+        self._keep = kept.append
+        self.binders: dict[type, Callable[[Any], int]] = {}
+        """Functions that bind, by type of the value; ``bind`` adds to them."""
         if info.kind == "tensor":
             value.tag = Tag.TENSOR
             value.dtype = dtype
@@ -56,14 +78,10 @@ class InputSlot:
             ProgramError: the value is not what the method takes; names the input, found and
             expected.
         """
-        binder = self._binders.get(type(value))
+        binder = self.binders.get(type(value))
         if binder is None:
-            binder = self._binders[type(value)] = self._choose(value)
+            binder = self.binders[type(value)] = self._choose(value)
         return binder(value)
-
-    def release(self) -> None:
-        """Let go of what ``bind`` kept alive for the call."""
-        self._keep = None
 
     def _choose(self, value: Any) -> Callable[[Any], int]:
         kind = self._info.kind
@@ -76,8 +94,10 @@ class InputSlot:
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and isinstance(value, torch.Tensor):
             self._torch_dtype = getattr(torch, self._info.dtype)
+            self._torch_layout = torch.strided
             return self._bind_torch
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+            self._numpy_dtype = _numpy_dtype(numpy, self._info.dtype)
             return self._bind_numpy
         if hasattr(value, "__dlpack__"):
             return self._bind_dlpack
@@ -89,13 +109,12 @@ class InputSlot:
     def _bind_torch(self, tensor: Any) -> int:
         if tensor.dtype is not self._torch_dtype:
             self._wrong_dtype(str(tensor.dtype).removeprefix("torch."), ".to(torch.{})")
-        if not tensor.is_cpu or tensor.is_sparse:
-            place = "a sparse layout" if tensor.is_sparse else f"device {str(tensor.device)!r}"
-            raise self._error(
-                f"the tensor has {place}, expected a dense one on 'cpu'. Convert it first"
-            )
-        if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
-            tensor = self._keep = tensor.resolve_conj().resolve_neg()
+        if not tensor.is_cpu or tensor.layout is not self._torch_layout:
+            found = f"device {str(tensor.device)!r} and layout {tensor.layout}"
+            raise self._error(f"the tensor has {found}, expected 'cpu' and a dense layout")
+        if tensor.is_neg() or (self._is_complex and tensor.is_conj()):
+            tensor = tensor.resolve_conj().resolve_neg()
+            self._keep(tensor)
         shape = tensor.shape
         if not tensor.is_contiguous():
             self._describe(shape, tensor.stride())
@@ -106,28 +125,31 @@ class InputSlot:
         return TORCH
 
     def _bind_numpy(self, array: Any) -> int:
-        name = array.dtype.name
-        if name != self._info.dtype:
-            self._wrong_dtype(name, ".astype({!r})")
-        if not (array.flags.c_contiguous and array.dtype.isnative and array.ndim):
-            array = self._keep = self._plain(array)
+        if array.dtype != self._numpy_dtype or not array.flags.c_contiguous or not array.ndim:
+            array = self._plain(array)
+            self._keep(array)
         shape = array.shape
         if shape != self._shape:
             self._describe(shape, None)
-        self._value.data = array.ctypes.data
+        try:
+            self._value.data = ctypes.addressof(ctypes.c_char.from_buffer(array))
+        except (TypeError, ValueError, BufferError):  # read-only, empty, or of an added dtype
+            self._value.data = array.ctypes.data
         return NUMPY
 
     def _plain(self, array: Any) -> Any:
         """Copy what C code cannot read in place: strided, byte-swapped, or a numpy scalar."""
         import numpy
 
+        if array.dtype.name != self._info.dtype:
+            self._wrong_dtype(array.dtype.name, ".astype({!r})")
         return numpy.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
     def _bind_dlpack(self, tensor: Any) -> int:
         view = _dlpack.view(tensor, self._what)
         if view.dtype != self._info.dtype:
             self._wrong_dtype(view.dtype, "")
-        self._keep = view.owner
+        self._keep(view.owner)
         self._describe(view.shape, view.strides)
         self._shape = None
         self._value.data = view.address
@@ -178,6 +200,14 @@ class InputSlot:
 
     def _error(self, problem: str) -> ProgramError:
         return ProgramError(f"{self._what}: {problem}.")
+
+
+def _numpy_dtype(numpy: Any, name: str) -> object:
+    """Return numpy's dtype of that name; ``None`` if numpy and what extends it have none."""
+    try:
+        return numpy.dtype(name)
+    except TypeError:
+        return None
 
 
 def _describe(value: object) -> str:

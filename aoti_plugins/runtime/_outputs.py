@@ -17,62 +17,59 @@ from aoti_plugins.runtime.specs import read_i64
 class OutputSlot:
     """One output of one method.
 
-    The native side owns the memory until the next call; ``torch`` and ``numpy`` copy it unless
-    told not to. What depends on the shape is worked out only when the shape changes.
+    The native side owns the memory until the next call. The slot keeps a view of that memory,
+    which stays the same from call to call as long as the address and the shape do; a copy of it is
+    what the caller gets.
     """
 
-    def __init__(self, value: Value, index: int, method: str) -> None:
+    def __init__(self, value: Value, index: int, method: str, owner: object) -> None:
+        """Prepare for calls.
+
+        Args:
+            value: the output's struct, which the native side fills.
+            index: position of the output.
+            method: the method's name, for messages.
+            owner: owns the native memory; views keep it alive.
+        """
         self._value = value
+        self._owner = owner
         self._what = f"output {index} of method {method!r}"
-        self._layout = b""
-        self._shape: tuple[int, ...] = ()
-        self._strides: tuple[int, ...] = ()
-        self._contiguous = True
+        self._address: int | None = None
+        self._sizes: Any = ()
+        self._shape: list[int] = []
+        self._torch_view: Any = None
+        self._numpy_view: Any = None
 
-    def torch(self, copy: bool, owner: object) -> Any:
-        """Return the output as a torch tensor, or as a scalar."""
+    def torch(self, copy: bool) -> Any:
+        """Return the output as a torch tensor, or as a scalar; not copied, a view of native memory."""
         value = self._value
-        if value.tag != Tag.TENSOR:
+        if value.tag != 1:  # Tag.TENSOR, without the time that an enum takes
             return self._scalar()
-        self._update_layout()
-        torch, dtype = _torch_dtype(value.dtype)
-        if copy or not value.nbytes:
-            result = torch.empty_strided(self._shape, self._strides, dtype=dtype)
-            ctypes.memmove(result.data_ptr(), value.data, value.nbytes)
-            return result
-        flat = torch.frombuffer(_borrow(value, owner), dtype=dtype)
-        return flat.as_strided(self._shape, self._strides)
+        if self._moved(value) or self._torch_view is None:
+            self._torch_view = _torch_view(value, self._owner)
+        return self._torch_view.clone() if copy else self._torch_view.detach()
 
-    def numpy(self, copy: bool, owner: object) -> Any:
-        """Return the output as a numpy array, or as a scalar."""
+    def numpy(self, copy: bool) -> Any:
+        """Return the output as a numpy array, or as a scalar; see ``torch``."""
         value = self._value
-        if value.tag != Tag.TENSOR:
+        if value.tag != 1:
             return self._scalar()
-        dtype = _numpy_dtype(value.dtype, self._what)
+        dtype = numpy_dtype(value.dtype, self._what)
         if dtype is None:
-            return self.torch(copy, owner)
-        self._update_layout()
-        import numpy
+            return self.torch(copy)
+        if self._moved(value) or self._numpy_view is None:
+            self._numpy_view = _numpy_view(value, dtype, self._owner)
+        return self._numpy_view.copy("K") if copy else self._numpy_view.view()
 
-        if (copy and self._contiguous) or not value.nbytes:
-            result = numpy.empty(self._shape, dtype)
-            ctypes.memmove(result.ctypes.data, value.data, value.nbytes)
-            return result
-        nbytes = [stride * dtype.itemsize for stride in self._strides]
-        view = numpy.ndarray(self._shape, dtype, _borrow(value, owner), strides=nbytes)
-        return view.copy(order="K") if copy else view
-
-    def _update_layout(self) -> None:
-        value = self._value
-        if not value.ndim:
-            return
-        nbytes = value.ndim * 8
-        layout = ctypes.string_at(value.sizes, nbytes)
-        if layout != self._layout:
-            self._layout = layout
-            self._shape = read_i64(value.sizes, value.ndim)
-            self._strides = read_i64(value.strides, value.ndim)
-            self._contiguous = list(self._strides) == sorted(self._strides, reverse=True)
+    def _moved(self, value: Value) -> bool:
+        """Whether the kept views are of another memory or shape than the output has now."""
+        if value.data == self._address and self._sizes[:] == self._shape:
+            return False
+        self._address = value.data
+        self._sizes = (ctypes.c_int64 * value.ndim).from_address(value.sizes) if value.ndim else []
+        self._shape = self._sizes[:]
+        self._torch_view = self._numpy_view = None
+        return True
 
     def _scalar(self) -> int | float | bool | None:
         value = self._value
@@ -85,6 +82,24 @@ class OutputSlot:
         if value.tag == Tag.NONE:
             return None
         raise ProgramError(f"{self._what} is of a kind that Python cannot take (tag {value.tag})")
+
+
+def _torch_view(value: Value, owner: object) -> Any:
+    torch, dtype = _torch_dtype(value.dtype)
+    shape, strides = read_i64(value.sizes, value.ndim), read_i64(value.strides, value.ndim)
+    if not value.nbytes:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(_borrow(value, owner), dtype=dtype).as_strided(shape, strides)
+
+
+def _numpy_view(value: Value, dtype: Any, owner: object) -> Any:
+    import numpy
+
+    shape, strides = read_i64(value.sizes, value.ndim), read_i64(value.strides, value.ndim)
+    if not value.nbytes:
+        return numpy.empty(shape, dtype)
+    steps = [stride * dtype.itemsize for stride in strides]
+    return numpy.ndarray(shape, dtype, _borrow(value, owner), strides=steps)
 
 
 def _borrow(value: Value, owner: object) -> Any:
@@ -107,7 +122,7 @@ def _torch_dtype(code: int) -> tuple[Any, Any]:
 
 
 @functools.cache
-def _numpy_dtype(code: int, what: str) -> Any:
+def numpy_dtype(code: int, what: str) -> Any:
     """Return numpy's dtype; ``None`` where only torch can hold it.
 
     numpy itself has no bfloat16 and no 8-bit floats; the package ml_dtypes adds them.

@@ -140,34 +140,56 @@ class Program:
         return f"<{self._name}: {', '.join(self.methods)}{state}>"
 
 
+class _NativeMethod:
+    """A native method; destroyed when it is closed, or when nothing looks at its memory any more."""
+
+    def __init__(self, native: Runner, address: int) -> None:
+        self._runner = native
+        self.address = address
+
+    def close(self) -> None:
+        address, self.address = self.address, 0
+        if address:
+            self._runner.destroy_method(address)
+
+    __del__ = close
+
+
 class Method:
     """One loaded method. Made by ``Program.method``.
 
     Calls of one method wait for each other; threads that are to run at once load a method each.
     """
 
-    def __init__(self, native: Runner, handle: int, name: str, program: str) -> None:
+    def __init__(self, native: Runner, address: int, name: str, program: str) -> None:
         self._runner = native
-        self._handle = handle
+        self._native = _NativeMethod(native, address)
         self._lock = threading.Lock()
         self._execute = native.execute
         self._doing = f"method {name!r} of the {program} failed"
+        self._kept: list[object] = []
         self.name = name
-        described = native.infos(handle, "input")
+        described = native.infos(address, "input")
         self.inputs = tuple(map(value_info, described))
         """What the method takes."""
-        self.outputs = tuple(value_info(value) for value in native.infos(handle, "output"))
+        self.outputs = tuple(map(value_info, native.infos(address, "output")))
         """What the method gives."""
         # One array of C structs for all calls; the slots write to and read from it in place.
         ins, outs = (Value * len(self.inputs))(), (Value * len(self.outputs))()
         self._structs = (ins, outs)
-        self._in_address, self._out_address = ctypes.addressof(ins), ctypes.addressof(outs)
-        self._n_in, self._n_out = len(ins), len(outs)
         self._in_slots = [
-            InputSlot(ins[i], i, info, described[i].dtype, name)
+            InputSlot(ins[i], i, info, described[i].dtype, name, self._kept)
             for i, info in enumerate(self.inputs)
         ]
-        self._out_slots = [OutputSlot(outs[i], i, name) for i in range(self._n_out)]
+        self._out_slots = [OutputSlot(outs[i], i, name, self._native) for i in range(len(outs))]
+        self._n_in = len(ins)
+        self._arguments = (
+            address,
+            ctypes.addressof(ins),
+            len(ins),
+            ctypes.addressof(outs),
+            len(outs),
+        )
 
     def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
         """Run the method.
@@ -176,8 +198,8 @@ class Method:
             *inputs: one per input: torch tensors, numpy arrays, anything with ``__dlpack__``, or
                 Python scalars where the method takes them. Tensors are on the CPU and read in
                 place; one that is not laid out as the method expects is copied.
-            copy: ``False`` gives tensors that look at the method's own memory, which is valid
-                until the method is called again or closed.
+            copy: ``False`` gives tensors that look at the method's own memory. They are valid until
+                the method is called again or closed.
 
         Returns:
             One value per output. Torch tensors if an input was one, or if no input was a tensor of
@@ -189,33 +211,29 @@ class Method:
                 failed.
         """
         with self._lock:
-            if not self._handle:
+            if not self._native.address:
                 raise ProgramError(f"method {self.name!r} is closed")
             if len(inputs) != self._n_in:
                 raise self._wrong_count(len(inputs))
-            slots = self._in_slots
             seen = 0
             try:
-                for slot, value in zip(slots, inputs, strict=True):
-                    seen |= slot.bind(value)
-                code = self._execute(
-                    self._handle, self._in_address, self._n_in, self._out_address, self._n_out
-                )
+                for slot, value in zip(self._in_slots, inputs, strict=True):
+                    binder = slot.binders.get(type(value))
+                    seen |= binder(value) if binder else slot.bind(value)
+                code = self._execute(*self._arguments)
                 if code:
                     raise self._runner.error(code, self._doing)
-                if seen & TORCH or (not seen and "torch" in sys.modules):
-                    return tuple([slot.torch(copy, self) for slot in self._out_slots])
-                return tuple([slot.numpy(copy, self) for slot in self._out_slots])
             finally:
-                for slot in slots:
-                    slot.release()
+                if self._kept:
+                    self._kept.clear()
+            if seen & TORCH or (not seen and "torch" in sys.modules):
+                return tuple([slot.torch(copy) for slot in self._out_slots])
+            return tuple([slot.numpy(copy) for slot in self._out_slots])
 
     def close(self) -> None:
         """Free the method's memory. May be called twice."""
         with self._lock:
-            handle, self._handle = self._handle, 0
-        if handle:
-            self._runner.destroy_method(handle)
+            self._native.close()
 
     def _wrong_count(self, found: int) -> ProgramError:
         taken = ", ".join(map(str, self.inputs)) or "nothing"
@@ -233,11 +251,6 @@ class Method:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_handle", 0):
-            self._runner.destroy_method(self._handle)
-            self._handle = 0
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
