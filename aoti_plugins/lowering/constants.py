@@ -43,7 +43,8 @@ def pack(
     for constant in constants:
         key = constant.value.untyped_storage()._cdata
         by_storage.setdefault(key, []).append(constant)
-    storages, references = [], []
+    storages: list[bytes] = []
+    references: list[ConstantRef] = []
     for index, group in enumerate(by_storage.values()):
         low = min(_extent(constant.value)[0] for constant in group) // _ALIGNMENT * _ALIGNMENT
         high = max(_extent(constant.value)[1] for constant in group)

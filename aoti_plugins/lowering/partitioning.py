@@ -78,7 +78,7 @@ class Plan:
         not run the rest.
         """
         support = self._support()
-        refused = {}
+        refused: dict[torch._ops.OpOverload, bool] = {}
         for module in _graphs(program.graph_module):
             for node in _candidates(module):
                 if isinstance(node.target, torch._ops.OpOverload):

@@ -36,7 +36,8 @@ def read_shared_object(data: bytes) -> SharedObjectInfo:
         elftools.common.exceptions.ELFError: the bytes are no ELF file.
     """
     elf = ELFFile(io.BytesIO(data))
-    undefined, exported = set(), set()
+    undefined: set[str] = set()
+    exported: set[str] = set()
     symbols = elf.get_section_by_name(".dynsym")
     if isinstance(symbols, SymbolTableSection):
         for symbol in symbols.iter_symbols():

@@ -125,7 +125,9 @@ def _describe(leaf: Any) -> Any:
 def _graph_of_one(
     op: Any, described: list[Any], spec: pytree.TreeSpec
 ) -> tuple[GraphModule, list[Any]]:
-    graph, inputs, arguments = Graph(), [], []
+    graph = Graph()
+    inputs: list[Any] = []
+    arguments: list[Any] = []
     with FakeTensorMode() as mode:
         for leaf in described:
             if isinstance(leaf, _Leaf):

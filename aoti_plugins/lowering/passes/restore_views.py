@@ -23,6 +23,7 @@ VIEWS = {
     _aten.detach_copy.default: _aten.detach.default,
     _aten.diagonal_copy.default: _aten.diagonal.default,
     _aten.expand_copy.default: _aten.expand.default,
+    _aten.narrow_copy.default: _aten.narrow.default,
     _aten.permute_copy.default: _aten.permute.default,
     _aten.select_copy.int: _aten.select.int,
     _aten.slice_copy.Tensor: _aten.slice.Tensor,

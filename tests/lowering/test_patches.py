@@ -1,0 +1,72 @@
+"""Every patch of PyTorch's insides works inside its block, and the original is back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor.lowering
+from torch._inductor import codecache, cpu_vec_isa
+from torch._inductor.codegen import cpp_micro_gemm
+
+from aoti_plugins.lowering.inductor.capture import captured_code
+from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
+from aoti_plugins.lowering.inductor.vector_isa import vector_isa
+
+
+def _state() -> dict[str, Any]:
+    return {
+        "compile": codecache.AotCodeCompiler.__dict__["compile"],
+        "pick": cpu_vec_isa.pick_vec_isa,
+        "pick in codecache": codecache.pick_vec_isa,
+        "pick in gemm": cpp_micro_gemm.pick_vec_isa,
+        "onednn": torch._C._get_mkldnn_enabled(),
+        "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "grad": torch.is_grad_enabled(),
+    }
+
+
+PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
+    (captured_code, {"compile"}),
+    (lambda: vector_isa("scalar"), {"pick", "pick in codecache", "pick in gemm"}),
+    (no_onednn, {"onednn"}),
+    (math_attention, {"flash"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("patch", "changed"), PATCHES, ids=["capture", "isa", "onednn", "attention"]
+)
+@pytest.mark.parametrize("fails", [False, True])
+def test_patch_and_way_back(
+    patch: Callable[[], AbstractContextManager[Any]], changed: set[str], fails: bool
+) -> None:
+    before = _state()
+    try:
+        with patch():
+            inside = _state()
+            if fails:
+                raise KeyError
+    except KeyError:
+        pass
+    assert {key for key in before if before[key] is not inside[key]} == changed
+    assert _state() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "width"), [("avx512", 512), ("avx2", 256), ("neon", 128), ("scalar", 0)]
+)
+def test_vector_isa_is_the_targets(name: str, width: int) -> None:
+    with vector_isa(name):
+        isa = cpu_vec_isa.pick_vec_isa()
+    assert bool(isa) == (name != "scalar")
+    if width:
+        assert isa.bit_width() == width
+
+
+def test_unknown_vector_isa() -> None:
+    with pytest.raises(KeyError, match="sse9"), vector_isa("sse9"):
+        pass
