@@ -41,7 +41,7 @@ class OutputSlot:
         self._numpy_view: Any = None
 
     def torch(self, copy: bool) -> Any:
-        """Return the output as a torch tensor, or as a scalar; not copied, a view of native memory."""
+        """Return the output as a torch tensor, or as a scalar; without copy, a view."""
         value = self._value
         if value.tag != 1:  # Tag.TENSOR, without the time that an enum takes
             return self._scalar()

@@ -141,7 +141,7 @@ class Program:
 
 
 class _NativeMethod:
-    """A native method; destroyed when it is closed, or when nothing looks at its memory any more."""
+    """A native method; destroyed when it is closed, or when nothing looks at its memory."""
 
     def __init__(self, native: Runner, address: int) -> None:
         self._runner = native

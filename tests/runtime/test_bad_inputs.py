@@ -1,0 +1,115 @@
+"""What callers get wrong: an error names the input, what was found and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import Program
+
+Lowered = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def mlp(lowered_programs: Lowered) -> Any:
+    with Program(lowered_programs("mlp")) as program:
+        yield program
+
+
+class OnTheGpu:
+    def __dlpack__(self) -> Any:
+        raise AssertionError("not reached")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+class BrokenExport(OnTheGpu):
+    def __dlpack__(self) -> Any:
+        raise BufferError("it is sparse")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+WHAT = r"^input 0 of method 'forward': "
+RIGHT = torch.zeros(4, 64)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            RIGHT.double(),
+            WHAT + r"found float64, expected float32. Convert it with .to\(torch.float32\).$",
+        ),
+        (RIGHT.numpy().astype("f8"), WHAT + r"found float64, .* with .astype\('float32'\).$"),
+        (numpy.float32(1), WHAT + r"found shape \[\], expected 2 dimensions \[4, 64\]"),
+        (RIGHT[0], WHAT + r"found shape \[64\], expected 2 dimensions \[4, 64\].$"),
+        (torch.zeros(5, 64), WHAT + r"found shape \[5, 64\], expected at most 4 in dimension 0"),
+        (torch.zeros(3, 64), r"(?s)input 0.*\[3, 64\].*\[4, 64\]"),
+        (torch.zeros(0, 64), r"(?s)input 0.*\[0, 64\].*\[4, 64\]"),
+        ([1.0], WHAT + r"found a list, expected a float32\[4, 64\] as torch tensor, numpy array"),
+        (None, WHAT + r"found None, expected a float32\[4, 64\]"),
+        (1.5, WHAT + r"found a float, expected a float32\[4, 64\]"),
+        (RIGHT.to_sparse(), WHAT + r"the tensor has device 'cpu' and layout torch.sparse_coo"),
+        (torch.empty(4, 64, device="meta"), WHAT + r"the tensor has device 'meta' and layout"),
+        (OnTheGpu(), r"^input 0 of method 'forward' is a OnTheGpu on DLPack device \(2, 0\)"),
+        (BrokenExport(), WHAT + r"BrokenExport.__dlpack__\(\) failed: it is sparse"),
+    ],
+)
+def test_wrong_input(mlp: Program, value: Any, message: str) -> None:
+    with pytest.raises(ProgramError, match=message):
+        mlp(value)
+    assert mlp(RIGHT)[0].shape == (4, 64), "the method still works"
+
+
+def test_wrong_number_of_inputs(mlp: Program) -> None:
+    message = r"method 'forward' got 2 inputs, expected 1: float32\[4, 64\]"
+    with pytest.raises(ProgramError, match=message):
+        mlp(RIGHT, RIGHT)
+    with pytest.raises(ProgramError, match=r"got 0 inputs"):
+        mlp()
+
+
+def test_no_such_method(mlp: Program) -> None:
+    with pytest.raises(ProgramError, match=r"has no method 'backward'; it has: forward"):
+        mlp.method("backward")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "none.pte"
+    with pytest.raises(ProgramError, match=rf"^there is no file '{path}'$"):
+        Program(path)
+
+
+def test_missing_data_file(tmp_path: Path, lowered_programs: Lowered) -> None:
+    with pytest.raises(ProgramError, match=r"there is no file '.*weights.ptd'"):
+        Program(lowered_programs("mlp"), data_files=[tmp_path / "weights.ptd"])
+
+
+def test_data_files_with_bytes(lowered_programs: Lowered) -> None:
+    with pytest.raises(ProgramError, match=r"data files need a program that is loaded from a path"):
+        Program(lowered_programs("mlp").read_bytes(), data_files=["weights.ptd"])
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, 0.5, 0.99])
+def test_truncated_file(tmp_path: Path, lowered_programs: Lowered, keep: float) -> None:
+    data = lowered_programs("mlp").read_bytes()
+    path = tmp_path / "cut.pte"
+    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+    with pytest.raises(ProgramError, match=r"cannot load .*cut.pte': \w+"):
+        Program(path).method()
+
+
+def test_not_a_program(tmp_path: Path) -> None:
+    path = tmp_path / "text.pte"
+    path.write_text("hello world\n" * 100)
+    with pytest.raises(ProgramError, match=r"cannot load the program '.*text.pte': \w+"):
+        Program(path)

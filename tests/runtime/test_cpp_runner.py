@@ -1,0 +1,84 @@
+"""``examples/cpp_runner`` is configured against the installed package, built, and run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from filelock import FileLock
+
+from aoti_plugins.runtime import cmake_dir, executorch_library_dir
+
+Lowered = Callable[[str], Path]
+SOURCE = Path(__file__).parents[2] / "examples" / "cpp_runner"
+
+
+@pytest.fixture(scope="session")
+def cpp_runner(shared_dir: Path) -> Path:
+    build = shared_dir / "cpp_runner"
+    cmake = shutil.which("cmake")
+    assert cmake, "the tests need CMake: pip install cmake"
+    with FileLock(f"{build}.lock"):
+        if not (build / "cpp_runner").exists():
+            configure = [
+                *(cmake, "-S", str(SOURCE), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"),
+                f"-Daoti_plugins_DIR={cmake_dir()}",
+                f"-Dexecutorch_DIR={executorch_library_dir() / 'cmake' / 'executorch'}",
+            ]
+            subprocess.run(configure, check=True)
+            subprocess.run([cmake, "--build", str(build)], check=True)
+    return build / "cpp_runner"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = list(map(str, arguments))
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def sums(text: str) -> list[float]:
+    return [float(found) for found in re.findall(r"sum (\S+)", text)]
+
+
+def test_ones(
+    cpp_runner: Path, lowered_programs: Lowered, example_models: dict[str, Callable[[], Any]]
+) -> None:
+    model, inputs = example_models["cnn"]()
+    found = run(cpp_runner, lowered_programs("cnn"))
+    assert found.returncode == 0, found.stderr
+    assert "output 0: shape [1, 10], sum " in found.stdout
+    expected = model(*map(torch.ones_like, inputs)).sum().item()
+    assert sums(found.stdout) == [pytest.approx(expected, rel=1e-4, abs=1e-4)]
+
+
+def test_raw_input(
+    cpp_runner: Path,
+    lowered_programs: Lowered,
+    example_models: dict[str, Callable[[], Any]],
+    tmp_path: Path,
+) -> None:
+    model, (x,) = example_models["mlp"]()
+    x.numpy().tofile(tmp_path / "x.bin")
+    found = run(cpp_runner, lowered_programs("mlp"), tmp_path / "x.bin")
+    assert found.returncode == 0, found.stderr
+    assert sums(found.stdout) == [pytest.approx(model(x).sum().item(), rel=1e-4, abs=1e-4)]
+
+
+def test_wrong_size(cpp_runner: Path, lowered_programs: Lowered, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes(bytes(7))
+    found = run(cpp_runner, lowered_programs("mlp"), tmp_path / "x.bin")
+    assert found.returncode == 1
+    assert "x.bin: found 7 bytes, expected 1024" in found.stderr
+
+
+def test_no_libtorch(cpp_runner: Path) -> None:
+    libraries = run("ldd", cpp_runner).stdout
+    assert "libexecutorch_backend_aoti.so" in libraries
+    assert "libtorch" not in libraries
+    assert "libc10" not in libraries
+    assert "libpython" not in libraries
