@@ -267,7 +267,7 @@ class _Parser:
             seen.add(target.name)
             return target
 
-        targets = self._in.items("targets", 44, read)
+        targets = self._in.items("targets", 40, read)
         if not targets:
             fail("targets", start, "the list is empty, expected at least one target")
         return targets
