@@ -101,6 +101,7 @@ class Plan:
         return Probe(
             manager.inductor_options(self._device.name, self._specs),
             manager.decompositions(self._device.name),
+            [registered.kernel for registered in self._shims.kernels.values()],
             lambda: self._device.environment(self._target),
         )
 

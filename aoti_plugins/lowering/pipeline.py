@@ -30,6 +30,7 @@ from aoti_plugins.lowering.artifacts.shared_object import (
 )
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
+from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import generate
 from aoti_plugins.lowering.values import value_spec
 from aoti_plugins.manager import get_manager
@@ -136,10 +137,12 @@ class _Lowering:
 
     def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:
         with progress.stage("generate", self._place, target.name):
+            module = program.module()
+            kernels = [registered.kernel for registered in self._shims.kernels.values()]
             return generate(
-                program.module(),
+                module,
                 _example_inputs(program),
-                self._inductor_options,
+                merge(self._inductor_options, custom_op_options(module, kernels)),
                 self._device.environment(target),
             )
 
@@ -147,8 +150,8 @@ class _Lowering:
         if code.proxy_ops:
             raise LoweringError(
                 f"no runtime without libtorch can run {', '.join(code.proxy_ops)}; "
-                "a plugin can bring a decomposition (hook aoti_decompositions) or a fallback kernel "
-                "(hook aoti_fallback_kernels)"
+                "a plugin can bring a decomposition (hook aoti_decompositions) "
+                "or a fallback kernel (hook aoti_fallback_kernels)"
             )
 
     def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import operator
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +23,12 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import generate, shims_called
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
 from aoti_plugins.lowering.values import hint
+from aoti_plugins.types import FallbackKernel
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class Probe:
     Args:
         options: Inductor options of the lowering to come.
         decompositions: what plugins decompose before Inductor sees it.
+        kernels: fallback kernels of all plugins for the device.
         environment: makes the patches for the target, anew for each question.
     """
 
@@ -68,10 +71,12 @@ class Probe:
         self,
         options: Mapping[str, Any],
         decompositions: Mapping[Any, Callable[..., Any]],
+        kernels: Iterable[FallbackKernel],
         environment: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._options = options
         self._decompositions = dict(decompositions)
+        self._kernels = tuple(kernels)
         self._environment = environment
         self._answers: dict[Any, Answer] = {}
 
@@ -99,7 +104,9 @@ class Probe:
             if op in self._decompositions:
                 module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
             with _quiet():
-                code = generate(module, inputs, self._options, self._environment())
+                declared = custom_op_options(module, self._kernels)
+                options = merge(self._options, declared)
+                code = generate(module, inputs, options, self._environment())
         except (
             Exception
         ) as error:  # Inductor raises whatever a lowering raises; any of it means "no".

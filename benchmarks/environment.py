@@ -1,0 +1,41 @@
+"""What a result must say about where it was measured."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("aoti-plugins", "executorch", "torch", "numpy")
+
+
+def describe() -> dict[str, Any]:
+    """Date, hardware and versions."""
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "hardware": {"cpu": _cpu_name(), "cores": os.cpu_count(), "machine": platform.machine()},
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "versions": {
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+    }
+
+
+def save(path: Path, results: dict[str, Any]) -> None:
+    """Write results with their environment as JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"environment": describe(), **results}, indent=2) + "\n")
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,48 @@
+"""Loading, running and destroying programs gives everything back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+SCRIPT = """
+import gc, json, os, sys, numpy
+from aoti_plugins.runtime import Program
+
+inputs = numpy.load(sys.argv[2])
+
+def cycle():
+    with Program(sys.argv[1]) as program:
+        method = program.method()
+        method(inputs)
+        method.close()
+
+def usage():
+    gc.collect()
+    with open("/proc/self/maps") as f:
+        maps = sum(1 for _ in f)
+    with open("/proc/self/status") as f:
+        resident = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+    return {"files": len(os.listdir("/proc/self/fd")), "maps": maps, "resident_kb": resident}
+
+for _ in range(20):
+    cycle()
+before = usage()
+for _ in range(200):
+    cycle()
+print(json.dumps([before, usage()]))
+"""
+
+
+def test_200_cycles_leave_nothing(
+    tmp_path: Path, run_python: Callable[..., str], lowered_programs: Callable[[str], Path]
+) -> None:
+    import numpy as np
+
+    np.save(tmp_path / "inputs.npy", np.ones((1, 3, 32, 32), np.float32))
+    printed = run_python(SCRIPT, lowered_programs("cnn"), tmp_path / "inputs.npy")
+    before, after = json.loads(printed.splitlines()[-1])
+    assert after["files"] == before["files"]
+    assert after["maps"] == before["maps"]
+    assert after["resident_kb"] - before["resident_kb"] < 1024
