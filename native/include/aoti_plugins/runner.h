@@ -1,0 +1,101 @@
+#pragma once
+
+/// A plain C API to load and run ExecuTorch programs, whatever delegates they use. From Python it is used through
+/// ctypes (aoti_plugins/runtime), whose declarations must match.
+///
+/// Functions return 0, or a code of ExecuTorch's `Error`, and then `aotip_last_error()` says why; out-parameters are
+/// set on success only. Null where something is expected is an error, not a crash. A program and its methods may be
+/// used from several threads; one method runs one call at a time, and its outputs belong to that call.
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define AOTIP_RUNNER_EXPORT __attribute__((visibility("default")))
+
+typedef struct aotip_program aotip_program;
+typedef struct aotip_method aotip_method;
+
+/// What an `aotip_value` holds.
+enum {
+  AOTIP_TAG_NONE = 0,
+  AOTIP_TAG_TENSOR = 1,
+  AOTIP_TAG_INT = 2,
+  AOTIP_TAG_DOUBLE = 3,
+  AOTIP_TAG_BOOL = 4,
+  AOTIP_TAG_OTHER = 5,
+};
+
+/// One input or output. Sizes and strides count elements and have `ndim` numbers; strides may be null for
+/// row-major. `dtype` is PyTorch's code; `device_type` is 0 for the CPU.
+typedef struct {
+  int32_t tag;
+  int32_t dtype;
+  int32_t ndim;
+  int32_t device_type;
+  const int64_t* sizes;
+  const int64_t* strides;
+  void* data;
+  int64_t int_value;     ///< also holds bools
+  double double_value;
+  size_t nbytes;
+} aotip_value;
+
+/// Why the last call on this thread failed; the delegate's reason where a delegate failed. Borrowed until the next
+/// call on this thread.
+AOTIP_RUNNER_EXPORT const char* aotip_last_error(void);
+
+/// Loads a program. `data_paths` are files with named data (`.ptd`) that the program needs, `n_data` of them.
+/// `load_mode` 0 maps the file, 1 reads it. The new program is freed with `aotip_program_destroy`.
+AOTIP_RUNNER_EXPORT int32_t aotip_program_load(const char* path, const char* const* data_paths,
+                                               size_t n_data, int32_t load_mode,
+                                               aotip_program** ret_new);
+
+/// Loads a program from memory, which is copied.
+AOTIP_RUNNER_EXPORT int32_t aotip_program_load_buffer(const void* data, size_t nbytes,
+                                                      aotip_program** ret_new);
+
+/// Null is allowed. Methods that are still there keep what they need.
+AOTIP_RUNNER_EXPORT void aotip_program_destroy(aotip_program* program);
+
+AOTIP_RUNNER_EXPORT int32_t aotip_program_method_count(aotip_program* program, size_t* ret_count);
+
+/// Borrowed from the program.
+AOTIP_RUNNER_EXPORT int32_t aotip_program_method_name(aotip_program* program, size_t index,
+                                                      const char** ret_name);
+
+/// A new instance of a method, with memory and delegates of its own. Freed with `aotip_method_destroy`.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_load(aotip_program* program, const char* name,
+                                              aotip_method** ret_new);
+
+/// Null is allowed.
+AOTIP_RUNNER_EXPORT void aotip_method_destroy(aotip_method* method);
+
+AOTIP_RUNNER_EXPORT int32_t aotip_method_input_count(aotip_method* method, size_t* ret_count);
+AOTIP_RUNNER_EXPORT int32_t aotip_method_output_count(aotip_method* method, size_t* ret_count);
+
+/// What input `index` is: for a tensor its dtype, the largest sizes it may have and the strides of these. No data.
+/// Borrowed from the method.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_input_info(aotip_method* method, size_t index,
+                                                    aotip_value* ret_info);
+AOTIP_RUNNER_EXPORT int32_t aotip_method_output_info(aotip_method* method, size_t index,
+                                                     aotip_value* ret_info);
+
+/// Runs the method. Inputs are borrowed for the call; one whose layout the method does not take is copied.
+/// `outputs` become views of the method's memory, valid until its next call or its end.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs,
+                                                 size_t n_inputs, aotip_value* outputs,
+                                                 size_t n_outputs);
+
+/// The backends that are registered in this process.
+AOTIP_RUNNER_EXPORT size_t aotip_backend_count(void);
+
+/// Null when there is no backend with this index.
+AOTIP_RUNNER_EXPORT const char* aotip_backend_name(size_t index);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif

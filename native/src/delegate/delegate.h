@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/named_data_map.h>
+#include <executorch/runtime/core/span.h>
+
+#include "delegate/io.h"
+#include "delegate/model.h"
+#include "slim/status.h"
+
+namespace aoti_plugins {
+
+/// One delegate of one loaded method: what `init` returns and `execute` runs.
+class Delegate {
+ public:
+  /// Reads the payload and loads the model. Null, with a reason, when it fails.
+  static std::unique_ptr<Delegate> create(const void* payload, size_t nbytes,
+                                          const ::executorch::runtime::NamedDataMap* map) noexcept;
+
+  /// Runs the model on the inputs in `args` and writes the outputs behind them. Threads take turns.
+  Status execute(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
+
+  const std::string& method() const { return method_; }
+
+ private:
+  Delegate() = default;
+
+  std::string method_;
+  std::vector<ValuePort> inputs_;
+  std::vector<ValuePort> outputs_;
+  std::unique_ptr<Model> model_;
+  std::mutex mutex_;
+  // Handles of the call that runs; kept here so that a call allocates nothing of its own.
+  std::vector<AtenTensorHandle> input_handles_;
+  std::vector<AtenTensorHandle> output_handles_;
+};
+
+}  // namespace aoti_plugins

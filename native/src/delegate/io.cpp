@@ -1,0 +1,219 @@
+#include "delegate/io.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+
+#include "slim/element.h"
+#include "slim/strided_copy.h"
+
+namespace aoti_plugins {
+namespace {
+
+using ::executorch::aten::ArrayRef;
+using ::executorch::aten::SizesType;
+using ::executorch::runtime::Error;
+using ::executorch::runtime::EValue;
+
+const char* kind_name(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kTensor: return "tensor";
+    case ValueKind::kInt: return "int";
+    case ValueKind::kFloat: return "float";
+    case ValueKind::kBool: return "bool";
+    case ValueKind::kNone: return "none";
+  }
+  return "unknown";
+}
+
+/// Sizes and strides of a tensor of the runtime, as SlimTensor counts them.
+struct Shape {
+  int64_t sizes[Tensor::kMaxDims];
+  int64_t strides[Tensor::kMaxDims];
+
+  explicit Shape(const ::executorch::aten::Tensor& tensor) {
+    const auto from_sizes = tensor.sizes();
+    const auto from_strides = tensor.strides();
+    for (size_t d = 0; d < from_sizes.size(); ++d) {
+      sizes[d] = from_sizes[d];
+      strides[d] = from_strides[d];
+    }
+  }
+};
+
+bool same_strides(int64_t ndim, const int64_t* sizes, const int64_t* a, const int64_t* b) {
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (a[d] != b[d] && sizes[d] != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+ValuePort::ValuePort(const char* what, size_t index, const ValueSpec& spec)
+    : what_(what), index_(index), spec_(spec) {}
+
+Status ValuePort::check_tensor(const ETensor& tensor) const noexcept {
+  const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
+  AOTIP_CHECK(dtype == static_cast<int32_t>(spec_.dtype), "%s %zu is %s, expected %s", what_, index_,
+              dtype_name(dtype), dtype_name(static_cast<int32_t>(spec_.dtype)));
+  const auto sizes = tensor.sizes();
+  AOTIP_CHECK(sizes.size() == spec_.dims.size(), "%s %zu has %zu dims, expected %zu", what_, index_,
+              sizes.size(), spec_.dims.size());
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    const DimBounds& bounds = spec_.dims[d];
+    if (sizes[d] >= bounds.min && sizes[d] <= bounds.max) {
+      continue;
+    }
+    AOTIP_CHECK(bounds.min != bounds.max, "%s %zu has size %lld in dim %zu, expected %lld", what_,
+                index_, static_cast<long long>(sizes[d]), d, static_cast<long long>(bounds.min));
+    return fail("%s %zu has size %lld in dim %zu, expected %lld to %lld", what_, index_,
+                static_cast<long long>(sizes[d]), d, static_cast<long long>(bounds.min),
+                static_cast<long long>(bounds.max));
+  }
+  return Status::kOk;
+}
+
+void ValuePort::expected_strides(const int64_t* sizes, int64_t* ret) const noexcept {
+  int64_t stride = 1;
+  for (size_t i = spec_.dim_order.size(); i-- > 0;) {
+    const uint32_t d = spec_.dim_order[i];
+    ret[d] = stride;
+    stride *= std::max<int64_t>(sizes[d], 1);
+  }
+}
+
+Status ValuePort::wrap_tensor(const ETensor& tensor, Tensor** ret) const noexcept {
+  AOTIP_RETURN_IF_FAILED(check_tensor(tensor));
+  const int64_t ndim = static_cast<int64_t>(spec_.dims.size());
+  const Shape shape(tensor);
+  int64_t strides[Tensor::kMaxDims];
+  expected_strides(shape.sizes, strides);
+  const int32_t dtype = static_cast<int32_t>(spec_.dtype);
+  void* data = tensor.mutable_data_ptr();
+  if (same_strides(ndim, shape.sizes, shape.strides, strides)) {
+    *ret = Tensor::borrow(data, ndim, shape.sizes, strides, 0, dtype, Device{});
+  } else {
+    *ret = Tensor::empty_strided(ndim, shape.sizes, strides, dtype, Device{});
+    if (*ret != nullptr && data != nullptr) {
+      strided_copy_raw((*ret)->data(), strides, data, shape.strides, ndim, shape.sizes,
+                       element_nbytes(dtype));
+    }
+  }
+  AOTIP_CHECK(*ret != nullptr, "%s %zu: %s", what_, index_, last_failure());
+  return Status::kOk;
+}
+
+Status ValuePort::wrap_number(const EValue& value, Tensor** ret) const noexcept {
+  int32_t dtype = kInt64;
+  Element element;
+  if (spec_.kind == ValueKind::kInt) {
+    AOTIP_CHECK(value.isInt(), "%s %zu is no int", what_, index_);
+    element.integer = value.toInt();
+  } else if (spec_.kind == ValueKind::kFloat) {
+    AOTIP_CHECK(value.isDouble(), "%s %zu is no float", what_, index_);
+    dtype = kFloat64;
+    element.kind = Element::kReal;
+    element.real = value.toDouble();
+  } else {
+    AOTIP_CHECK(value.isBool(), "%s %zu is no bool", what_, index_);
+    dtype = kBool;
+    element.integer = value.toBool() ? 1 : 0;
+  }
+  *ret = Tensor::empty(0, nullptr, dtype, Device{});
+  if (*ret == nullptr) {
+    return Status::kFailed;
+  }
+  store_element((*ret)->data(), dtype, element);
+  return Status::kOk;
+}
+
+Status ValuePort::to_model(const EValue& value, Tensor** ret) const noexcept {
+  switch (spec_.kind) {
+    case ValueKind::kTensor:
+      AOTIP_CHECK(value.isTensor(), "%s %zu is no tensor", what_, index_);
+      return wrap_tensor(value.toTensor(), ret);
+    case ValueKind::kNone:
+      *ret = Tensor::undefined();
+      return *ret != nullptr ? Status::kOk : Status::kFailed;
+    default:
+      return wrap_number(value, ret);
+  }
+}
+
+Status ValuePort::write_tensor(const Tensor& result, const ETensor& tensor) const noexcept {
+  const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
+  AOTIP_CHECK(result.dtype() == dtype, "the model returns %s for %s %zu, the program has %s there",
+              dtype_name(result.dtype()), what_, index_, dtype_name(dtype));
+  const int64_t ndim = result.ndim();
+  AOTIP_CHECK(ndim == tensor.dim(), "the model returns %lld dims for %s %zu, the program has %lld there",
+              static_cast<long long>(ndim), what_, index_, static_cast<long long>(tensor.dim()));
+  SizesType sizes[Tensor::kMaxDims];
+  bool resize = false;
+  for (int64_t d = 0; d < ndim; ++d) {
+    sizes[d] = static_cast<SizesType>(result.size(d));
+    resize = resize || sizes[d] != tensor.sizes()[static_cast<size_t>(d)];
+  }
+  if (resize) {
+    const Error error = ::executorch::runtime::resize_tensor(
+        tensor, ArrayRef<SizesType>(sizes, static_cast<size_t>(ndim)));
+    AOTIP_CHECK(error == Error::Ok, "%s %zu does not fit into the memory that the program has for it (%s)",
+                what_, index_, ::executorch::runtime::to_string(error));
+  }
+  if (result.numel() == 0) {
+    return Status::kOk;
+  }
+  void* data = tensor.mutable_data_ptr();
+  AOTIP_CHECK(data != nullptr, "%s %zu has no memory: set it before running the method", what_,
+              index_);
+  const Shape shape(tensor);
+  if (same_strides(ndim, shape.sizes, shape.strides, result.strides())) {
+    // The runtime's tensors have no gaps.
+    std::memmove(data, result.data(), static_cast<size_t>(result.numel()) * result.itemsize());
+  } else {
+    strided_copy_raw(data, shape.strides, result.data(), result.strides(), ndim, shape.sizes,
+                     result.itemsize());
+  }
+  return Status::kOk;
+}
+
+Status ValuePort::write_number(const Tensor& result, EValue* value) const noexcept {
+  AOTIP_CHECK(result.numel() == 1 && is_convertible(result.dtype()),
+              "the model returns %lld elements of %s for %s %zu, expected one %s",
+              static_cast<long long>(result.numel()), dtype_name(result.dtype()), what_, index_,
+              kind_name(spec_.kind));
+  const Element element = load_element(result.data(), result.dtype());
+  if (spec_.kind == ValueKind::kInt) {
+    int64_t number = 0;
+    store_element(&number, kInt64, element);
+    *value = EValue(number);
+  } else if (spec_.kind == ValueKind::kFloat) {
+    double number = 0;
+    store_element(&number, kFloat64, element);
+    *value = EValue(number);
+  } else {
+    uint8_t number = 0;
+    store_element(&number, kBool, element);
+    *value = EValue(number != 0);
+  }
+  return Status::kOk;
+}
+
+Status ValuePort::from_model(const Tensor& result, EValue* value) const noexcept {
+  if (spec_.kind == ValueKind::kNone) {
+    return Status::kOk;
+  }
+  AOTIP_CHECK(result.defined(), "the model returns nothing for %s %zu", what_, index_);
+  AOTIP_CHECK(result.device().type == kCpu, "the model returns %s memory for %s %zu, expected cpu",
+              device_type_name(result.device().type), what_, index_);
+  if (spec_.kind != ValueKind::kTensor) {
+    return write_number(result, value);
+  }
+  AOTIP_CHECK(value->isTensor(), "%s %zu of the program is no tensor", what_, index_);
+  return write_tensor(result, value->toTensor());
+}
+
+}  // namespace aoti_plugins

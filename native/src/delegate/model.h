@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+
+#include <executorch/runtime/core/named_data_map.h>
+
+#include "delegate/constants.h"
+#include "delegate/model_api.h"
+#include "delegate/payload.h"
+#include "delegate/shared_object.h"
+#include "slim/status.h"
+
+namespace aoti_plugins {
+
+/// A loaded AOTInductor model with its constants. Freed completely by its destructor: container, then constants,
+/// then the mapping of the blob.
+class Model {
+ public:
+  /// Loads the blob of the right target and gives the model its constants. Null, with a reason, when it fails.
+  static std::unique_ptr<Model> load(const Payload& payload,
+                                     const ::executorch::runtime::NamedDataMap* map) noexcept;
+
+  /// Runs the model. Takes all input handles, whether it succeeds or not; on success `outputs` holds new handles,
+  /// on failure nulls. Not for two threads at once.
+  Status run(AtenTensorHandle* inputs, size_t num_inputs, AtenTensorHandle* outputs,
+             size_t num_outputs) noexcept;
+
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+ private:
+  Model() = default;
+  Status create(const Payload& payload);
+  Status check_counts(const Payload& payload) const;
+  Status set_constants();
+
+  std::shared_ptr<SharedObject> object_;
+  Constants constants_;
+  ModelApi api_{};
+  ModelApi::Container* container_ = nullptr;
+};
+
+}  // namespace aoti_plugins

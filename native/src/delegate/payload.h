@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "slim/status.h"
+
+namespace aoti_plugins {
+
+/// What a lowered partition says about itself, version 1. The format is in docs/payload.md; written by
+/// aoti_plugins/payload.py, which must match.
+
+inline constexpr uint32_t kPayloadVersion = 1;
+inline constexpr uint8_t kNoDType = 255;
+
+enum class ArtifactKind : uint32_t { kSharedObject = 1 };
+enum class ConstantKind : uint32_t { kParameter = 0, kBuffer = 1, kMutableBuffer = 2, kTensor = 3 };
+enum class ValueKind : uint32_t { kTensor = 0, kInt = 1, kFloat = 2, kBool = 3, kNone = 4 };
+
+/// A kernel library that the blob needs beside this runtime.
+struct LibraryRef {
+  std::string soname;
+  std::string version;
+  std::string origin;
+};
+
+/// Code for one kind of machine.
+struct TargetArtifact {
+  std::string name;
+  std::string machine;
+  std::vector<std::string> features;
+  ArtifactKind kind = ArtifactKind::kSharedObject;
+  std::string key;
+  uint64_t nbytes = 0;
+  uint32_t crc32 = 0;
+  std::vector<LibraryRef> libraries;
+  std::vector<std::string> symbols;
+};
+
+/// One named-data blob with the bytes of a storage.
+struct StorageRef {
+  std::string key;
+  uint64_t nbytes = 0;
+};
+
+/// A constant of the model: a view of a storage. Sizes, strides and offset count elements.
+struct ConstantRef {
+  std::string fqn;
+  uint32_t storage = 0;
+  uint32_t dtype = 0;
+  ConstantKind kind = ConstantKind::kParameter;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
+  int64_t storage_offset = 0;
+};
+
+struct DimBounds {
+  int64_t min = 0;
+  int64_t max = 0;
+};
+
+/// What an input or output may be.
+struct ValueSpec {
+  ValueKind kind = ValueKind::kTensor;
+  uint32_t dtype = kNoDType;
+  std::vector<DimBounds> dims;
+  std::vector<uint32_t> dim_order;
+};
+
+struct Payload {
+  std::string device;
+  std::string method;
+  std::vector<std::pair<std::string, std::string>> built_with;
+  std::vector<TargetArtifact> targets;
+  std::vector<StorageRef> storages;
+  std::vector<ConstantRef> constants;
+  std::vector<ValueSpec> inputs;
+  std::vector<ValueSpec> outputs;
+};
+
+/// Reads and checks a payload. Whatever the bytes are, it never reads outside of them; what it does not know it
+/// refuses, with a reason that names the byte offset, what was found and expected, and what to do.
+Status read_payload(const void* data, size_t nbytes, Payload* ret) noexcept;
+
+}  // namespace aoti_plugins

@@ -1,0 +1,218 @@
+#include "delegate/shared_object.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <mutex>
+
+#include "delegate/crc32.h"
+#include "delegate/target.h"
+#include "delegate/thread_atexit.h"
+#include "shim/names.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+namespace aoti_plugins {
+namespace {
+
+/// What this process has mapped, by blob. Entries of unloaded blobs are dropped when a blob is loaded.
+struct Cache {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<SharedObject>> blobs;
+};
+
+Cache& cache() {
+  // Never destroyed: programs may be unloaded by destructors that run at exit.
+  static Cache* instance = new Cache();
+  return *instance;
+}
+
+std::string cache_key(const TargetArtifact& target) {
+  return target.key + "|" + std::to_string(target.crc32) + "|" + std::to_string(target.nbytes);
+}
+
+/// A path to the descriptor that no other load of this process has used. The loader compares paths with those
+/// of what is loaded already, and descriptor numbers come back; "./" and ".//" spell a serial number.
+std::string unique_path(int fd) {
+  static std::atomic<uint64_t> serial{0};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t rest = serial.fetch_add(1, std::memory_order_relaxed) + 1; rest > 0; rest >>= 1) {
+    path += (rest & 1) != 0 ? ".//" : "./";
+  }
+  return path + std::to_string(fd);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) {
+      close(fd_);
+    }
+  }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+int anonymous_file() {
+  // Newer kernels can refuse to execute what is not asked for; older ones do not know the flag.
+  const int fd = memfd_create("aoti_plugins_blob", MFD_CLOEXEC | MFD_EXEC);
+  return fd >= 0 || errno != EINVAL ? fd : memfd_create("aoti_plugins_blob", MFD_CLOEXEC);
+}
+
+Status write_all(int fd, const void* data, size_t nbytes) {
+  const char* from = static_cast<const char*>(data);
+  while (nbytes > 0) {
+    const ssize_t written = write(fd, from, nbytes);
+    if (written < 0 && errno == EINTR) {
+      continue;
+    }
+    AOTIP_CHECK(written > 0, "writing %zu bytes to an anonymous file failed: %s", nbytes,
+                std::strerror(errno));
+    from += written;
+    nbytes -= static_cast<size_t>(written);
+  }
+  return Status::kOk;
+}
+
+/// OpenMP runtimes keep their threads when the last library that uses them is unloaded; unmapping their code
+/// would crash them. Keep what is there.
+void keep_openmp_runtimes() {
+  for (const char* soname : {"libgomp.so.1", "libomp.so.5", "libiomp5.so"}) {
+    if (void* handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
+      dlclose(handle);
+    }
+  }
+}
+
+bool provides(const std::vector<void*>& libraries, const std::string& symbol) {
+  const std::string renamed = "aotip_" + symbol;
+  return std::any_of(libraries.begin(), libraries.end(), [&](void* library) {
+    return dlsym(library, renamed.c_str()) != nullptr || dlsym(library, symbol.c_str()) != nullptr;
+  });
+}
+
+}  // namespace
+
+SharedObject::~SharedObject() {
+  if (handle_ != nullptr) {
+    run_thread_atexit_of(handle_);
+    dlclose(handle_);
+  }
+  for (auto library = libraries_.rbegin(); library != libraries_.rend(); ++library) {
+    dlclose(*library);
+  }
+}
+
+void* SharedObject::symbol(const char* name) const noexcept {
+  return dlsym(handle_, name);
+}
+
+Status SharedObject::open_libraries(const TargetArtifact& target) {
+  for (const LibraryRef& library : target.libraries) {
+    void* handle = dlopen(library.soname.c_str(), RTLD_NOW | RTLD_LOCAL);
+    AOTIP_CHECK(handle != nullptr,
+                "kernel library %s (version %s, from %s) does not load: %s. Install %s %s.",
+                library.soname.c_str(), library.version.c_str(), library.origin.c_str(), dlerror(),
+                library.origin.c_str(), library.version.c_str());
+    libraries_.push_back(handle);
+  }
+  return Status::kOk;
+}
+
+Status SharedObject::check_symbols(const TargetArtifact& target) const {
+  std::vector<std::string> missing;
+  for (const std::string& symbol : target.symbols) {
+    if (!has_shim(symbol.c_str()) && !provides(libraries_, symbol)) {
+      missing.push_back(symbol);
+    }
+  }
+  std::sort(missing.begin(), missing.end());
+  std::string list;
+  for (const std::string& symbol : missing) {
+    list += (list.empty() ? "" : ", ") + symbol;
+  }
+  AOTIP_CHECK(missing.empty(),
+              "blob '%s' calls %zu C shim%s that nothing here provides: %s. Install the aoti_plugins, or the "
+              "kernel package, that the program was made with.",
+              target.key.c_str(), missing.size(), missing.size() == 1 ? "" : "s", list.c_str());
+  return Status::kOk;
+}
+
+Status SharedObject::map(const TargetArtifact& target, const void* data, size_t nbytes) {
+  const FileDescriptor file(anonymous_file());
+  AOTIP_CHECK(file.get() >= 0, "no anonymous file for blob '%s': %s", target.key.c_str(),
+              std::strerror(errno));
+  AOTIP_RETURN_IF_FAILED(write_all(file.get(), data, nbytes));
+  handle_ = dlopen(unique_path(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
+  AOTIP_CHECK(handle_ != nullptr, "blob '%s' does not load: %s", target.key.c_str(), dlerror());
+  keep_openmp_runtimes();
+  return Status::kOk;
+}
+
+std::shared_ptr<SharedObject> SharedObject::find_loaded(const TargetArtifact& target) noexcept {
+  try {
+    std::lock_guard<std::mutex> lock(cache().mutex);
+    const auto found = cache().blobs.find(cache_key(target));
+    return found != cache().blobs.end() ? found->second.lock() : nullptr;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+std::shared_ptr<SharedObject> SharedObject::load(const TargetArtifact& target, const void* data,
+                                                 size_t nbytes) noexcept {
+  try {
+    if (nbytes != target.nbytes) {
+      (void)fail("blob '%s' has %zu bytes, the payload says %llu. The program is damaged: lower the "
+                 "model again.",
+                 target.key.c_str(), nbytes, static_cast<unsigned long long>(target.nbytes));
+      return nullptr;
+    }
+    const uint32_t found = crc32(data, nbytes);
+    if (found != target.crc32) {
+      (void)fail("crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
+                 "the model again.",
+                 target.key.c_str(), found, target.crc32);
+      return nullptr;
+    }
+    if (check_elf(data, nbytes, target.key) != Status::kOk) {
+      return nullptr;
+    }
+    // One load at a time, so that two threads do not map one blob twice.
+    std::lock_guard<std::mutex> lock(cache().mutex);
+    auto& blobs = cache().blobs;
+    if (auto loaded = blobs[cache_key(target)].lock()) {
+      return loaded;
+    }
+    for (auto it = blobs.begin(); it != blobs.end();) {
+      it = it->second.expired() ? blobs.erase(it) : std::next(it);
+    }
+    std::shared_ptr<SharedObject> object(new SharedObject());
+    if (object->open_libraries(target) != Status::kOk ||
+        object->check_symbols(target) != Status::kOk ||
+        object->map(target, data, nbytes) != Status::kOk) {
+      return nullptr;
+    }
+    blobs[cache_key(target)] = object;
+    return object;
+  } catch (const std::exception& error) {
+    (void)fail("loading blob '%s': %s", target.key.c_str(), error.what());
+    return nullptr;
+  }
+}
+
+}  // namespace aoti_plugins

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include <executorch/runtime/core/error.h>
+
+namespace aoti_plugins::runner {
+
+using ::executorch::runtime::Error;
+
+/// Forgets what happened before; every C function starts with it.
+void begin_call() noexcept;
+
+/// Records why the call failed and returns the code to return. The delegate's reason is put in when it has one.
+int32_t failed(Error error, const char* format, ...) noexcept
+    __attribute__((format(printf, 2, 3), cold));
+
+}  // namespace aoti_plugins::runner

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <aoti_plugins/runner.h>
+#include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
+#include <executorch/runtime/core/hierarchical_allocator.h>
+#include <executorch/runtime/executor/memory_manager.h>
+#include <executorch/runtime/executor/method.h>
+
+#include "runner/program.h"
+#include "runner/value.h"
+
+namespace aoti_plugins::runner {
+
+/// One instance of a method, with its memory.
+class MethodInstance {
+ public:
+  /// Loads a method; 0, or a code after `failed()`.
+  static int32_t load(std::shared_ptr<ProgramFile> file, const std::string& name,
+                      std::unique_ptr<MethodInstance>* ret);
+
+  size_t input_count() const { return inputs_.size(); }
+  size_t output_count() const { return outputs_.size(); }
+  const aotip_value& input_info(size_t index) const { return inputs_[index]->info(); }
+  const aotip_value& output_info(size_t index) const { return outputs_[index]->info(); }
+
+  int32_t execute(const aotip_value* inputs, aotip_value* outputs);
+
+ private:
+  int32_t plan_memory(const ::executorch::runtime::MethodMeta& meta);
+  int32_t describe(const ::executorch::runtime::MethodMeta& meta);
+  int32_t give_outputs_memory();
+  void find_dynamic_inputs();
+
+  std::string name_;
+  std::shared_ptr<ProgramFile> file_;
+  std::vector<std::vector<uint8_t>> buffers_;
+  std::vector<::executorch::runtime::Span<uint8_t>> spans_;
+  std::unique_ptr<::executorch::runtime::HierarchicalAllocator> planned_;
+  ::executorch::extension::MallocMemoryAllocator method_allocator_;
+  ::executorch::extension::MallocMemoryAllocator temp_allocator_;
+  std::optional<::executorch::runtime::MemoryManager> memory_;
+  std::vector<std::unique_ptr<Value>> inputs_;
+  std::vector<std::unique_ptr<Value>> outputs_;
+  std::vector<bool> dynamic_inputs_;
+  std::vector<std::vector<uint8_t>> output_memory_;
+  std::optional<::executorch::runtime::Method> method_;
+};
+
+}  // namespace aoti_plugins::runner

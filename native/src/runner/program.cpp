@@ -1,0 +1,144 @@
+#include "runner/program.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include <executorch/extension/data_loader/buffer_data_loader.h>
+#include <executorch/extension/data_loader/file_data_loader.h>
+#include <executorch/extension/data_loader/mmap_data_loader.h>
+#include <executorch/runtime/platform/runtime.h>
+
+#include "runner/failure.h"
+
+namespace aoti_plugins::runner {
+namespace {
+
+using ::executorch::extension::BufferDataLoader;
+using ::executorch::extension::FileDataLoader;
+using ::executorch::extension::MmapDataLoader;
+using ::executorch::runtime::DataLoader;
+using ::executorch::runtime::NamedDataMap;
+using ::executorch::runtime::Program;
+using ::executorch::runtime::Span;
+using ::executorch::runtime::to_string;
+
+constexpr size_t kAlignment = 64;
+
+void init_runtime() {
+  static std::once_flag once;
+  std::call_once(once, [] { ::executorch::runtime::runtime_init(); });
+}
+
+int32_t open_file(const std::string& path, ProgramFile::LoadMode mode,
+                  std::unique_ptr<DataLoader>* ret) {
+  if (mode == ProgramFile::LoadMode::kMap) {
+    auto loader = MmapDataLoader::from(path.c_str(), MmapDataLoader::MlockConfig::NoMlock);
+    if (!loader.ok()) {
+      return failed(loader.error(), "opening '%s' failed (%s)", path.c_str(),
+                    to_string(loader.error()));
+    }
+    *ret = std::make_unique<MmapDataLoader>(std::move(loader.get()));
+    return 0;
+  }
+  auto loader = FileDataLoader::from(path.c_str(), kAlignment);
+  if (!loader.ok()) {
+    return failed(loader.error(), "opening '%s' failed (%s)", path.c_str(),
+                  to_string(loader.error()));
+  }
+  *ret = std::make_unique<FileDataLoader>(std::move(loader.get()));
+  return 0;
+}
+
+}  // namespace
+
+int32_t ProgramFile::parse(const std::string& what) {
+  auto size = loader_->size();
+  auto program = Program::load(loader_.get(), Program::Verification::InternalConsistency);
+  if (!program.ok()) {
+    return failed(program.error(),
+                  "%s is not a program that this runtime can load (%s, %zu bytes); it may be cut off or "
+                  "damaged: lower the model again",
+                  what.c_str(), to_string(program.error()), size.ok() ? size.get() : size_t{0});
+  }
+  program_.emplace(std::move(program.get()));
+  for (size_t i = 0; i < program_->num_methods(); ++i) {
+    auto name = program_->get_method_name(i);
+    if (!name.ok()) {
+      return failed(name.error(), "%s does not name its method %zu", what.c_str(), i);
+    }
+    method_names_.emplace_back(name.get());
+  }
+  return 0;
+}
+
+int32_t ProgramFile::add_data_file(const std::string& path, LoadMode mode) {
+  std::unique_ptr<DataLoader> loader;
+  if (const int32_t code = open_file(path, mode, &loader)) {
+    return code;
+  }
+  auto map = FlatMap::load(loader.get());
+  if (!map.ok()) {
+    return failed(map.error(), "'%s' is not a data file (%s)", path.c_str(), to_string(map.error()));
+  }
+  data_maps_.push_back(std::make_unique<FlatMap>(std::move(map.get())));
+  data_loaders_.push_back(std::move(loader));
+  return 0;
+}
+
+int32_t ProgramFile::load(const std::string& path, const std::vector<std::string>& data_paths,
+                          LoadMode mode, std::shared_ptr<ProgramFile>* ret) {
+  init_runtime();
+  auto file = std::make_shared<ProgramFile>();
+  if (const int32_t code = open_file(path, mode, &file->loader_)) {
+    return code;
+  }
+  if (const int32_t code = file->parse("'" + path + "'")) {
+    return code;
+  }
+  for (const std::string& data_path : data_paths) {
+    if (const int32_t code = file->add_data_file(data_path, mode)) {
+      return code;
+    }
+  }
+  if (file->data_maps_.size() > 1) {
+    std::vector<const NamedDataMap*> maps;
+    for (const auto& map : file->data_maps_) {
+      maps.push_back(map.get());
+    }
+    auto merged = MergedMap::load(Span<const NamedDataMap*>(maps.data(), maps.size()));
+    if (!merged.ok()) {
+      return failed(merged.error(), "the data files do not go together (%s): do two hold one key?",
+                    to_string(merged.error()));
+    }
+    file->merged_ = std::make_unique<MergedMap>(std::move(merged.get()));
+  }
+  *ret = std::move(file);
+  return 0;
+}
+
+int32_t ProgramFile::load(const void* data, size_t nbytes, std::shared_ptr<ProgramFile>* ret) {
+  init_runtime();
+  auto file = std::make_shared<ProgramFile>();
+  void* copy = nullptr;
+  if (posix_memalign(&copy, kAlignment, nbytes > 0 ? nbytes : 1) != 0) {
+    return failed(Error::MemoryAllocationFailed, "out of memory: a program of %zu bytes", nbytes);
+  }
+  file->bytes_ = {static_cast<uint8_t*>(copy), std::free};
+  std::memcpy(copy, data, nbytes);
+  file->loader_ = std::make_unique<BufferDataLoader>(copy, nbytes);
+  if (const int32_t code = file->parse("the buffer")) {
+    return code;
+  }
+  *ret = std::move(file);
+  return 0;
+}
+
+const NamedDataMap* ProgramFile::data_map() const {
+  if (merged_ != nullptr) {
+    return merged_.get();
+  }
+  return data_maps_.empty() ? nullptr : data_maps_.front().get();
+}
+
+}  // namespace aoti_plugins::runner

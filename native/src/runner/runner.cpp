@@ -1,0 +1,207 @@
+// The C functions of the runner: arguments checked, exceptions kept inside.
+
+#include <aoti_plugins/runner.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <executorch/runtime/backend/interface.h>
+
+#include "runner/failure.h"
+#include "runner/method.h"
+#include "runner/program.h"
+
+using namespace aoti_plugins::runner;
+
+struct aotip_program {
+  std::shared_ptr<ProgramFile> file;
+};
+
+struct aotip_method {
+  std::unique_ptr<MethodInstance> instance;
+};
+
+namespace {
+
+/// Runs the body of a C function: no exception leaves.
+template <typename Body>
+int32_t run_call(const Body& body) noexcept {
+  begin_call();
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return failed(Error::MemoryAllocationFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return failed(Error::Internal, "%s", error.what());
+  } catch (...) {
+    return failed(Error::Internal, "unknown exception");
+  }
+}
+
+int32_t is_null(const char* argument) {
+  return failed(Error::InvalidArgument, "%s is null", argument);
+}
+
+int32_t out_of_range(const char* what, size_t index, size_t count) {
+  return failed(Error::InvalidArgument, "there is no %s %zu, there are %zu", what, index, count);
+}
+
+}  // namespace
+
+#define AOTIP_CHECK_NOT_NULL(pointer) \
+  if ((pointer) == nullptr) return is_null(#pointer)
+
+int32_t aotip_program_load(const char* path, const char* const* data_paths, size_t n_data,
+                           int32_t load_mode, aotip_program** ret_new) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(path);
+    AOTIP_CHECK_NOT_NULL(ret_new);
+    std::vector<std::string> paths;
+    for (size_t i = 0; i < n_data; ++i) {
+      AOTIP_CHECK_NOT_NULL(data_paths);
+      AOTIP_CHECK_NOT_NULL(data_paths[i]);
+      paths.emplace_back(data_paths[i]);
+    }
+    if (load_mode != 0 && load_mode != 1) {
+      return failed(Error::InvalidArgument, "load_mode is %d, expected 0 (map) or 1 (read)",
+                    load_mode);
+    }
+    auto program = std::make_unique<aotip_program>();
+    const int32_t code = ProgramFile::load(
+        path, paths, static_cast<ProgramFile::LoadMode>(load_mode), &program->file);
+    if (code == 0) {
+      *ret_new = program.release();
+    }
+    return code;
+  });
+}
+
+int32_t aotip_program_load_buffer(const void* data, size_t nbytes, aotip_program** ret_new) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(data);
+    AOTIP_CHECK_NOT_NULL(ret_new);
+    auto program = std::make_unique<aotip_program>();
+    const int32_t code = ProgramFile::load(data, nbytes, &program->file);
+    if (code == 0) {
+      *ret_new = program.release();
+    }
+    return code;
+  });
+}
+
+void aotip_program_destroy(aotip_program* program) {
+  delete program;
+}
+
+int32_t aotip_program_method_count(aotip_program* program, size_t* ret_count) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(program);
+    AOTIP_CHECK_NOT_NULL(ret_count);
+    *ret_count = program->file->method_names().size();
+    return 0;
+  });
+}
+
+int32_t aotip_program_method_name(aotip_program* program, size_t index, const char** ret_name) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(program);
+    AOTIP_CHECK_NOT_NULL(ret_name);
+    const auto& names = program->file->method_names();
+    if (index >= names.size()) {
+      return out_of_range("method", index, names.size());
+    }
+    *ret_name = names[index].c_str();
+    return 0;
+  });
+}
+
+int32_t aotip_method_load(aotip_program* program, const char* name, aotip_method** ret_new) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(program);
+    AOTIP_CHECK_NOT_NULL(name);
+    AOTIP_CHECK_NOT_NULL(ret_new);
+    auto method = std::make_unique<aotip_method>();
+    const int32_t code = MethodInstance::load(program->file, name, &method->instance);
+    if (code == 0) {
+      *ret_new = method.release();
+    }
+    return code;
+  });
+}
+
+void aotip_method_destroy(aotip_method* method) {
+  delete method;
+}
+
+int32_t aotip_method_input_count(aotip_method* method, size_t* ret_count) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_count);
+    *ret_count = method->instance->input_count();
+    return 0;
+  });
+}
+
+int32_t aotip_method_output_count(aotip_method* method, size_t* ret_count) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_count);
+    *ret_count = method->instance->output_count();
+    return 0;
+  });
+}
+
+int32_t aotip_method_input_info(aotip_method* method, size_t index, aotip_value* ret_info) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_info);
+    if (index >= method->instance->input_count()) {
+      return out_of_range("input", index, method->instance->input_count());
+    }
+    *ret_info = method->instance->input_info(index);
+    return 0;
+  });
+}
+
+int32_t aotip_method_output_info(aotip_method* method, size_t index, aotip_value* ret_info) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_info);
+    if (index >= method->instance->output_count()) {
+      return out_of_range("output", index, method->instance->output_count());
+    }
+    *ret_info = method->instance->output_info(index);
+    return 0;
+  });
+}
+
+int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs, size_t n_inputs,
+                             aotip_value* outputs, size_t n_outputs) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    MethodInstance& instance = *method->instance;
+    if (n_inputs != instance.input_count() || n_outputs != instance.output_count()) {
+      return failed(Error::InvalidArgument,
+                    "%zu inputs and room for %zu outputs, the method has %zu inputs and %zu outputs",
+                    n_inputs, n_outputs, instance.input_count(), instance.output_count());
+    }
+    if (n_inputs > 0) {
+      AOTIP_CHECK_NOT_NULL(inputs);
+    }
+    if (n_outputs > 0) {
+      AOTIP_CHECK_NOT_NULL(outputs);
+    }
+    return instance.execute(inputs, outputs);
+  });
+}
+
+size_t aotip_backend_count(void) {
+  return ::executorch::runtime::get_num_registered_backends();
+}
+
+const char* aotip_backend_name(size_t index) {
+  const auto name = ::executorch::runtime::get_backend_name(index);
+  return name.ok() ? name.get() : nullptr;
+}

@@ -1,0 +1,55 @@
+#include "slim/storage.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace aoti_plugins {
+namespace {
+
+// Room for the counter in front of the bytes, and for moving the bytes to their alignment.
+constexpr size_t kOverhead = sizeof(Storage) + kStorageAlignment;
+
+void* align_up(void* ptr) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(ptr);
+  return reinterpret_cast<void*>((address + kStorageAlignment - 1) & ~(kStorageAlignment - 1));
+}
+
+}  // namespace
+
+Storage* Storage::allocate(size_t nbytes, Device device) noexcept {
+  if (device.type == kCpu) {
+    void* block = nbytes <= SIZE_MAX - kOverhead ? std::malloc(kOverhead + nbytes) : nullptr;
+    if (block == nullptr) {
+      (void)fail("out of memory: %zu bytes on the cpu", nbytes);
+      return nullptr;
+    }
+    return new (block) Storage(align_up(static_cast<char*>(block) + sizeof(Storage)), nbytes,
+                               device);
+  }
+  DeviceInterface* interface = find_device(device.type);
+  if (interface == nullptr || !interface->has_index(device.index)) {
+    (void)fail("no device %s:%d in this process", device_type_name(device.type), device.index);
+    return nullptr;
+  }
+  void* block = std::malloc(sizeof(Storage));
+  void* data = block != nullptr && nbytes > 0 ? interface->allocate(nbytes, device.index) : nullptr;
+  if (block == nullptr || (data == nullptr && nbytes > 0)) {
+    std::free(block);
+    (void)fail("out of memory: %zu bytes on %s:%d", nbytes, device_type_name(device.type),
+               device.index);
+    return nullptr;
+  }
+  return new (block) Storage(data, nbytes, device);
+}
+
+void Storage::free() noexcept {
+  if (device_.type != kCpu) {
+    if (DeviceInterface* interface = find_device(device_.type)) {
+      interface->deallocate(data_, nbytes_, device_.index);
+    }
+  }
+  this->~Storage();
+  std::free(static_cast<void*>(this));
+}
+
+}  // namespace aoti_plugins

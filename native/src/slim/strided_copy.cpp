@@ -1,0 +1,158 @@
+#include "slim/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "slim/element.h"
+#include "slim/tensor.h"
+
+namespace aoti_plugins {
+namespace {
+
+struct Dim {
+  int64_t size;
+  int64_t dst;
+  int64_t src;
+};
+
+/// The loops of one copy: dimensions of size 1 are gone, neighbours that make one run are merged, and
+/// the innermost loop is the one with the smallest step in `dst`.
+struct Loops {
+  int64_t count = 0;
+  Dim dims[Tensor::kMaxDims];
+
+  Loops(int64_t ndim, const int64_t* sizes, const int64_t* dst, const int64_t* src) noexcept {
+    for (int64_t d = 0; d < ndim; ++d) {
+      if (sizes[d] != 1) {
+        dims[count++] = {sizes[d], dst[d], src[d]};
+      }
+    }
+    std::stable_sort(dims, dims + count, [](const Dim& a, const Dim& b) { return a.dst > b.dst; });
+    int64_t kept = 0;
+    for (int64_t d = 0; d < count; ++d) {
+      Dim* outer = kept > 0 ? &dims[kept - 1] : nullptr;
+      if (outer != nullptr && outer->dst == dims[d].dst * dims[d].size &&
+          outer->src == dims[d].src * dims[d].size) {
+        *outer = {outer->size * dims[d].size, dims[d].dst, dims[d].src};
+      } else {
+        dims[kept++] = dims[d];
+      }
+    }
+    count = kept;
+  }
+};
+
+template <typename Inner>
+void for_each_run(const Loops& loops, const Inner& inner) noexcept {
+  const int64_t outer = loops.count - 1;
+  int64_t index[Tensor::kMaxDims] = {};
+  int64_t dst = 0;
+  int64_t src = 0;
+  for (;;) {
+    inner(dst, src);
+    int64_t d = outer - 1;
+    for (; d >= 0; --d) {
+      dst += loops.dims[d].dst;
+      src += loops.dims[d].src;
+      if (++index[d] < loops.dims[d].size) {
+        break;
+      }
+      dst -= loops.dims[d].dst * loops.dims[d].size;
+      src -= loops.dims[d].src * loops.dims[d].size;
+      index[d] = 0;
+    }
+    if (d < 0) {
+      return;
+    }
+  }
+}
+
+template <typename T>
+void copy_typed(T* dst, const T* src, const Loops& loops) noexcept {
+  if (loops.count == 0) {
+    *dst = *src;
+    return;
+  }
+  const Dim inner = loops.dims[loops.count - 1];
+  for_each_run(loops, [&](int64_t dst_offset, int64_t src_offset) {
+    T* to = dst + dst_offset;
+    const T* from = src + src_offset;
+    if (inner.dst == 1 && inner.src == 1) {
+      std::memcpy(to, from, static_cast<size_t>(inner.size) * sizeof(T));
+    } else {
+      for (int64_t i = 0; i < inner.size; ++i) {
+        to[i * inner.dst] = from[i * inner.src];
+      }
+    }
+  });
+}
+
+struct Wide {
+  uint64_t words[2];
+};
+
+void convert(Tensor& dst, const Tensor& src, const Loops& loops) noexcept {
+  const int64_t dst_nbytes = static_cast<int64_t>(dst.itemsize());
+  const int64_t src_nbytes = static_cast<int64_t>(src.itemsize());
+  const Dim inner = loops.count > 0 ? loops.dims[loops.count - 1] : Dim{1, 0, 0};
+  const auto run = [&](int64_t dst_offset, int64_t src_offset) {
+    char* to = dst.data_as<char>() + dst_offset * dst_nbytes;
+    const char* from = src.data_as<char>() + src_offset * src_nbytes;
+    for (int64_t i = 0; i < inner.size; ++i) {
+      store_element(to, dst.dtype(), load_element(from, src.dtype()));
+      to += inner.dst * dst_nbytes;
+      from += inner.src * src_nbytes;
+    }
+  };
+  if (loops.count == 0) {
+    run(0, 0);
+  } else {
+    for_each_run(loops, run);
+  }
+}
+
+}  // namespace
+
+void strided_copy_raw(void* dst, const int64_t* dst_strides, const void* src,
+                      const int64_t* src_strides, int64_t ndim, const int64_t* sizes,
+                      size_t itemsize) noexcept {
+  if (std::find(sizes, sizes + ndim, 0) != sizes + ndim) {
+    return;
+  }
+  const Loops loops(ndim, sizes, dst_strides, src_strides);
+  switch (itemsize) {
+    case 1: return copy_typed(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), loops);
+    case 2: return copy_typed(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(src), loops);
+    case 4: return copy_typed(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(src), loops);
+    case 8: return copy_typed(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(src), loops);
+    default: return copy_typed(static_cast<Wide*>(dst), static_cast<const Wide*>(src), loops);
+  }
+}
+
+Status strided_copy(Tensor& dst, const Tensor& src) noexcept {
+  AOTIP_CHECK(dst.ndim() == src.ndim() && std::equal(dst.sizes(), dst.sizes() + dst.ndim(), src.sizes()),
+              "copy: the sizes of source and destination differ");
+  AOTIP_CHECK(dst.device().type == kCpu && src.device().type == kCpu,
+              "copy: %s to %s is not a copy on the cpu", device_type_name(src.device().type),
+              device_type_name(dst.device().type));
+  if (dst.numel() == 0) {
+    return Status::kOk;
+  }
+  if (dst.dtype() != src.dtype()) {
+    AOTIP_CHECK(is_convertible(dst.dtype()) && is_convertible(src.dtype()),
+                "copy: no conversion from %s to %s", dtype_name(src.dtype()),
+                dtype_name(dst.dtype()));
+    convert(dst, src, Loops(dst.ndim(), dst.sizes(), dst.strides(), src.strides()));
+    return Status::kOk;
+  }
+  const bool same_strides = std::equal(dst.strides(), dst.strides() + dst.ndim(), src.strides());
+  if ((dst.is_contiguous() && src.is_contiguous()) || (same_strides && dst.is_dense())) {
+    std::memmove(dst.data(), src.data(), static_cast<size_t>(dst.numel()) * dst.itemsize());
+    return Status::kOk;
+  }
+  strided_copy_raw(dst.data(), dst.strides(), src.data(), src.strides(), dst.ndim(), dst.sizes(),
+                   dst.itemsize());
+  return Status::kOk;
+}
+
+}  // namespace aoti_plugins
