@@ -1,54 +1,61 @@
-"""Where the installed native files are: libraries, headers, the CMake package.
-
-``$AOTI_PLUGINS_LIBRARY_DIR`` names another folder for the libraries, for instance a build folder.
-"""
+"""Where the native files of the installed package are: libraries, headers, the CMake package."""
 
 from __future__ import annotations
 
-import importlib.resources
 import os
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
 
 LIBRARY_DIR_VARIABLE = "AOTI_PLUGINS_LIBRARY_DIR"
+"""Environment variable that names a build folder, whose libraries then come before installed
+ones."""
 
 
 def library(name: str) -> Path:
-    """Path of one of our shared libraries.
+    """Return the path of a file under ``lib/``, for instance ``libexecutorch_backend_aoti.so``.
 
-    Args:
-        name: file name, for instance ``"libexecutorch_backend_aoti.so"``.
+    Raises:
+        RuntimeLoadError: it is in none of the folders; the message lists them.
+    """
+    override = os.environ.get(LIBRARY_DIR_VARIABLE)
+    folders = _package_folders("lib")
+    return _find(name, [Path(override), *folders] if override else folders)
+
+
+def include_dir() -> Path:
+    """Return the folder of our headers, for ``-I``.
 
     Raises:
         RuntimeLoadError: it is not there.
     """
-    if chosen := os.environ.get(LIBRARY_DIR_VARIABLE):
-        return _existing(Path(chosen) / name, f"${LIBRARY_DIR_VARIABLE} is {chosen}")
-    return _existing(_resource("lib", name), "the installation is incomplete")
-
-
-def header(name: str) -> Path:
-    """Path of one of our headers, for instance ``"aoti_plugins/shim.h"``."""
-    return _existing(_resource("include", *name.split("/")), "the installation is incomplete")
+    return _find("aoti_plugins/shim.h", _package_folders("include")).parent.parent
 
 
 def cmake_dir() -> Path:
-    """Folder for ``CMAKE_PREFIX_PATH`` or ``aoti_plugins_DIR``."""
-    return _existing(_resource("lib", "cmake", "aoti_plugins"), "the installation is incomplete")
+    """Return the folder of ``aoti_plugins-config.cmake``, for a C++ program's CMake.
+
+    Raises:
+        RuntimeLoadError: it is not there.
+    """
+    return _find("cmake/aoti_plugins/aoti_plugins-config.cmake", _package_folders("lib")).parent
 
 
-def _resource(*parts: str) -> Path:
-    # An editable install has two roots, the sources and the built files; the resource reader knows
-    # both.
-    found = importlib.resources.files("aoti_plugins").joinpath(*parts)
-    return Path(str(found))
+def _package_folders(kind: str) -> list[Path]:
+    """List where files may be; an editable install spreads the package over two folders."""
+    import aoti_plugins
+
+    return [Path(root) / kind for root in aoti_plugins.__path__]
 
 
-def _existing(path: Path, why: str) -> Path:
-    if not path.exists():
-        raise RuntimeLoadError(
-            f"{path} is not there: {why}. "
-            "Reinstall with: pip install --force-reinstall aoti-plugins"
-        )
-    return path
+def _find(name: str, folders: list[Path]) -> Path:
+    for folder in folders:
+        if (folder / name).exists():
+            return folder / name
+    searched = "\n".join(f"  - {folder}" for folder in folders)
+    raise RuntimeLoadError(
+        f"{name} is in none of these folders:\n{searched}\n"
+        "The native part of aoti_plugins was not built or not installed. Reinstall it with "
+        f"'pip install --force-reinstall --no-deps aoti-plugins', or point {LIBRARY_DIR_VARIABLE} "
+        "to a build folder."
+    )

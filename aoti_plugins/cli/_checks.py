@@ -116,13 +116,14 @@ def _executorch_libraries() -> list[Finding]:
 
 
 def _native_libraries() -> list[Finding]:
+    from aoti_plugins.native_files import library
     from aoti_plugins.runtime import library_path, register
-    from aoti_plugins.runtime._libraries import RUNNER, find
+    from aoti_plugins.runtime._libraries import RUNNER
 
     findings = []
     for name, path, load in (
         ("delegate for cpu", lambda: library_path("cpu"), lambda: register("cpu")),
-        ("runner", lambda: find(RUNNER), _load_runner),
+        ("runner", lambda: library(RUNNER), _load_runner),
     ):
         try:
             load()

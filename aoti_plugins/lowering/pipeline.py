@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
     from torch.export import ExportedProgram
 
-_SHIM_HEADER = "aoti_plugins/shim_link_names.h"
 _WEIGHTS_ALIGNMENT = 64
 _SO_ALIGNMENT = 16
 
@@ -189,7 +188,7 @@ class _Lowering:
                 device=self._device.name,
                 target_flags=tuple(target.properties["cxx_flags"]),
                 runtime_library=native_files.library(self._device.runtime_library),
-                shim_header=native_files.header(_SHIM_HEADER),
+                include_dir=native_files.include_dir(),
                 objects=self._shims.objects(called),
                 libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
                 debug_info=self._options.debug_info,

@@ -17,9 +17,8 @@ only the libraries that the executorch wheel brings. So it works with every torc
 
 from __future__ import annotations
 
+from aoti_plugins.native_files import LIBRARY_DIR_VARIABLE, cmake_dir
 from aoti_plugins.runtime._libraries import (
-    LIBRARY_DIR_VARIABLE,
-    cmake_dir,
     executorch_library_dir,
     library_path,
     register,

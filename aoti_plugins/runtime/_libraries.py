@@ -9,10 +9,7 @@ import threading
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
-
-LIBRARY_DIR_VARIABLE = "AOTI_PLUGINS_LIBRARY_DIR"
-"""Environment variable that names a build folder, whose libraries then come before installed
-ones."""
+from aoti_plugins.native_files import library
 
 RUNNER = "libaoti_plugins_runner.so"
 DELEGATES = {"cpu": "libexecutorch_backend_aoti.so"}
@@ -84,40 +81,7 @@ def executorch_library_dir() -> Path:
 
 def library_path(device: str) -> Path:
     """Return the path of a device's delegate library."""
-    return find(DELEGATES[device])
-
-
-def cmake_dir() -> Path:
-    """Return the folder of ``aoti_plugins-config.cmake``, for a C++ program's CMake."""
-    return find("cmake/aoti_plugins/aoti_plugins-config.cmake").parent
-
-
-def find(name: str) -> Path:
-    """Return the path of a native file of ours.
-
-    Raises:
-        RuntimeLoadError: it is in none of the folders; the message lists them.
-    """
-    folders = _folders()
-    for folder in folders:
-        if (folder / name).exists():
-            return folder / name
-    searched = "\n".join(f"  - {folder}" for folder in folders)
-    raise RuntimeLoadError(
-        f"{name} is in none of these folders:\n{searched}\n"
-        "The native part of aoti_plugins was not built or not installed. Reinstall it with "
-        f"'pip install --force-reinstall --no-deps aoti-plugins', or point {LIBRARY_DIR_VARIABLE} "
-        "to a build folder."
-    )
-
-
-def _folders() -> list[Path]:
-    """List where native files may be; an editable install spreads the package over two folders."""
-    import aoti_plugins
-
-    override = os.environ.get(LIBRARY_DIR_VARIABLE)
-    folders = [Path(root) / "lib" for root in aoti_plugins.__path__]
-    return [Path(override), *folders] if override else folders
+    return library(DELEGATES[device])
 
 
 def load(path: Path) -> ctypes.CDLL:

@@ -9,7 +9,8 @@ from ctypes import c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from enum import IntEnum
 
 from aoti_plugins.errors import ProgramError, RuntimeLoadError
-from aoti_plugins.runtime._libraries import RUNNER, find, load, register
+from aoti_plugins.native_files import library
+from aoti_plugins.runtime._libraries import RUNNER, load, register
 
 
 class Tag(IntEnum):
@@ -182,4 +183,4 @@ class Runner:
 def runner() -> Runner:
     """Load the runner, the CPU delegate and what they need, the first time it is asked for."""
     register("cpu")
-    return Runner(load(find(RUNNER)))
+    return Runner(load(library(RUNNER)))

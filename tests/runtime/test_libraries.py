@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aoti_plugins import native_files
 from aoti_plugins.errors import RuntimeLoadError
 from aoti_plugins.runtime import _libraries, register
 
@@ -44,18 +45,18 @@ def test_unknown_device() -> None:
 
 
 def test_build_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(_libraries.LIBRARY_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(native_files.LIBRARY_DIR_VARIABLE, str(tmp_path))
     (tmp_path / _libraries.RUNNER).touch()
-    assert _libraries.find(_libraries.RUNNER) == tmp_path / _libraries.RUNNER
+    assert native_files.library(_libraries.RUNNER) == tmp_path / _libraries.RUNNER
 
 
 def test_missing_library() -> None:
     with pytest.raises(RuntimeLoadError) as caught:
-        _libraries.find("libnone.so")
+        native_files.library("libnone.so")
     message = str(caught.value)
     assert message.startswith("libnone.so is in none of these folders:\n  - ")
     assert "pip install --force-reinstall --no-deps aoti-plugins" in message
-    assert _libraries.LIBRARY_DIR_VARIABLE in message
+    assert native_files.LIBRARY_DIR_VARIABLE in message
 
 
 def test_library_that_does_not_load(tmp_path: Path) -> None:

@@ -2,18 +2,19 @@
 
 The blob is small (no line tables, sections collected, only the AOTInductor interface exported),
 portable (built for the target's instruction set, not this host's) and bound to our runtime alone:
-the shims' linker names are redefined by ``shim_link_names.h``, so no libtorch in the same process
+the shims' linker names are redefined by ``blob_prelude.h``, so no libtorch in the same process
 can answer for them.
 """
 
 from __future__ import annotations
 
-import importlib.resources
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from torch.utils.cpp_extension import include_paths
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import elf
@@ -21,7 +22,7 @@ from aoti_plugins.lowering.artifacts.compiler import cxx_compiler, run
 from aoti_plugins.lowering.artifacts.precompiled_header import precompiled
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 
-# must match native/include/aoti_plugins/shim_link_names.h
+# Must match native/include/aoti_plugins/shim_link_names.h.
 LINK_NAME_PREFIX = "aotip_"
 
 _DEFINES = (
@@ -74,7 +75,9 @@ class SharedObjectBuild:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``; selects torch's wrapper header.
         target_flags: compiler flags of the target's instruction set, for the kernels.
         runtime_library: the delegate's library, which the blob needs by soname.
-        shim_header: header that redefines the shims' linker names.
+        include_dir: folder of our headers.
+        prelude: our header that every file of a blob includes first, relative to ``include_dir``;
+            it redefines the shims' linker names.
         objects: object files that hooks want linked in.
         libraries: further libraries that the blob needs.
         debug_info: keep symbols and line tables.
@@ -83,7 +86,8 @@ class SharedObjectBuild:
     device: str
     target_flags: tuple[str, ...]
     runtime_library: Path
-    shim_header: Path
+    include_dir: Path
+    prelude: str = "aoti_plugins/blob_prelude.h"
     objects: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     debug_info: bool = False
@@ -117,10 +121,11 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
         folder = Path(name)
         units = [
             _Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build)),
-            _Unit("support", _support_source(), _wrapper_flags(build), ""),
         ]
         if code.kernels.strip():
-            units.append(_Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix()))
+            units.append(
+                _Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build))
+            )
         with ThreadPoolExecutor() as pool:
             objects = list(pool.map(lambda unit: _compile(compiler, unit, folder, build), units))
         linked = folder / "blob.so"
@@ -148,13 +153,23 @@ def _compile(compiler: list[str], unit: _Unit, folder: Path, build: SharedObject
     source = folder / f"{unit.name}.cpp"
     source.write_text(unit.source)
     target = folder / f"{unit.name}.o"
-    include = (
-        ["-include", str(precompiled(compiler, unit.flags, unit.prefix))] if unit.prefix else []
-    )
+    prefix = precompiled(compiler, unit.flags, unit.prefix)
     # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
     # bytes.
     remap = f"-ffile-prefix-map={folder}=."
-    run([*compiler, *unit.flags, remap, *include, "-c", str(source), "-o", str(target)])
+    run(
+        [
+            *compiler,
+            *unit.flags,
+            remap,
+            "-include",
+            str(prefix),
+            "-c",
+            str(source),
+            "-o",
+            str(target),
+        ]
+    )
     return target
 
 
@@ -189,35 +204,26 @@ def _kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
 
 
 def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+    includes = [str(build.include_dir), *include_paths()]
     return (
         *_COMMON_FLAGS,
         *_DEFINES,
-        *_torch_include_flags(),
+        *(f"-isystem{path}" for path in includes),
         "-g1" if build.debug_info else "-g0",
     )
 
 
-def _torch_include_flags() -> tuple[str, ...]:
-    from torch.utils.cpp_extension import include_paths
-
-    return tuple(f"-isystem{path}" for path in include_paths())
-
-
 def _wrapper_prefix(build: SharedObjectBuild) -> str:
     headers = [header.format(device=build.device) for header in _WRAPPER_HEADERS]
-    return f'#include "{build.shim_header}"\n' + _includes(headers)
+    return _includes([build.prelude, *headers])
 
 
-def _kernel_prefix() -> str:
-    return _includes(_KERNEL_HEADERS)
+def _kernel_prefix(build: SharedObjectBuild) -> str:
+    return _includes([build.prelude, *_KERNEL_HEADERS])
 
 
 def _includes(headers: Sequence[str]) -> str:
     return "".join(f"#include <{header}>\n" for header in headers)
-
-
-def _support_source() -> str:
-    return importlib.resources.files(__package__).joinpath("blob_support.cpp").read_text()
 
 
 def _is_shim(symbol: str) -> bool:
