@@ -10,6 +10,7 @@ from rich.text import Text
 
 from aoti_plugins.cli._checks import CPU_PATH, RUN_CPU, Finding, run_checks
 from aoti_plugins.cli._output import console, json_option, print_json, table
+from aoti_plugins.cli._quiet import quiet
 
 
 @click.command()
@@ -21,6 +22,7 @@ def command(ctx: click.Context, run_only: bool, as_json: bool) -> None:
 
     The exit code is 1 only if something is missing that lowering for or running on the CPU needs.
     """
+    quiet()
     findings = run_checks()
     required = {RUN_CPU} if run_only else set(CPU_PATH)
     broken = [one for one in findings if not one.ok and required & set(one.needed_for)]

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._output import console, json_option, print_json, table
+from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.errors import PluginError
 from aoti_plugins.manager import PluginManager
 from aoti_plugins.registry import PluginInfo
@@ -23,6 +24,7 @@ def command(as_json: bool) -> None:
     Broken and blocked plugins and conflicts are shown, not raised. AOTI_PLUGINS_BLOCK=name,...
     blocks plugins by entry-point or distribution name.
     """
+    quiet()
     manager = PluginManager.inspect_installed()
     report = {
         "plugins": [_plugin_facts(info) for info in manager.plugins()],
