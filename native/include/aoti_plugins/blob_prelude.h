@@ -4,7 +4,8 @@
 ///
 /// Three things a blob needs. Linker names of its own for the C shims, to live beside libtorch. The array for
 /// weights that are linked in, which model classes refer to and blobs do not have. And thread-local destructors
-/// that the runtime runs when the blob goes, to leave no trace when it is unloaded: with the C++ runtime's own `__cxa_thread_atexit` a blob stays mapped until every thread that ran it has
+/// that the runtime runs when the blob goes, to leave no trace when it is unloaded: with the C++ runtime's own
+/// `__cxa_thread_atexit` a blob stays mapped until every thread that ran it has
 /// ended.
 
 #include <aoti_plugins/shim_link_names.h>
