@@ -31,7 +31,7 @@ from aoti_plugins.lowering.artifacts.shared_object import (
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
-from aoti_plugins.lowering.inductor.generate import generate
+from aoti_plugins.lowering.inductor.generate import generate, shims_called
 from aoti_plugins.lowering.values import value_spec
 from aoti_plugins.manager import get_manager
 from aoti_plugins.payload import (
@@ -152,17 +152,17 @@ class _Lowering:
                 "a plugin can bring a decomposition (hook aoti_decompositions) "
                 "or a fallback kernel (hook aoti_fallback_kernels)"
             )
-
-    def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:
-        self._keep_sources(code, target)
-        with progress.stage("compile", self._place, target.name):
-            blob = self._build(code, target)
-        missing = [shim for shim in blob.shims if shim not in self._shims]
+        missing = sorted(shim for shim in shims_called(code) if shim not in self._shims)
         if missing:
             raise LoweringError(
                 f"the generated code calls {', '.join(missing)}, which nobody provides for device "
                 f"{self._device.name!r}; a plugin can (hook aoti_fallback_kernels)"
             )
+
+    def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:
+        self._keep_sources(code, target)
+        with progress.stage("compile", self._place, target.name):
+            blob = self._build(code, target)
         check_machine(blob, target.machine, target.name)
         return TargetArtifact(
             name=target.name,

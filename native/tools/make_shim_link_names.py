@@ -38,7 +38,9 @@ def torch_shims() -> set[str]:
 
 def main() -> None:
     """Merge torch's names into the header."""
-    old = set(re.findall(r"redefine_extname (\w+)", HEADER.read_text())) if HEADER.exists() else set()
+    old = (
+        set(re.findall(r"redefine_extname (\w+)", HEADER.read_text())) if HEADER.exists() else set()
+    )
     names = sorted(old | (torch_shims() - {"aoti_torch_dtype", "aoti_torch_dtype_"}))
     lines = [f"#pragma redefine_extname {name} aotip_{name}\n" for name in names]
     HEADER.write_text(TOP + "".join(lines))

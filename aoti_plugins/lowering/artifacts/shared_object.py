@@ -54,6 +54,7 @@ _LINK_FLAGS = (
     "-shared",
     "-Wl,--gc-sections",
     "-Wl,-z,relro",
+    "-Wl,-z,defs",
     "-Wl,--hash-style=gnu",
     "-Wl,--build-id=none",
 )
@@ -119,9 +120,7 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     compiler = cxx_compiler()
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
         folder = Path(name)
-        units = [
-            _Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build)),
-        ]
+        units = [_Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build))]
         if code.kernels.strip():
             units.append(
                 _Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build))

@@ -9,6 +9,7 @@
 /// ended.
 
 #include <aoti_plugins/shim_link_names.h>
+#include <aoti_plugins/vector_math_link_names.h>
 
 #ifdef __cplusplus
 #include <stdint.h>
