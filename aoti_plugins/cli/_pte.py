@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-import struct
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from aoti_plugins import payload as payloads
+from aoti_plugins import pte_header
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.dtypes import dtype_name
 from aoti_plugins.errors import PayloadError, ProgramError
 
-_IDENTIFIER = b"ET"
 _OUR_BACKENDS = "Aoti"
 
 
@@ -47,12 +46,9 @@ def inspect_program(path: Path) -> dict[str, Any]:
 
 
 def _parse(data: bytes, path: Path) -> Any:
-    if data[4:6] != _IDENTIFIER:
-        raise ProgramError(
-            f"{str(path)!r} is no ExecuTorch program: found {data[4:8]!r} at byte 4, expected an "
-            "identifier such as b'ET12'"
-        )
-    _check_size(data, path)
+    problem = pte_header.problem(data[: pte_header.HEAD_NBYTES], len(data))
+    if problem:
+        raise ProgramError(f"{str(path)!r} {problem}")
     quiet()
     from executorch.exir._serialize._program import deserialize_pte_binary
 
@@ -64,20 +60,6 @@ def _parse(data: bytes, path: Path) -> Any:
             f"{type(error).__name__}: {error}. "
             "It is damaged; copy it again or lower the model again."
         ) from error
-
-
-def _check_size(data: bytes, path: Path) -> None:
-    """Compare the file's size with its extended header (``eh00``), as far as it has one."""
-    if data[8:12] != b"eh00" or len(data) < 40:
-        return
-    header_nbytes, program_nbytes, base = struct.unpack_from("<IQQ", data, 12)
-    segments_nbytes = struct.unpack_from("<Q", data, 32)[0] if header_nbytes >= 32 else 0
-    expected = max(program_nbytes, base + segments_nbytes)
-    if len(data) < expected:
-        raise ProgramError(
-            f"{str(path)!r} is truncated: found {len(data)} bytes, expected {expected}. "
-            "Copy it again or lower the model again."
-        )
 
 
 def _named_data(file: Any) -> dict[str, bytes]:

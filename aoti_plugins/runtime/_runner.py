@@ -124,8 +124,8 @@ class Runner:
         """Make the exception for an error code of the call that was just made on this thread."""
         reason = self._functions["aotip_last_error"]()
         text = reason.decode(errors="replace") if reason else "no reason was given"
-        name = _ERROR_NAMES.get(code, "unknown error")
-        return ProgramError(f"{doing}: {text} ({name}, 0x{code:02x})")
+        name = _ERROR_NAMES.get(code, f"unknown error 0x{code:02x}")
+        return ProgramError(f"{doing}: {text}" if name in text else f"{doing}: {text} ({name})")
 
     def load_program(self, path: bytes, data_paths: Sequence[bytes], doing: str) -> int:
         """Open a program file, mapped into memory; returns a new handle."""

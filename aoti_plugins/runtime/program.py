@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime._inputs import TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot
@@ -50,13 +51,15 @@ class Program:
                     "data files need a program that is loaded from a path, not bytes"
                 )
             self._name = f"program of {len(source)} bytes"
+            data = bytes(source)
+            self._check_header(data[: pte_header.HEAD_NBYTES], len(data))
             self._runner = runner()
-            self._handle = self._runner.load_program_buffer(
-                bytes(source), f"cannot load the {self}"
-            )
+            self._handle = self._runner.load_program_buffer(data, f"cannot load the {self}")
         else:
             self._name = f"program {os.fspath(source)!r}"
             paths = [_existing(path) for path in (source, *data_files)]
+            with open(source, "rb") as file:
+                self._check_header(file.read(pte_header.HEAD_NBYTES), os.stat(source).st_size)
             self._runner = runner()
             self._handle = self._runner.load_program(paths[0], paths[1:], f"cannot load the {self}")
         self.methods = self._runner.method_names(self._handle)
@@ -110,6 +113,12 @@ class Program:
             )
         self._default = self.method(name)
         return self._default
+
+    def _check_header(self, head: bytes, nbytes: int) -> None:
+        """Find the common damages first: ExecuTorch's own messages do not tell them apart."""
+        problem = pte_header.problem(head, nbytes)
+        if problem:
+            raise ProgramError(f"the {self} {problem}")
 
     def _check_open(self) -> None:
         if not self._handle:

@@ -99,17 +99,48 @@ def test_data_files_with_bytes(lowered_programs: Lowered) -> None:
         Program(lowered_programs("mlp").read_bytes(), data_files=["weights.ptd"])
 
 
-@pytest.mark.parametrize("keep", [0, 5, 100, 0.5, 0.99])
-def test_truncated_file(tmp_path: Path, lowered_programs: Lowered, keep: float) -> None:
-    data = lowered_programs("mlp").read_bytes()
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        (0, r"is empty. Copy it again or lower the model again.$"),
+        (5, r"is truncated: found 5 bytes, which is too few for any program."),
+        (100, r"is truncated: found 100 bytes, expected \d{5,}. Copy it again or lower the model"),
+        (-1, r"is truncated: found (\d{5,}) bytes, expected \d{5,}"),
+    ],
+)
+def test_truncated_file(
+    tmp_path: Path, lowered_programs: Lowered, keep: int, message: str, as_bytes: bool
+) -> None:
     path = tmp_path / "cut.pte"
-    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-    with pytest.raises(ProgramError, match=r"cannot load .*cut.pte': \w+"):
-        Program(path).method()
+    path.write_bytes(lowered_programs("mlp").read_bytes()[:keep])
+    name = rf"^the program of {path.stat().st_size} bytes " if as_bytes else r"^the program '.*' "
+    with pytest.raises(ProgramError, match=name + message):
+        Program(path.read_bytes() if as_bytes else path)
 
 
 def test_not_a_program(tmp_path: Path) -> None:
     path = tmp_path / "text.pte"
     path.write_text("hello world\n" * 100)
-    with pytest.raises(ProgramError, match=r"cannot load the program '.*text.pte': \w+"):
+    message = (
+        r"the program '.*text.pte' is no ExecuTorch program: found b'o wo' at byte 4, expected"
+    )
+    with pytest.raises(ProgramError, match=message):
         Program(path)
+
+
+def test_damaged_flatbuffer(tmp_path: Path, lowered_programs: Lowered) -> None:
+    data = bytearray(lowered_programs("mlp").read_bytes())
+    data[64:512] = bytes(448)
+    path = tmp_path / "damaged.pte"
+    path.write_bytes(data)
+    with pytest.raises(ProgramError, match=r"cannot load .*damaged.pte': .*damaged"):
+        Program(path).method()
+
+
+def test_damaged_payload(tmp_path: Path, lowered_programs: Lowered) -> None:
+    data = bytearray(lowered_programs("mlp").read_bytes())
+    data[data.index(b"AOTIPLUG") + 40] ^= 0xFF
+    message = r"cannot load method 'forward' of the program of \d+ bytes: .*AotiCpuBackend.*crc32"
+    with pytest.raises(ProgramError, match=message):
+        Program(data).method()

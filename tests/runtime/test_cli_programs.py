@@ -47,7 +47,7 @@ def test_inspect(lowered_programs: Lowered) -> None:
     (delegate,) = method["delegates"]
     assert delegate["id"] == "AotiCpuBackend"
     payload = delegate["payload"]
-    assert {"torch", "executorch", "aoti_plugins"} <= set(payload["built_with"])
+    assert {"torch", "executorch", "aoti-plugins"} <= set(payload["built_with"])
     assert sum(len(one["sizes"]) for one in payload["constants"]) == 6
     (target,) = payload["targets"]
     assert "aoti_torch_empty_strided" in target["symbols"]

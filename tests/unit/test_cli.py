@@ -102,7 +102,7 @@ def test_debug_shows_the_exception() -> None:
             b"hello world",
             "is no ExecuTorch program: found b'o wo' at byte 4, expected an identifier",
         ),
-        (b"", "is no ExecuTorch program: found b'' at byte 4"),
+        (b"", "is empty. Copy it again or lower the model again."),
         (
             b"\x40\0\0\0ET12eh00"
             + b"\x20\0\0\0"
