@@ -3,16 +3,16 @@
  *
  *     cpp_runner model.pte [input0.bin input1.bin ...]
  *
- * Each input file holds the elements of one input; inputs without a file are filled with ones. Prints the
- * shape and the sum of every output.
+ * Each input file holds the elements of one input; inputs without a file are filled with ones.
+ * Prints the shape and the sum of every output.
  */
+
+#include <executorch/extension/module/module.h>
+#include <executorch/extension/tensor/tensor.h>
 
 #include <cstdio>
 #include <string>
 #include <vector>
-
-#include <executorch/extension/module/module.h>
-#include <executorch/extension/tensor/tensor.h>
 
 #include "raw_input.h"
 
@@ -73,8 +73,8 @@ void print_output(size_t index, const EValue& value) {
   std::printf("], sum %.6f\n", sum(tensor));
 }
 
-Result<std::vector<TensorPtr>> make_inputs(
-    const MethodMeta& method, const std::vector<std::string>& paths) {
+Result<std::vector<TensorPtr>> make_inputs(const MethodMeta& method,
+                                           const std::vector<std::string>& paths) {
   std::vector<TensorPtr> inputs;
   for (size_t i = 0; i < method.num_inputs(); ++i) {
     auto info = ET_UNWRAP(method.input_tensor_meta(i));
@@ -87,8 +87,8 @@ Error run(const std::string& program, const std::vector<std::string>& paths) {
   Module module(program);
   MethodMeta method = ET_UNWRAP(module.method_meta(kMethod));
   if (paths.size() > method.num_inputs()) {
-    std::fprintf(
-        stderr, "found %zu input files, expected at most %zu\n", paths.size(), method.num_inputs());
+    std::fprintf(stderr, "found %zu input files, expected at most %zu\n", paths.size(),
+                 method.num_inputs());
     return Error::InvalidArgument;
   }
   std::vector<TensorPtr> inputs = ET_UNWRAP(make_inputs(method, paths));
@@ -100,7 +100,7 @@ Error run(const std::string& program, const std::vector<std::string>& paths) {
   return Error::Ok;
 }
 
-} // namespace
+}  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> paths(argv + 2, argv + argc);
   const Error error = run(argv[1], paths);
   if (error != Error::Ok) {
-    std::fprintf(stderr, "%s failed with executorch error 0x%x\n", argv[1], static_cast<unsigned>(error));
+    std::fprintf(stderr, "%s failed with executorch error 0x%x\n", argv[1],
+                 static_cast<unsigned>(error));
     return 1;
   }
   return 0;

@@ -26,8 +26,8 @@ Result<TensorPtr> make_input(const TensorInfo& info, const std::string& path) {
   }
   std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.size() != info.nbytes()) {
-    std::fprintf(
-        stderr, "%s: found %zu bytes, expected %zu\n", path.c_str(), bytes.size(), info.nbytes());
+    std::fprintf(stderr, "%s: found %zu bytes, expected %zu\n", path.c_str(), bytes.size(),
+                 info.nbytes());
     return Error::InvalidArgument;
   }
   return make_tensor_ptr(std::move(sizes), std::move(bytes), info.scalar_type());
