@@ -2,23 +2,14 @@
 
 /// Force-included (`-include aoti_plugins/blob_prelude.h`) into every file of a blob.
 ///
-/// Three things a blob needs. Linker names of its own for the C shims, to live beside libtorch. The array for
-/// weights that are linked in, which model classes refer to and blobs do not have. And thread-local destructors
-/// that the runtime runs when the blob goes, to leave no trace when it is unloaded: with the C++ runtime's own
-/// `__cxa_thread_atexit` a blob stays mapped until every thread that ran it has
-/// ended.
+/// Two things a blob needs to live beside libtorch and to leave no trace when it is unloaded: linker names of its
+/// own for the C shims, and thread-local destructors that the runtime runs when the blob goes. With the C++ runtime's
+/// own `__cxa_thread_atexit` a blob stays mapped until every thread that ran it has ended.
 
 #include <aoti_plugins/shim_link_names.h>
 #include <aoti_plugins/vector_math_link_names.h>
 
 #ifdef __cplusplus
-#include <stdint.h>
-
-#ifndef AOTI_PLUGINS_RUNTIME
-__attribute__((weak, visibility("hidden"))) uint8_t _binary_constants_bin_start[16] = {};
-__attribute__((weak, visibility("hidden"))) uint8_t _binary_constants_bin_end[16] = {};
-#endif
-
 extern "C" {
 
 /// Registers a destructor for an object in the calling thread's thread-local memory. It runs when the thread ends

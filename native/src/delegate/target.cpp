@@ -93,6 +93,28 @@ std::string describe_targets(const Payload& payload) {
   return text;
 }
 
+/// Whether [offset, offset + count) lies in a file of `nbytes`.
+bool in_file(uint64_t offset, uint64_t count, size_t nbytes) {
+  return offset <= nbytes && count <= nbytes - offset;
+}
+
+/// The dynamic linker maps segments without asking how long the file is, and touching what is not there kills the
+/// process.
+Status check_segments(const Elf64_Ehdr& header, const void* data, size_t nbytes, const std::string& key) {
+  const uint64_t table_nbytes = uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
+  AOTIP_CHECK(header.e_phnum > 0 && header.e_phentsize == sizeof(Elf64_Phdr) &&
+                  in_file(header.e_phoff, table_nbytes, nbytes),
+              "blob '%s' is a damaged ELF file: its table of segments is not in its %zu bytes", key.c_str(), nbytes);
+  for (uint16_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, static_cast<const char*>(data) + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    AOTIP_CHECK(segment.p_type != PT_LOAD || in_file(segment.p_offset, segment.p_filesz, nbytes),
+                "blob '%s' is a truncated ELF file: segment %u ends at byte %llu, the file at %zu", key.c_str(), i,
+                static_cast<unsigned long long>(segment.p_offset + segment.p_filesz), nbytes);
+  }
+  return Status::kOk;
+}
+
 const char* elf_machine_name(uint16_t machine, char* buffer, size_t nbytes) {
   switch (machine) {
     case EM_X86_64: return "x86_64";
@@ -166,7 +188,7 @@ Status check_elf(const void* data, size_t nbytes, const std::string& key) noexce
               header.e_ident[EI_CLASS] == ELFCLASS64 ? "" : " (32 bit)", kHostMachine);
   AOTIP_CHECK(header.e_type == ET_DYN, "blob '%s' is not a shared object (ELF type %u)",
               key.c_str(), header.e_type);
-  return Status::kOk;
+  return check_segments(header, data, nbytes, key);
 }
 
 }  // namespace aoti_plugins
