@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from filelock import FileLock
-
-ROOT = Path(__file__).parent.parent
-
-
-def load_example(name: str) -> ModuleType:
-    """Import one file of examples/, which is no package."""
-    spec = importlib.util.spec_from_file_location(
-        f"examples_{name}", ROOT / "examples" / f"{name}.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from support import load_example, lower
 
 
 @pytest.fixture(scope="session")
@@ -56,26 +41,3 @@ def lowered_programs(
         return path
 
     return lowered
-
-
-def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
-    """Export a module and lower it whole for the CPU.
-
-    Args:
-        model: the module.
-        inputs: its example inputs.
-        options: ``dynamic_shapes`` goes to the export, the others to the partitioner.
-
-    Returns:
-        ExecuTorch's program manager.
-    """
-    import torch
-    from executorch.exir import to_edge_transform_and_lower
-
-    from aoti_plugins import CpuPartitioner
-
-    dynamic_shapes = options.pop("dynamic_shapes", None)
-    exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
-    return to_edge_transform_and_lower(
-        exported, partitioner=[CpuPartitioner(**options)]
-    ).to_executorch()

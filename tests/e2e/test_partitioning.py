@@ -6,7 +6,7 @@ import logging
 
 import pytest
 import torch
-from conftest import lower
+from support import lower
 from torch import nn
 
 from aoti_plugins.runtime import Program

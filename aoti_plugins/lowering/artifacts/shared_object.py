@@ -58,6 +58,11 @@ _LINK_FLAGS = (
     "-Wl,--hash-style=gnu",
     "-Wl,--build-id=none",
 )
+# The wrapper's container asks for weights inside the blob before it is given those beside it.
+_NO_CONSTANTS = """\
+__attribute__((visibility("hidden"))) unsigned char _binary_constants_bin_start[16] = {};
+__attribute__((visibility("hidden"))) unsigned char _binary_constants_bin_end[16] = {};
+"""
 _EXPORTS = "{ global: AOTInductor*; local: *; };\n"
 
 _WRAPPER_HEADERS = (
@@ -120,13 +125,16 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     compiler = cxx_compiler()
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
         folder = Path(name)
-        units = [_Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build))]
+        units = [
+            _Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build)),
+            _Unit("constants", _NO_CONSTANTS, _wrapper_flags(build), ""),
+        ]
         if code.kernels.strip():
             units.append(
                 _Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build))
             )
         with ThreadPoolExecutor() as pool:
-            objects = list(pool.map(lambda unit: _compile(compiler, unit, folder, build), units))
+            objects = list(pool.map(lambda unit: _compile(compiler, unit, folder), units))
         linked = folder / "blob.so"
         run(_link_command(compiler, objects, linked, folder, build))
         data = linked.read_bytes()
@@ -148,27 +156,16 @@ class _Unit:
     prefix: str
 
 
-def _compile(compiler: list[str], unit: _Unit, folder: Path, build: SharedObjectBuild) -> Path:
+def _compile(compiler: list[str], unit: _Unit, folder: Path) -> Path:
     source = folder / f"{unit.name}.cpp"
     source.write_text(unit.source)
     target = folder / f"{unit.name}.o"
-    prefix = precompiled(compiler, unit.flags, unit.prefix)
     # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
     # bytes.
-    remap = f"-ffile-prefix-map={folder}=."
-    run(
-        [
-            *compiler,
-            *unit.flags,
-            remap,
-            "-include",
-            str(prefix),
-            "-c",
-            str(source),
-            "-o",
-            str(target),
-        ]
-    )
+    flags = [*unit.flags, f"-ffile-prefix-map={folder}=."]
+    if unit.prefix:
+        flags += ["-include", str(precompiled(compiler, unit.flags, unit.prefix))]
+    run([*compiler, *flags, "-c", str(source), "-o", str(target)])
     return target
 
 
