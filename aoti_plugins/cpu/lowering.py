@@ -27,9 +27,10 @@ INDUCTOR_OPTIONS = {
 def environment(target: Target) -> Iterator[None]:
     """Patches under which Inductor generates for a CPU target."""
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
+    from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
-    with vector_isa(target.properties["vector_isa"]), no_onednn():
+    with vector_isa(target.properties["vector_isa"]), no_onednn(), parallel_threshold():
         yield
 
 

@@ -10,10 +10,11 @@ import pytest
 import torch
 import torch._inductor.lowering
 from torch._inductor import codecache, cpu_vec_isa
-from torch._inductor.codegen import cpp_micro_gemm
+from torch._inductor.codegen import cpp, cpp_micro_gemm
 
 from aoti_plugins.lowering.inductor.capture import captured_code
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
+from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
 from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
 
@@ -25,6 +26,7 @@ def _state() -> dict[str, Any]:
         "pick in gemm": cpp_micro_gemm.pick_vec_isa,
         "onednn": torch._C._get_mkldnn_enabled(),
         "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "depth": cpp.CppKernel.decide_parallel_depth,
         "grad": torch.is_grad_enabled(),
     }
 
@@ -34,11 +36,12 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (lambda: vector_isa("scalar"), {"pick", "pick in codecache", "pick in gemm"}),
     (no_onednn, {"onednn"}),
     (math_attention, {"flash"}),
+    (parallel_threshold, {"depth"}),
 ]
 
 
 @pytest.mark.parametrize(
-    ("patch", "changed"), PATCHES, ids=["capture", "isa", "onednn", "attention"]
+    ("patch", "changed"), PATCHES, ids=["capture", "isa", "onednn", "attention", "threads"]
 )
 @pytest.mark.parametrize("fails", [False, True])
 def test_patch_and_way_back(

@@ -1,0 +1,32 @@
+"""Keep small loops on one thread although the number of threads is left to run time.
+
+With ``cpp.dynamic_threads`` Inductor opens a parallel region around every kernel and leaves the
+choice to OpenMP, whose answer is always "all threads": a loop over a thousand elements then costs
+tens of microseconds instead of one. Inductor's own threshold (``cpp.min_chunk_size``) is only
+honoured with a fixed number of threads. Inside the block it is honoured in both cases. Tested with
+torch 2.11 and 2.13. The patch can go when ``decide_parallel_depth`` keeps depth 0 with dynamic
+threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+
+@contextlib.contextmanager
+def parallel_threshold() -> Iterator[None]:
+    """Generate CPU kernels that start threads only for loops above the threshold."""
+    from torch._inductor import config
+    from torch._inductor.codegen.cpp import CppKernel
+
+    original = CppKernel.decide_parallel_depth
+
+    def decide(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with config.patch({"cpp.dynamic_threads": False}):
+            return original(self, *args, **kwargs)
+
+    with mock.patch.object(CppKernel, "decide_parallel_depth", decide):
+        yield
