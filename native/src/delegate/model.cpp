@@ -46,11 +46,13 @@ void destroy_all(AtenTensorHandle* handles, size_t count) {
 Model::~Model() {
   if (container_ != nullptr) {
     try {
+      const HandleLog::Watch watch(handles_);
       (void)api_.destroy(container_);
     } catch (...) {
       // The model's own code; there is nothing left to do for it.
     }
   }
+  handles_.delete_rest();
 }
 
 Status Model::create(const Payload& payload) {
@@ -108,6 +110,7 @@ Status Model::set_constants() {
   if (pairs.empty()) {
     return Status::kOk;
   }
+  const HandleLog::Watch watch(handles_);
   int32_t code = 0;
   if (api_.set_constant_pairs != nullptr) {
     code = api_.set_constant_pairs(container_, pairs.data(), pairs.size(), false, true);

@@ -8,6 +8,7 @@
 #include "delegate/model_api.h"
 #include "delegate/payload.h"
 #include "delegate/shared_object.h"
+#include "shim/handle_log.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
@@ -39,6 +40,7 @@ class Model {
   Constants constants_;
   ModelApi api_{};
   ModelApi::Container* container_ = nullptr;
+  HandleLog handles_;
 };
 
 }  // namespace aoti_plugins

@@ -1,10 +1,12 @@
 // Tensors, views and handles: made and freed.
 
+#include "shim/handle_log.h"
 #include "shim/run_shim.h"
 
 using namespace aoti_plugins;
 
 AOTITorchError aoti_torch_delete_tensor_object(AtenTensorHandle tensor) {
+  HandleLog::note_deleted(tensor);
   Tensor::destroy(unwrap(tensor));
   return kShimSuccess;
 }
@@ -14,7 +16,9 @@ AOTITorchError aoti_torch_new_tensor_handle(AtenTensorHandle orig_handle,
   return run_shim(__func__, [&] {
     AOTIP_CHECK_ARG(orig_handle);
     AOTIP_CHECK_ARG(new_handle);
-    return give(unwrap(orig_handle)->alias(), new_handle);
+    AOTIP_RETURN_IF_FAILED(give(unwrap(orig_handle)->alias(), new_handle));
+    HandleLog::note_new(*new_handle);
+    return Status::kOk;
   });
 }
 
