@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cstddef>
 #include <cstring>
 
 #include "payload_builder.h"
@@ -12,8 +13,15 @@ using aoti_plugins::testing::fake_payload;
 
 namespace {
 
-Elf64_Ehdr elf_header() {
+/// The smallest shared object: a header and one segment, which holds both.
+struct Elf {
   Elf64_Ehdr header{};
+  Elf64_Phdr segment{};
+};
+
+Elf elf_file() {
+  Elf elf;
+  Elf64_Ehdr& header = elf.header;
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
   header.e_type = ET_DYN;
@@ -22,12 +30,17 @@ Elf64_Ehdr elf_header() {
 #else
   header.e_machine = EM_X86_64;
 #endif
-  return header;
+  header.e_phoff = offsetof(Elf, segment);
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 1;
+  elf.segment.p_type = PT_LOAD;
+  elf.segment.p_filesz = sizeof(Elf);
+  return elf;
 }
 
-std::string elf_refusal(const Elf64_Ehdr& header) {
+std::string elf_refusal(const Elf& elf, size_t nbytes = sizeof(Elf)) {
   clear_failure();
-  (void)check_elf(&header, sizeof(header), "blob");
+  (void)check_elf(&elf, nbytes, "blob");
   return last_failure();
 }
 
@@ -84,21 +97,32 @@ BOOST_AUTO_TEST_CASE(features_of_this_machine) {
 }
 
 BOOST_AUTO_TEST_CASE(blobs_for_other_machines_are_named) {
-  BOOST_TEST((elf_refusal(elf_header()).empty()));
-  Elf64_Ehdr header = elf_header();
-  header.e_machine = EM_RISCV;
-  BOOST_TEST(contains(elf_refusal(header), "blob 'blob' is for riscv, this machine is "));
-  header.e_machine = 9999;
-  BOOST_TEST(contains(elf_refusal(header), "is for ELF machine 9999"));
-  header = elf_header();
-  header.e_ident[EI_CLASS] = ELFCLASS32;
-  BOOST_TEST(contains(elf_refusal(header), "(32 bit)"));
-  header = elf_header();
-  header.e_type = ET_EXEC;
-  BOOST_TEST(contains(elf_refusal(header), "is not a shared object"));
-  header.e_ident[0] = 'M';
-  BOOST_TEST(contains(elf_refusal(header), "is not an ELF file"));
+  BOOST_TEST(elf_refusal(elf_file()) == "");
+  Elf elf = elf_file();
+  elf.header.e_machine = EM_RISCV;
+  BOOST_TEST(contains(elf_refusal(elf), "blob 'blob' is for riscv, this machine is "));
+  elf.header.e_machine = 9999;
+  BOOST_TEST(contains(elf_refusal(elf), "is for ELF machine 9999"));
+  elf = elf_file();
+  elf.header.e_ident[EI_CLASS] = ELFCLASS32;
+  BOOST_TEST(contains(elf_refusal(elf), "(32 bit)"));
+  elf = elf_file();
+  elf.header.e_type = ET_EXEC;
+  BOOST_TEST(contains(elf_refusal(elf), "is not a shared object"));
+  elf.header.e_ident[0] = 'M';
+  BOOST_TEST(contains(elf_refusal(elf), "is not an ELF file"));
   BOOST_TEST((check_elf("x", 1, "blob") == Status::kFailed));
+}
+
+BOOST_AUTO_TEST_CASE(truncated_and_damaged_blobs_are_named) {
+  BOOST_TEST(contains(elf_refusal(elf_file(), sizeof(Elf64_Ehdr)), "blob 'blob' is a damaged ELF file"));
+  BOOST_TEST(contains(elf_refusal(elf_file(), sizeof(Elf) - 1), "blob 'blob' is a damaged ELF file"));
+  Elf elf = elf_file();
+  elf.segment.p_offset = 1;
+  BOOST_TEST(contains(elf_refusal(elf), "blob 'blob' is a truncated ELF file: segment 0 ends at byte 121"));
+  elf = elf_file();
+  elf.header.e_phoff = UINT64_MAX - 8;
+  BOOST_TEST(contains(elf_refusal(elf), "blob 'blob' is a damaged ELF file"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
