@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import compiler_identity, run
 
 CACHE_DIR_VARIABLE = "AOTI_PLUGINS_CACHE_DIR"
@@ -42,14 +43,16 @@ def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Pat
 
     Returns:
         Path to give to ``-include``.
+
+    Raises:
+        LoweringError: the header does not compile, or the cache cannot be written.
     """
     key = repr((compiler_identity(tuple(compiler)), list(flags), text, torch.__version__))
     folder = cache_dir() / "headers" / hashlib.sha256(key.encode()).hexdigest()[:24]
     header = folder / "prefix.h"
     if header.exists():
         return header
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(dir=folder.parent, prefix="building-"))
+    building = _new_folder(folder.parent)
     try:
         (building / "prefix.h").write_text(text)
         command = [*compiler, *flags, "-x", "c++-header", "prefix.h", "-o", "prefix.h.gch"]
@@ -58,6 +61,17 @@ def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Pat
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return header
+
+
+def _new_folder(parent: Path) -> Path:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=parent, prefix="building-"))
+    except OSError as error:
+        raise LoweringError(
+            f"the cache of precompiled headers cannot be written: {error}. "
+            f"Set {CACHE_DIR_VARIABLE} to a folder that can."
+        ) from error
 
 
 def _publish(building: Path, folder: Path) -> None:

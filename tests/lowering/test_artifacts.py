@@ -1,0 +1,117 @@
+"""Compiling and reading shared objects."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from aoti_plugins import native_files
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.artifacts import compiler, precompiled_header
+from aoti_plugins.lowering.artifacts.elf import read_shared_object
+from aoti_plugins.lowering.artifacts.shared_object import (
+    SharedObject,
+    SharedObjectBuild,
+    build_shared_object,
+    check_machine,
+)
+from aoti_plugins.lowering.inductor.capture import GeneratedCode
+
+WRAPPER = """
+extern "C" __attribute__((visibility("default"))) int AOTInductorTest() {
+  int64_t dim = 0;
+  return aoti_torch_get_dim(nullptr, &dim) + __LINE__;
+}
+extern "C" int kept_inside() { return 0; }
+"""
+
+
+@pytest.fixture
+def build() -> SharedObjectBuild:
+    return SharedObjectBuild(
+        device="cpu",
+        target_flags=("-mavx2", "-mfma", "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"),
+        runtime_library=native_files.library("libexecutorch_backend_aoti.so"),
+        include_dir=native_files.include_dir(),
+    )
+
+
+def test_blob_is_bound_to_our_runtime_and_reproducible(build: SharedObjectBuild) -> None:
+    blob = build_shared_object(GeneratedCode(wrapper=WRAPPER), build)
+    assert blob.shims == ("aoti_torch_get_dim",)
+    assert "libexecutorch_backend_aoti.so" in blob.needed
+    info = read_shared_object(blob.data)
+    assert info.exported == ("AOTInductorTest",)
+    assert "aotip_aoti_torch_get_dim" in info.undefined
+    assert build_shared_object(GeneratedCode(wrapper=WRAPPER), build).data == blob.data
+
+
+def test_a_shim_that_nobody_has_does_not_link(build: SharedObjectBuild) -> None:
+    code = GeneratedCode(wrapper='extern "C" int aoti_torch_cpu_zeta(); int f() { return 1; }\n')
+    build_shared_object(code, build)
+    code.wrapper += (
+        'extern "C" __attribute__((visibility("default"))) '
+        "int AOTInductorTest() { return aoti_torch_cpu_zeta(); }"
+    )
+    with pytest.raises(LoweringError, match="undefined reference to `aoti_torch_cpu_zeta'"):
+        build_shared_object(code, build)
+
+
+def test_compile_error_shows_command_and_output(build: SharedObjectBuild) -> None:
+    with pytest.raises(LoweringError) as caught:
+        build_shared_object(GeneratedCode(wrapper="int f( {"), build)
+    assert "failed with exit status 1" in str(caught.value)
+    assert "wrapper.cpp:1" in str(caught.value)
+
+
+def test_machine_is_checked() -> None:
+    with pytest.raises(LoweringError, match="'aarch64-v8' is a aarch64 machine"):
+        check_machine(SharedObject(b"", "x86_64", (), ()), "aarch64", "aarch64-v8")
+
+
+@pytest.mark.parametrize(
+    ("cxx", "message"),
+    [("no-such-compiler -O2", r"\$CXX is 'no-such-compiler'"), ("", r"neither g\+\+ nor clang")],
+)
+def test_missing_compiler(
+    cxx: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CXX", cxx)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LoweringError, match=message) as caught:
+        compiler.cxx_compiler()
+    assert "apt install g++" in str(caught.value)
+
+
+def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    command = compiler.cxx_compiler()
+    first = precompiled_header.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    made = first.with_name("prefix.h.gch").stat().st_mtime_ns
+    again = precompiled_header.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    assert again == first
+    assert again.with_name("prefix.h.gch").stat().st_mtime_ns == made
+    other = precompiled_header.precompiled(command, ["-O2"], "inline int f() { return 1; }\n")
+    assert other != first
+    leftovers = [p for p in first.parent.parent.iterdir() if p.name.startswith("building-")]
+    assert not leftovers
+
+
+def test_a_header_that_does_not_compile_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(tmp_path))
+    with pytest.raises(LoweringError, match="failed with exit status"):
+        precompiled_header.precompiled(compiler.cxx_compiler(), [], "int f( {")
+    assert list((tmp_path / "headers").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    blocked.chmod(stat.S_IRUSR)
+    monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(blocked))
+    with pytest.raises(LoweringError, match=precompiled_header.CACHE_DIR_VARIABLE):
+        precompiled_header.precompiled(compiler.cxx_compiler(), [], "\n")

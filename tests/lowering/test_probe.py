@@ -1,0 +1,104 @@
+"""What Inductor says about single nodes, and what the partitioner makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.fx import Node
+
+from aoti_plugins.cpu.lowering import CPU, INDUCTOR_OPTIONS
+from aoti_plugins.cpu.target import TARGETS
+from aoti_plugins.lowering import runtime_shims
+from aoti_plugins.lowering.inductor.probe import Probe
+from aoti_plugins.lowering.support import Refusal, Support, warn
+from aoti_plugins.manager import get_manager
+
+TARGET = next(t for t in TARGETS if t.name == "x86_64-v3")
+
+
+@pytest.fixture
+def probe() -> Probe:
+    return Probe(INDUCTOR_OPTIONS, {}, (), lambda: CPU.environment(TARGET))
+
+
+@pytest.fixture
+def support(probe: Probe) -> Support:
+    kernels = get_manager().fallback_kernels("cpu")
+    return Support("cpu", probe, runtime_shims.available(CPU.runtime_library, kernels))
+
+
+def _node(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Node:
+    """The last op of an exported function."""
+
+    class Model(torch.nn.Module):
+        def forward(self, *args: torch.Tensor) -> torch.Tensor:
+            return function(*args)
+
+    exported = torch.export.export(Model(), inputs).run_decompositions({})
+    return [n for n in exported.graph.nodes if n.op == "call_function"][-1]
+
+
+X = torch.randn(4, 6)
+
+
+def test_generated_ops_call_no_kernel_of_the_device(probe: Probe) -> None:
+    for function in (torch.relu, lambda x: x.sum(1), lambda x: torch.softmax(x, 1)):
+        answer = probe.ask(_node(function, X))
+        assert not answer.error
+        assert not answer.proxy_ops
+        assert not [shim for shim in answer.shims if shim.startswith("aoti_torch_cpu_")]
+
+
+def test_matrix_product_calls_a_kernel(probe: Probe) -> None:
+    answer = probe.ask(_node(lambda x: x @ x.t(), X))
+    assert "aoti_torch_cpu_mm_out" in answer.shims
+
+
+def test_an_op_without_a_shim_needs_the_proxy_executor(probe: Probe) -> None:
+    answer = probe.ask(_node(lambda x: torch.cdist(x, x), X))
+    assert answer.proxy_ops or "aoti_torch_cpu__cdist_forward" in answer.shims
+
+
+def test_answers_are_kept(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = _node(lambda x: x.sum(1), X)
+    first = probe.ask(node)
+    monkeypatch.setattr(probe, "_question", None)
+    assert probe.ask(node) is first
+
+
+def test_supported(support: Support) -> None:
+    assert support.refusal(_node(lambda x: x @ x.t(), X)) is None
+
+
+def test_dtype_that_a_kernel_does_not_take(support: Support) -> None:
+    refusal = support.refusal(_node(lambda x: x @ x.t(), X.to(torch.complex64)))
+    assert refusal is not None
+    assert refusal.reason
+    assert "test_probe.py" in refusal.source
+
+
+def test_missing_kernel_is_named(support: Support) -> None:
+    refusal = support.refusal(_node(lambda x: torch.cdist(x, x), X))
+    assert refusal is not None
+    assert refusal.op == "aten.cdist.default"
+    assert "cdist" in refusal.reason
+    assert "aoti_fallback_kernels" in refusal.remedy
+
+
+def test_warning_counts_and_groups(caplog: pytest.LogCaptureFixture) -> None:
+    one = Refusal("a", "aten.x.default", "no kernel", "a plugin", "block.0", "model.py, line 3")
+    two = Refusal("b", "aten.x.default", "no kernel", "a plugin", "block.1", "model.py, line 3")
+    warn([one, two], "cpu")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "2 node(s) stay outside the cpu delegate and run on ExecuTorch's own kernels:\n"
+        "- aten.x.default (node 'a'): no kernel\n"
+        "    module: block.0\n"
+        "    source: model.py, line 3\n"
+        "    to delegate it: a plugin (and 1 more like it)"
+    )
+    caplog.clear()
+    warn([], "cpu")
+    assert not caplog.records
