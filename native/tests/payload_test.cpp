@@ -75,92 +75,106 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
   const std::vector<uint8_t> good = PayloadBuilder().payload(fake_payload()).encode();
   BOOST_TEST(refusal(good).empty());
   const auto cut = std::vector<uint8_t>(good.begin(), good.end() - 1);
-  check_refusal(refusal({}), "no bytes at all");
-  check_refusal(refusal({1, 2, 3}), "payload: 3 bytes, expected a header of 32 bytes");
-  check_refusal(refusal(cut), "it was cut off");
+  const auto start = std::vector<uint8_t>(good.begin(), good.begin() + 20);
+  check_refusal(refusal({}), "payload: magic at byte 0: found nothing, expected 414f5449504c5547 (AOTIPLUG).");
+  check_refusal(refusal({1, 2}), "payload: magic at byte 0: found 0102, expected ");
+  check_refusal(refusal(start), "payload: header at byte 0: 20 bytes, expected 32.");
+  check_refusal(refusal(cut), "are there: it was cut off.");
   std::vector<uint8_t> bad = good;
   bad.push_back(0);
-  check_refusal(refusal(bad), "1 bytes trail");
+  check_refusal(refusal(bad), "are there: others follow.");
   bad = good;
   bad[0] = 'X';
-  check_refusal(refusal(bad), "magic at byte 0 is 584f5449504c5547, expected AOTIPLUG");
-  bad = good;
-  bad[13] = 1;
-  check_refusal(refusal(bad), "crc32 of the header is");
+  check_refusal(refusal(bad), "payload: magic at byte 0: found 584f5449504c5547, expected ");
+  for (size_t i : {8u, 13u, 17u, 25u, 29u}) {
+    bad = good;
+    bad[i] ^= 1;
+    check_refusal(refusal(bad), "payload: header_crc32 at byte 28: the header's checksum is ");
+  }
   bad = good;
   bad[40] ^= 1;
-  check_refusal(refusal(bad), "crc32 of the body is");
+  check_refusal(refusal(bad), "payload: body_crc32 at byte 24: the body's checksum is ");
   const PayloadBuilder body = PayloadBuilder().payload(fake_payload());
-  check_refusal(refusal(body.encode(2)), "version at byte 8 is 2, this runtime reads version 1");
-  check_refusal(refusal(body.encode(1, 4)), "flags at byte 12 are 00000004");
+  check_refusal(refusal(body.encode(2)),
+                "payload: version at byte 8: version 2, this runtime reads version 1. Install ");
+  check_refusal(refusal(body.encode(1, 4)),
+                "payload: flags at byte 12: flags 00000004, this runtime knows none. Install ");
 }
 
 BOOST_AUTO_TEST_CASE(each_malformation_has_its_own_message) {
-  check_refusal(refusal_of([](Payload& p) { p.targets.clear(); }),
-                "count of targets at byte 98 is 0, expected 1 or more");
-  check_refusal(refusal_of([](Payload& p) { p.targets.push_back(p.targets[0]); }),
-                "target name 'here' at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.targets[0].kind = static_cast<ArtifactKind>(2); }),
-                "is 2, this runtime runs kind 1");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].storage = 2; }),
-                "storage index of constant 'layer.scale' at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].dtype = 77; }),
-                "is 77, which is not a known dtype");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].kind = static_cast<ConstantKind>(4); }),
-                "kind of constant 'layer.scale' at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].sizes = {-3}; }),
-                "constant size at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].strides = {-1}; }),
-                "constant stride at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].strides = {1, 1}; }),
-                "has 2 strides at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].storage_offset = -1; }),
-                "storage_offset of constant 'layer.scale' at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.constants[0].storage_offset = 2; }),
-                "ends at byte 20 of its storage 'weights', which has 16 bytes");
-  check_refusal(refusal_of([](Payload& p) {
-                  p.constants[0].sizes = {INT64_MAX, 4};
-                  p.constants[0].strides = {4, 1};
-                }),
-                "exceed 64 bits");
-  check_refusal(refusal_of([](Payload& p) {
-                  p.constants[0].sizes.assign(65, 1);
-                  p.constants[0].strides.assign(65, 1);
-                }),
-                "has 65 dims, expected at most 64");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[0].kind = static_cast<ValueKind>(5); }),
-                "kind of an input at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[0].dtype = 255; }),
-                "is 255, expected a known dtype");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[1].dtype = 6; }),
-                "is 6, expected 255, it is no tensor");
-  check_refusal(refusal_of([](Payload& p) { p.outputs[0].dims[0] = {5, 4}; }),
-                "bounds of an output at byte ");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[0].dim_order = {0, 0}; }),
-                "is 0, which makes it no permutation of 2 dims");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[0].dim_order = {0, 2}; }),
-                "is 2, which makes it no permutation of 2 dims");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[0].dim_order = {0}; }),
-                "has 1 dims, expected 2");
-  check_refusal(refusal_of([](Payload& p) { p.inputs[1].dims = {{1, 1}}; }),
-                "has 1 dims, expected none, it is no tensor");
-  check_refusal(refusal_of([](Payload& p) { p.method = std::string("a\0b", 3); }),
-                "method has a NUL at byte ");
+  const auto check = [](const std::string& expected, const std::function<void(Payload&)>& change) {
+    check_refusal(refusal_of(change), expected);
+  };
+  check("payload: targets at byte 98: the list is empty, expected at least one target. ",
+        [](Payload& p) { p.targets.clear(); });
+  check(": target 'here' is listed twice, expected once. ",
+        [](Payload& p) { p.targets.push_back(p.targets[0]); });
+  check("payload: targets[0].artifact_kind at byte 124: code 2 is not known, expected 1 to 1. ",
+        [](Payload& p) { p.targets[0].kind = static_cast<ArtifactKind>(2); });
+  check(": 'a' follows 'b', expected sorted names without repeats. ",
+        [](Payload& p) { p.targets[0].symbols = {"b", "a"}; });
+  check("payload: targets[0].symbols at byte ", [](Payload& p) { p.targets[0].symbols = {"b", "b"}; });
+  check("payload: constants[0].storage at byte ", [](Payload& p) { p.constants[0].storage = 2; });
+  check(": index 2 is out of range, 2 storages. ", [](Payload& p) { p.constants[0].storage = 2; });
+  check("payload: constants[1].fqn at byte ", [](Payload& p) { p.constants[1].fqn = "layer.scale"; });
+  check(": dtype code 77 is not known. Install ", [](Payload& p) { p.constants[0].dtype = 77; });
+  check("payload: constants[0].kind at byte ",
+        [](Payload& p) { p.constants[0].kind = static_cast<ConstantKind>(4); });
+  check("payload: constants[0].sizes[0] at byte ", [](Payload& p) { p.constants[0].sizes = {-3}; });
+  check(": -3 is negative, expected at least 0. ", [](Payload& p) { p.constants[0].sizes = {-3}; });
+  check("payload: constants[0].strides[0] at byte ",
+        [](Payload& p) { p.constants[0].strides = {-1}; });
+  check(": 2 strides for 1 sizes, expected as many. ",
+        [](Payload& p) { p.constants[0].strides = {1, 1}; });
+  check("payload: constants[0].storage_offset at byte ",
+        [](Payload& p) { p.constants[0].storage_offset = -1; });
+  check(": 'layer.scale' reaches to byte 20 of storage 'weights', which has 16 bytes. ",
+        [](Payload& p) { p.constants[0].storage_offset = 2; });
+  check(": 'layer.scale' reaches to byte 20 of storage 'weights', which has 16 bytes. ",
+        [](Payload& p) {
+          p.constants[0].sizes = {0};
+          p.constants[0].storage_offset = 5;
+        });
+  check(": sizes and strides of 'layer.scale' exceed 64 bits. ", [](Payload& p) {
+    p.constants[0].sizes = {INT64_MAX, 4};
+    p.constants[0].strides = {4, 1};
+  });
+  check("payload: constants[0].sizes at byte ", [](Payload& p) {
+    p.constants[0].sizes.assign(65, 1);
+    p.constants[0].strides.assign(65, 1);
+  });
+  check("payload: inputs[0].kind at byte ",
+        [](Payload& p) { p.inputs[0].kind = static_cast<ValueKind>(5); });
+  check(": dtype code 255 is not known. ", [](Payload& p) { p.inputs[0].dtype = 255; });
+  check(": no tensor, but dtype 6 and 0 dims, expected dtype 255 and none. ",
+        [](Payload& p) { p.inputs[1].dtype = 6; });
+  check("payload: inputs[1] at byte ", [](Payload& p) { p.inputs[1].dims = {{1, 1}}; });
+  check("payload: outputs[0].dims[0] at byte ", [](Payload& p) { p.outputs[0].dims[0] = {5, 4}; });
+  check(": min 5 is above max 4. ", [](Payload& p) { p.outputs[0].dims[0] = {5, 4}; });
+  check("payload: outputs[0].dims[1].min at byte ", [](Payload& p) { p.outputs[0].dims[1] = {-5, 4}; });
+  check(": 65 dims, expected at most 64. ", [](Payload& p) { p.inputs[0].dims.assign(65, {1, 1}); });
+  using Order = std::vector<uint32_t>;
+  for (const Order& order : {Order{0, 0}, Order{0, 2}, Order{0}, Order{}}) {
+    check("payload: inputs[0].dim_order at byte ", [&](Payload& p) { p.inputs[0].dim_order = order; });
+  }
+  check("payload: method at byte 44: a NUL, expected text without one. ",
+        [](Payload& p) { p.method = std::string("a\0b", 3); });
   for (const char* text : {"\x80", "\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf8\x88\x80\x80"}) {
-    check_refusal(refusal_of([&](Payload& p) { p.method = text; }), "method is not UTF-8 at byte ");
+    check("payload: method at byte 43: byte ", [&](Payload& p) { p.method = text; });
   }
   BOOST_TEST(refusal_of([](Payload& p) { p.method = "\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4"; }).empty());
 }
 
 BOOST_AUTO_TEST_CASE(counts_and_lengths_may_not_pass_the_end) {
   check_refusal(refusal(PayloadBuilder().u32(1000).encode()),
-                "length of device at byte 32 is 1000 bytes, found 0 before the end");
+                "payload: device at byte 32: text of 1000 bytes, 0 are left. ");
   check_refusal(refusal(PayloadBuilder().str("cpu").str("m").u32(0xffffffff).encode()),
-                "count of built_with at byte 44 is 4294967295, at most 0 fit");
-  check_refusal(refusal(PayloadBuilder().str("cpu").encode()), "method at byte 39 needs 4 bytes, found 0");
+                "payload: built_with at byte 44: 4294967295 items of at least 8 bytes, 0 bytes are left. ");
+  check_refusal(refusal(PayloadBuilder().str("cpu").encode()),
+                "payload: method at byte 39: needs 4 bytes, 0 are left. ");
   PayloadBuilder trailing;
   trailing.payload(fake_payload()).u32(0);
-  check_refusal(refusal(trailing.encode()), "4 bytes trail after the last output at byte ");
+  check_refusal(refusal(trailing.encode()), "4 bytes follow the last field, expected none. ");
 }
 
 /// Whatever the bytes are, the reader stays inside them and answers; sanitizers watch.

@@ -1,23 +1,36 @@
 #include "delegate/byte_reader.h"
 
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 
 namespace aoti_plugins {
 
-#define AOTIP_DAMAGED " The program is damaged: lower the model again."
+Status ByteReader::refuse(const char* field, size_t at, const char* advice, const char* format,
+                          ...) {
+  char problem[1024];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(problem, sizeof(problem), format, args);
+  va_end(args);
+  std::string path = path_ + field;
+  if (!path.empty() && path.back() == '.') {
+    path.pop_back();
+  }
+  return fail("payload: %s at byte %zu: %s. %s", path.c_str(), at, problem, advice);
+}
 
 Status ByteReader::need(const char* field, size_t nbytes) {
-  AOTIP_CHECK(remaining() >= nbytes,
-              "payload: %s at byte %zu needs %zu bytes, found %zu before the end." AOTIP_DAMAGED,
-              field, offset_, nbytes, remaining());
-  return Status::kOk;
+  return remaining() >= nbytes ? Status::kOk
+                               : refuse(field, offset_, kDamaged, "needs %zu bytes, %zu are left",
+                                        nbytes, remaining());
 }
 
 Status ByteReader::u32(const char* field, uint32_t* ret) {
   AOTIP_RETURN_IF_FAILED(need(field, 4));
   uint32_t value = 0;
-  for (int i = 3; i >= 0; --i) {
-    value = value << 8 | data_[offset_ + static_cast<size_t>(i)];
+  for (size_t i = 4; i-- > 0;) {
+    value = value << 8 | data_[offset_ + i];
   }
   offset_ += 4;
   *ret = value;
@@ -27,8 +40,8 @@ Status ByteReader::u32(const char* field, uint32_t* ret) {
 Status ByteReader::u64(const char* field, uint64_t* ret) {
   AOTIP_RETURN_IF_FAILED(need(field, 8));
   uint64_t value = 0;
-  for (int i = 7; i >= 0; --i) {
-    value = value << 8 | data_[offset_ + static_cast<size_t>(i)];
+  for (size_t i = 8; i-- > 0;) {
+    value = value << 8 | data_[offset_ + i];
   }
   offset_ += 8;
   *ret = value;
@@ -42,33 +55,43 @@ Status ByteReader::i64(const char* field, int64_t* ret) {
   return Status::kOk;
 }
 
+Status ByteReader::count64(const char* field, int64_t* ret) {
+  const size_t at = offset_;
+  AOTIP_RETURN_IF_FAILED(i64(field, ret));
+  return *ret >= 0 ? Status::kOk
+                   : refuse(field, at, kDamaged, "%lld is negative, expected at least 0",
+                            static_cast<long long>(*ret));
+}
+
 Status ByteReader::str(const char* field, std::string* ret) {
   const size_t start = offset_;
   uint32_t length = 0;
   AOTIP_RETURN_IF_FAILED(u32(field, &length));
-  AOTIP_CHECK(length <= remaining(),
-              "payload: length of %s at byte %zu is %u bytes, found %zu before the end." AOTIP_DAMAGED,
-              field, start, length, remaining());
+  if (length > remaining()) {
+    return refuse(field, start, kDamaged, "text of %u bytes, %zu are left", length, remaining());
+  }
   const uint8_t* text = data_ + offset_;
-  const void* nul = length > 0 ? std::memchr(text, 0, length) : nullptr;
-  AOTIP_CHECK(nul == nullptr,
-              "payload: %s has a NUL at byte %zu, expected text without one." AOTIP_DAMAGED, field,
-              offset_ + static_cast<size_t>(static_cast<const uint8_t*>(nul) - text));
   const size_t bad = first_invalid_utf8(text, length);
-  AOTIP_CHECK(bad == length, "payload: %s is not UTF-8 at byte %zu." AOTIP_DAMAGED, field,
-              offset_ + bad);
+  if (bad != length) {
+    return refuse(field, offset_ + bad, kDamaged, "byte %02x is not UTF-8", text[bad]);
+  }
+  const void* nul = length > 0 ? std::memchr(text, 0, length) : nullptr;
+  if (nul != nullptr) {
+    return refuse(field, offset_ + static_cast<size_t>(static_cast<const uint8_t*>(nul) - text),
+                  kDamaged, "a NUL, expected text without one");
+  }
   ret->assign(reinterpret_cast<const char*>(text), length);
   offset_ += length;
   return Status::kOk;
 }
 
-Status ByteReader::count(const char* field, size_t item_nbytes, uint32_t* ret) {
+Status ByteReader::count_of(const char* list, size_t item_nbytes, uint32_t* ret) {
   const size_t start = offset_;
-  AOTIP_RETURN_IF_FAILED(u32(field, ret));
-  AOTIP_CHECK(*ret <= remaining() / item_nbytes,
-              "payload: count of %s at byte %zu is %u, at most %zu fit before the end." AOTIP_DAMAGED,
-              field, start, *ret, remaining() / item_nbytes);
-  return Status::kOk;
+  AOTIP_RETURN_IF_FAILED(u32(list, ret));
+  return *ret <= remaining() / item_nbytes
+             ? Status::kOk
+             : refuse(list, start, kDamaged, "%u items of at least %zu bytes, %zu bytes are left",
+                      *ret, item_nbytes, remaining());
 }
 
 size_t first_invalid_utf8(const uint8_t* text, size_t nbytes) noexcept {

@@ -3,13 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "slim/status.h"
 
 namespace aoti_plugins {
 
-/// Reads little-endian values one after another and never past the end. Every failure names the field that
-/// was being read and its byte offset.
+/// What to do about bytes that cannot be right, and about bytes that a later version may have written.
+inline constexpr char kDamaged[] = "The program is damaged: lower the model again.";
+inline constexpr char kNewer[] =
+    "Install the aoti_plugins that made the program, or lower the model again.";
+
+/// Reads little-endian values one after another and never past the end.
+///
+/// It knows the path of the list item that is being read, so that every failure says
+/// `payload: targets[0].name at byte 52: <what was found and expected>. <what to do>`.
 class ByteReader {
  public:
   ByteReader(const uint8_t* data, size_t nbytes, size_t offset)
@@ -22,18 +30,41 @@ class ByteReader {
   Status u64(const char* field, uint64_t* ret);
   Status i64(const char* field, int64_t* ret);
 
+  /// As `i64()`, refusing negative numbers.
+  Status count64(const char* field, int64_t* ret);
+
   /// A u32 length and that many bytes of UTF-8 without NUL.
   Status str(const char* field, std::string* ret);
 
-  /// A u32 count of items that take at least `item_nbytes` each.
-  Status count(const char* field, size_t item_nbytes, uint32_t* ret);
+  /// A u32 count of items that take at least `item_nbytes` each, and the items: `read(&item)`, which returns a
+  /// Status.
+  template <typename T, typename Read>
+  Status items(const char* list, size_t item_nbytes, std::vector<T>* ret, const Read& read) {
+    uint32_t count = 0;
+    AOTIP_RETURN_IF_FAILED(count_of(list, item_nbytes, &count));
+    ret->resize(count);
+    const size_t length = path_.size();
+    for (uint32_t i = 0; i < count; ++i) {
+      path_ += list;
+      path_ += "[" + std::to_string(i) + "].";
+      AOTIP_RETURN_IF_FAILED(read(&(*ret)[i]));
+      path_.resize(length);
+    }
+    return Status::kOk;
+  }
+
+  /// Fails for a field of the current item; an empty `field` means the item itself.
+  Status refuse(const char* field, size_t at, const char* advice, const char* format, ...)
+      __attribute__((format(printf, 5, 6), cold));
 
  private:
   Status need(const char* field, size_t nbytes);
+  Status count_of(const char* list, size_t item_nbytes, uint32_t* ret);
 
   const uint8_t* data_;
   size_t nbytes_;
   size_t offset_;
+  std::string path_;
 };
 
 /// Offset of the first byte that is not valid UTF-8, or `nbytes`.

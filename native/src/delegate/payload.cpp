@@ -1,6 +1,7 @@
 #include "delegate/payload.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <set>
@@ -9,9 +10,6 @@
 #include "delegate/crc32.h"
 #include "slim/dtype.h"
 #include "slim/tensor.h"
-
-#define AOTIP_DAMAGED " The program is damaged: lower the model again."
-#define AOTIP_NEWER " Install the aoti_plugins that made the program, or lower the model again."
 
 namespace aoti_plugins {
 namespace {
@@ -32,273 +30,272 @@ bool is_payload_dtype(uint32_t code) {
   }
 }
 
+/// The checks are in the order that gives the most useful first message; see docs/payload.md.
 Status read_header(const uint8_t* data, size_t nbytes) {
-  AOTIP_CHECK(nbytes >= kHeaderNbytes,
-              "payload: %zu bytes, expected a header of %zu bytes." AOTIP_DAMAGED, nbytes,
-              kHeaderNbytes);
-  AOTIP_CHECK(std::memcmp(data, kMagic, sizeof(kMagic)) == 0,
-              "payload: magic at byte 0 is %02x%02x%02x%02x%02x%02x%02x%02x, expected AOTIPLUG. These "
-              "bytes were not made by aoti_plugins, or the program is damaged: lower the model again.",
-              data[0], data[1], data[2], data[3], data[4], data[5], data[6], data[7]);
-  ByteReader reader(data, kHeaderNbytes, sizeof(kMagic));
+  ByteReader reader(data, nbytes, 0);
+  if (nbytes < sizeof(kMagic) || std::memcmp(data, kMagic, sizeof(kMagic)) != 0) {
+    char found[2 * sizeof(kMagic) + 1] = "nothing";
+    for (size_t i = 0; i < std::min(nbytes, sizeof(kMagic)); ++i) {
+      std::snprintf(found + 2 * i, 3, "%02x", data[i]);
+    }
+    return reader.refuse("magic", 0, kDamaged, "found %s, expected 414f5449504c5547 (AOTIPLUG)", found);
+  }
+  if (nbytes < kHeaderNbytes) {
+    return reader.refuse("header", 0, kDamaged, "%zu bytes, expected %zu", nbytes, kHeaderNbytes);
+  }
+  ByteReader fields(data, kHeaderNbytes, sizeof(kMagic));
   uint32_t version = 0;
   uint32_t flags = 0;
   uint64_t total = 0;
   uint32_t body_crc = 0;
   uint32_t header_crc = 0;
-  AOTIP_RETURN_IF_FAILED(reader.u32("version", &version));
-  AOTIP_RETURN_IF_FAILED(reader.u32("flags", &flags));
-  AOTIP_RETURN_IF_FAILED(reader.u64("total_nbytes", &total));
-  AOTIP_RETURN_IF_FAILED(reader.u32("body crc32", &body_crc));
-  AOTIP_RETURN_IF_FAILED(reader.u32("header crc32", &header_crc));
+  AOTIP_RETURN_IF_FAILED(fields.u32("version", &version));
+  AOTIP_RETURN_IF_FAILED(fields.u32("flags", &flags));
+  AOTIP_RETURN_IF_FAILED(fields.u64("total_nbytes", &total));
+  AOTIP_RETURN_IF_FAILED(fields.u32("body_crc32", &body_crc));
+  AOTIP_RETURN_IF_FAILED(fields.u32("header_crc32", &header_crc));
   const uint32_t header_found = crc32(data, kHeaderCrcOffset);
-  AOTIP_CHECK(version == kPayloadVersion,
-              "payload: version at byte 8 is %u, this runtime reads version %u." AOTIP_NEWER,
-              version, kPayloadVersion);
-  AOTIP_CHECK(header_found == header_crc,
-              "payload: crc32 of the header is %08x, expected %08x (at byte %zu)." AOTIP_DAMAGED,
-              header_found, header_crc, kHeaderCrcOffset);
-  AOTIP_CHECK(flags == 0, "payload: flags at byte 12 are %08x, this runtime knows none." AOTIP_NEWER,
-              flags);
-  AOTIP_CHECK(total >= nbytes || total < kHeaderNbytes,
-              "payload: %zu bytes, but total_nbytes at byte 16 is %llu: %llu bytes trail." AOTIP_DAMAGED,
-              nbytes, static_cast<unsigned long long>(total),
-              static_cast<unsigned long long>(nbytes - total));
-  AOTIP_CHECK(total == nbytes,
-              "payload: %zu bytes, but total_nbytes at byte 16 is %llu: it was cut off." AOTIP_DAMAGED,
-              nbytes, static_cast<unsigned long long>(total));
+  if (header_found != header_crc) {
+    return reader.refuse("header_crc32", kHeaderCrcOffset, kDamaged,
+                         "the header's checksum is %08x, expected %08x", header_found, header_crc);
+  }
+  if (version != kPayloadVersion) {
+    return reader.refuse("version", 8, kNewer, "version %u, this runtime reads version %u", version,
+                         kPayloadVersion);
+  }
+  if (flags != 0) {
+    return reader.refuse("flags", 12, kNewer, "flags %08x, this runtime knows none", flags);
+  }
+  if (total > nbytes) {
+    return reader.refuse("total_nbytes", 16, kDamaged, "%llu bytes, only %zu are there: it was cut off",
+                         static_cast<unsigned long long>(total), nbytes);
+  }
+  if (total < nbytes) {
+    return reader.refuse("total_nbytes", 16, kDamaged, "%llu bytes, but %zu are there: others follow",
+                         static_cast<unsigned long long>(total), nbytes);
+  }
   const uint32_t body_found = crc32(data + kHeaderNbytes, nbytes - kHeaderNbytes);
-  AOTIP_CHECK(body_found == body_crc,
-              "payload: crc32 of the body is %08x, expected %08x (at byte %zu)." AOTIP_DAMAGED,
-              body_found, body_crc, kBodyCrcOffset);
-  return Status::kOk;
-}
-
-Status read_strings(ByteReader& reader, const char* list, const char* item,
-                    std::vector<std::string>* ret) {
-  uint32_t count = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count(list, 4, &count));
-  ret->resize(count);
-  for (std::string& text : *ret) {
-    AOTIP_RETURN_IF_FAILED(reader.str(item, &text));
+  if (body_found != body_crc) {
+    return reader.refuse("body_crc32", kBodyCrcOffset, kDamaged,
+                         "the body's checksum is %08x, expected %08x", body_found, body_crc);
   }
   return Status::kOk;
 }
 
-Status read_target(ByteReader& reader, TargetArtifact* target) {
-  AOTIP_RETURN_IF_FAILED(reader.str("target name", &target->name));
-  AOTIP_RETURN_IF_FAILED(reader.str("target machine", &target->machine));
+/// Reads a code of at most `last` and refuses others, which a later version may know.
+template <typename Enum>
+Status read_choice(ByteReader& in, const char* field, uint32_t first, uint32_t last, Enum* ret) {
+  const size_t at = in.offset();
+  uint32_t code = 0;
+  AOTIP_RETURN_IF_FAILED(in.u32(field, &code));
+  if (code < first || code > last) {
+    return in.refuse(field, at, kNewer, "code %u is not known, expected %u to %u", code, first,
+                     last);
+  }
+  *ret = static_cast<Enum>(code);
+  return Status::kOk;
+}
+
+Status read_dtype(ByteReader& in, uint32_t* ret) {
+  const size_t at = in.offset();
+  AOTIP_RETURN_IF_FAILED(in.u32("dtype", ret));
+  return is_payload_dtype(*ret) ? Status::kOk
+                                : in.refuse("dtype", at, kNewer, "dtype code %u is not known", *ret);
+}
+
+Status read_symbols(ByteReader& in, std::vector<std::string>* ret) {
+  const size_t at = in.offset();
   AOTIP_RETURN_IF_FAILED(
-      read_strings(reader, "target features", "target feature", &target->features));
-  const size_t at = reader.offset();
-  uint32_t kind = 0;
-  AOTIP_RETURN_IF_FAILED(reader.u32("artifact kind", &kind));
-  AOTIP_CHECK(kind == static_cast<uint32_t>(ArtifactKind::kSharedObject),
-              "payload: artifact kind at byte %zu is %u, this runtime runs kind 1 (shared object)." AOTIP_NEWER,
-              at, kind);
-  AOTIP_RETURN_IF_FAILED(reader.str("artifact key", &target->key));
-  AOTIP_RETURN_IF_FAILED(reader.u64("artifact nbytes", &target->nbytes));
-  AOTIP_RETURN_IF_FAILED(reader.u32("artifact crc32", &target->crc32));
-  uint32_t libraries = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count("libraries", 12, &libraries));
-  target->libraries.resize(libraries);
-  for (LibraryRef& library : target->libraries) {
-    AOTIP_RETURN_IF_FAILED(reader.str("library soname", &library.soname));
-    AOTIP_RETURN_IF_FAILED(reader.str("library version", &library.version));
-    AOTIP_RETURN_IF_FAILED(reader.str("library origin", &library.origin));
+      in.items("symbols", 4, ret, [&](std::string* symbol) { return in.str("", symbol); }));
+  for (size_t i = 1; i < ret->size(); ++i) {
+    if ((*ret)[i - 1] >= (*ret)[i]) {
+      return in.refuse("symbols", at, kDamaged,
+                       "'%s' follows '%s', expected sorted names without repeats",
+                       (*ret)[i].c_str(), (*ret)[i - 1].c_str());
+    }
   }
-  return read_strings(reader, "symbols", "symbol", &target->symbols);
+  return Status::kOk;
 }
 
-Status read_targets(ByteReader& reader, std::vector<TargetArtifact>* targets) {
-  const size_t at = reader.offset();
-  uint32_t count = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count("targets", 36, &count));
-  AOTIP_CHECK(count >= 1, "payload: count of targets at byte %zu is 0, expected 1 or more." AOTIP_DAMAGED,
-              at);
-  targets->resize(count);
+Status read_library(ByteReader& in, LibraryRef* library) {
+  AOTIP_RETURN_IF_FAILED(in.str("soname", &library->soname));
+  AOTIP_RETURN_IF_FAILED(in.str("version", &library->version));
+  return in.str("origin", &library->origin);
+}
+
+Status read_target(ByteReader& in, std::set<std::string>* names, TargetArtifact* target) {
+  const size_t at = in.offset();
+  AOTIP_RETURN_IF_FAILED(in.str("name", &target->name));
+  if (!names->insert(target->name).second) {
+    return in.refuse("name", at, kDamaged, "target '%s' is listed twice, expected once",
+                     target->name.c_str());
+  }
+  AOTIP_RETURN_IF_FAILED(in.str("machine", &target->machine));
+  AOTIP_RETURN_IF_FAILED(in.items("features", 4, &target->features,
+                                  [&](std::string* feature) { return in.str("", feature); }));
+  AOTIP_RETURN_IF_FAILED(read_choice(in, "artifact_kind", 1, 1, &target->kind));
+  AOTIP_RETURN_IF_FAILED(in.str("artifact_key", &target->key));
+  AOTIP_RETURN_IF_FAILED(in.u64("artifact_nbytes", &target->nbytes));
+  AOTIP_RETURN_IF_FAILED(in.u32("artifact_crc32", &target->crc32));
+  AOTIP_RETURN_IF_FAILED(in.items("libraries", 12, &target->libraries, [&](LibraryRef* library) {
+    return read_library(in, library);
+  }));
+  return read_symbols(in, &target->symbols);
+}
+
+Status read_targets(ByteReader& in, std::vector<TargetArtifact>* targets) {
+  const size_t at = in.offset();
   std::set<std::string> names;
-  for (TargetArtifact& target : *targets) {
-    const size_t start = reader.offset();
-    AOTIP_RETURN_IF_FAILED(read_target(reader, &target));
-    AOTIP_CHECK(names.insert(target.name).second,
-                "payload: target name '%s' at byte %zu is there twice, expected unique names." AOTIP_DAMAGED,
-                target.name.c_str(), start);
-  }
-  return Status::kOk;
+  AOTIP_RETURN_IF_FAILED(in.items("targets", 40, targets, [&](TargetArtifact* target) {
+    return read_target(in, &names, target);
+  }));
+  return targets->empty()
+             ? in.refuse("targets", at, kDamaged, "the list is empty, expected at least one target")
+             : Status::kOk;
 }
 
-Status read_numbers(ByteReader& reader, const char* list, const char* item,
-                    std::vector<int64_t>* ret) {
-  uint32_t count = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count(list, 8, &count));
-  ret->resize(count);
-  for (int64_t& value : *ret) {
-    const size_t at = reader.offset();
-    AOTIP_RETURN_IF_FAILED(reader.i64(item, &value));
-    AOTIP_CHECK(value >= 0, "payload: %s at byte %zu is %lld, expected 0 or more." AOTIP_DAMAGED, item,
-                at, static_cast<long long>(value));
-  }
-  return Status::kOk;
-}
-
-Status check_extent(const ConstantRef& constant, const StorageRef& storage, size_t at) {
+/// The view must lie inside its storage; without elements, its offset must.
+Status check_extent(ByteReader& in, const ConstantRef& constant, const StorageRef& storage,
+                    size_t at) {
+  const size_t itemsize = element_nbytes(static_cast<int32_t>(constant.dtype));
   int64_t numel = 0;
-  size_t nbytes = 0;
-  const Status extent = storage_extent(static_cast<int64_t>(constant.sizes.size()),
-                                       constant.sizes.data(), constant.strides.data(),
-                                       constant.storage_offset,
-                                       element_nbytes(static_cast<int32_t>(constant.dtype)), &numel,
-                                       &nbytes);
-  AOTIP_CHECK(extent == Status::kOk,
-              "payload: constant '%s' at byte %zu has sizes and strides that exceed 64 bits." AOTIP_DAMAGED,
-              constant.fqn.c_str(), at);
-  AOTIP_CHECK(nbytes <= storage.nbytes,
-              "payload: constant '%s' at byte %zu ends at byte %zu of its storage '%s', which has %llu "
-              "bytes." AOTIP_DAMAGED,
-              constant.fqn.c_str(), at, nbytes, storage.key.c_str(),
-              static_cast<unsigned long long>(storage.nbytes));
+  size_t needed = 0;
+  const Status extent =
+      storage_extent(static_cast<int64_t>(constant.sizes.size()), constant.sizes.data(),
+                     constant.strides.data(), constant.storage_offset, itemsize, &numel, &needed);
+  if (extent != Status::kOk) {
+    return in.refuse("", at, kDamaged, "sizes and strides of '%s' exceed 64 bits",
+                     constant.fqn.c_str());
+  }
+  const bool empty = numel == 0;
+  if (empty ? static_cast<uint64_t>(constant.storage_offset) > storage.nbytes / itemsize
+            : needed > storage.nbytes) {
+    return in.refuse("", at, kDamaged, "'%s' reaches to byte %zu of storage '%s', which has %llu bytes",
+                     constant.fqn.c_str(),
+                     empty ? static_cast<size_t>(constant.storage_offset) * itemsize : needed,
+                     storage.key.c_str(), static_cast<unsigned long long>(storage.nbytes));
+  }
   return Status::kOk;
 }
 
-Status read_constant(ByteReader& reader, const std::vector<StorageRef>& storages,
-                     ConstantRef* constant) {
-  const size_t start = reader.offset();
-  AOTIP_RETURN_IF_FAILED(reader.str("constant fqn", &constant->fqn));
-  size_t at = reader.offset();
-  AOTIP_RETURN_IF_FAILED(reader.u32("constant storage", &constant->storage));
-  AOTIP_CHECK(constant->storage < storages.size(),
-              "payload: storage index of constant '%s' at byte %zu is %u, expected less than %zu." AOTIP_DAMAGED,
-              constant->fqn.c_str(), at, constant->storage, storages.size());
-  at = reader.offset();
-  AOTIP_RETURN_IF_FAILED(reader.u32("constant dtype", &constant->dtype));
-  AOTIP_CHECK(is_payload_dtype(constant->dtype),
-              "payload: dtype of constant '%s' at byte %zu is %u, which is not a known dtype." AOTIP_NEWER,
-              constant->fqn.c_str(), at, constant->dtype);
-  at = reader.offset();
-  uint32_t kind = 0;
-  AOTIP_RETURN_IF_FAILED(reader.u32("constant kind", &kind));
-  AOTIP_CHECK(kind <= 3, "payload: kind of constant '%s' at byte %zu is %u, expected 0 to 3." AOTIP_NEWER,
-              constant->fqn.c_str(), at, kind);
-  constant->kind = static_cast<ConstantKind>(kind);
-  AOTIP_RETURN_IF_FAILED(read_numbers(reader, "constant sizes", "constant size", &constant->sizes));
-  at = reader.offset();
+Status read_counts(ByteReader& in, const char* list, std::vector<int64_t>* ret) {
+  const size_t at = in.offset();
   AOTIP_RETURN_IF_FAILED(
-      read_numbers(reader, "constant strides", "constant stride", &constant->strides));
-  AOTIP_CHECK(constant->strides.size() == constant->sizes.size(),
-              "payload: constant '%s' has %zu strides at byte %zu, expected %zu as its sizes." AOTIP_DAMAGED,
-              constant->fqn.c_str(), constant->strides.size(), at, constant->sizes.size());
-  AOTIP_CHECK(constant->sizes.size() <= static_cast<size_t>(Tensor::kMaxDims),
-              "payload: constant '%s' at byte %zu has %zu dims, expected at most %lld." AOTIP_DAMAGED,
-              constant->fqn.c_str(), start, constant->sizes.size(),
-              static_cast<long long>(Tensor::kMaxDims));
-  at = reader.offset();
-  AOTIP_RETURN_IF_FAILED(reader.i64("constant storage_offset", &constant->storage_offset));
-  AOTIP_CHECK(constant->storage_offset >= 0,
-              "payload: storage_offset of constant '%s' at byte %zu is %lld, expected 0 or more." AOTIP_DAMAGED,
-              constant->fqn.c_str(), at, static_cast<long long>(constant->storage_offset));
-  return check_extent(*constant, storages[constant->storage], start);
+      in.items(list, 8, ret, [&](int64_t* value) { return in.count64("", value); }));
+  return ret->size() <= static_cast<size_t>(Tensor::kMaxDims)
+             ? Status::kOk
+             : in.refuse(list, at, kDamaged, "%zu dims, expected at most %lld", ret->size(),
+                         static_cast<long long>(Tensor::kMaxDims));
 }
 
-Status read_dim_order(ByteReader& reader, const char* what, ValueSpec* spec) {
-  const size_t at = reader.offset();
-  uint32_t count = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count("dim_order", 4, &count));
-  AOTIP_CHECK(count == spec->dims.size(),
-              "payload: dim_order of %s at byte %zu has %u dims, expected %zu." AOTIP_DAMAGED, what, at,
-              count, spec->dims.size());
-  spec->dim_order.resize(count);
-  std::vector<bool> seen(count, false);
-  for (uint32_t& dim : spec->dim_order) {
-    const size_t here = reader.offset();
-    AOTIP_RETURN_IF_FAILED(reader.u32("dim_order", &dim));
-    AOTIP_CHECK(dim < count && !seen[dim],
-                "payload: dim_order of %s at byte %zu is %u, which makes it no permutation of %u dims." AOTIP_DAMAGED,
-                what, here, dim, count);
-    seen[dim] = true;
+Status read_constant(ByteReader& in, const std::vector<StorageRef>& storages,
+                     std::set<std::string>* names, ConstantRef* constant) {
+  const size_t start = in.offset();
+  AOTIP_RETURN_IF_FAILED(in.str("fqn", &constant->fqn));
+  if (!names->insert(constant->fqn).second) {
+    return in.refuse("fqn", start, kDamaged, "'%s' is listed twice, expected once",
+                     constant->fqn.c_str());
   }
-  return Status::kOk;
+  size_t at = in.offset();
+  AOTIP_RETURN_IF_FAILED(in.u32("storage", &constant->storage));
+  if (constant->storage >= storages.size()) {
+    return in.refuse("storage", at, kDamaged, "index %u is out of range, %zu storages",
+                     constant->storage, storages.size());
+  }
+  AOTIP_RETURN_IF_FAILED(read_dtype(in, &constant->dtype));
+  AOTIP_RETURN_IF_FAILED(read_choice(in, "kind", 0, 3, &constant->kind));
+  AOTIP_RETURN_IF_FAILED(read_counts(in, "sizes", &constant->sizes));
+  at = in.offset();
+  AOTIP_RETURN_IF_FAILED(read_counts(in, "strides", &constant->strides));
+  if (constant->strides.size() != constant->sizes.size()) {
+    return in.refuse("strides", at, kDamaged, "%zu strides for %zu sizes, expected as many",
+                     constant->strides.size(), constant->sizes.size());
+  }
+  AOTIP_RETURN_IF_FAILED(in.count64("storage_offset", &constant->storage_offset));
+  return check_extent(in, *constant, storages[constant->storage], start);
 }
 
-Status read_value_spec(ByteReader& reader, const char* what, ValueSpec* spec) {
-  size_t at = reader.offset();
-  uint32_t kind = 0;
-  AOTIP_RETURN_IF_FAILED(reader.u32("value kind", &kind));
-  AOTIP_CHECK(kind <= 4, "payload: kind of %s at byte %zu is %u, expected 0 to 4." AOTIP_NEWER, what, at,
-              kind);
-  spec->kind = static_cast<ValueKind>(kind);
+Status read_bounds(ByteReader& in, DimBounds* dim) {
+  const size_t at = in.offset();
+  AOTIP_RETURN_IF_FAILED(in.count64("min", &dim->min));
+  AOTIP_RETURN_IF_FAILED(in.i64("max", &dim->max));
+  return dim->min <= dim->max ? Status::kOk
+                              : in.refuse("", at, kDamaged, "min %lld is above max %lld",
+                                          static_cast<long long>(dim->min),
+                                          static_cast<long long>(dim->max));
+}
+
+bool is_permutation(std::vector<uint32_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (numbers[i] != i) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status read_value(ByteReader& in, ValueSpec* spec) {
+  const size_t start = in.offset();
+  AOTIP_RETURN_IF_FAILED(read_choice(in, "kind", 0, 4, &spec->kind));
   const bool tensor = spec->kind == ValueKind::kTensor;
-  at = reader.offset();
-  AOTIP_RETURN_IF_FAILED(reader.u32("value dtype", &spec->dtype));
-  AOTIP_CHECK(tensor ? is_payload_dtype(spec->dtype) : spec->dtype == kNoDType,
-              "payload: dtype of %s at byte %zu is %u, expected %s." AOTIP_NEWER, what, at, spec->dtype,
-              tensor ? "a known dtype" : "255, it is no tensor");
-  at = reader.offset();
-  uint32_t dims = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count("dims", 16, &dims));
-  AOTIP_CHECK(dims <= static_cast<uint32_t>(Tensor::kMaxDims) && (tensor || dims == 0),
-              "payload: %s at byte %zu has %u dims, expected %s." AOTIP_DAMAGED, what, at, dims,
-              tensor ? "at most 64" : "none, it is no tensor");
-  spec->dims.resize(dims);
-  for (DimBounds& dim : spec->dims) {
-    at = reader.offset();
-    AOTIP_RETURN_IF_FAILED(reader.i64("dim min", &dim.min));
-    AOTIP_RETURN_IF_FAILED(reader.i64("dim max", &dim.max));
-    AOTIP_CHECK(dim.min >= 0 && dim.min <= dim.max,
-                "payload: bounds of %s at byte %zu are %lld to %lld, expected 0 <= min <= max." AOTIP_DAMAGED,
-                what, at, static_cast<long long>(dim.min), static_cast<long long>(dim.max));
+  if (tensor) {
+    AOTIP_RETURN_IF_FAILED(read_dtype(in, &spec->dtype));
+  } else {
+    AOTIP_RETURN_IF_FAILED(in.u32("dtype", &spec->dtype));
   }
-  return read_dim_order(reader, what, spec);
-}
-
-Status read_value_specs(ByteReader& reader, const char* list, const char* what,
-                        std::vector<ValueSpec>* specs) {
-  uint32_t count = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count(list, 16, &count));
-  specs->resize(count);
-  for (ValueSpec& spec : *specs) {
-    AOTIP_RETURN_IF_FAILED(read_value_spec(reader, what, &spec));
+  AOTIP_RETURN_IF_FAILED(
+      in.items("dims", 16, &spec->dims, [&](DimBounds* dim) { return read_bounds(in, dim); }));
+  const size_t at = in.offset();
+  AOTIP_RETURN_IF_FAILED(in.items("dim_order", 4, &spec->dim_order,
+                                  [&](uint32_t* dim) { return in.u32("", dim); }));
+  if (!tensor && (spec->dtype != kNoDType || !spec->dims.empty() || !spec->dim_order.empty())) {
+    return in.refuse("", start, kDamaged,
+                     "no tensor, but dtype %u and %zu dims, expected dtype %u and none",
+                     spec->dtype, spec->dims.size(), kNoDType);
+  }
+  if (spec->dims.size() > static_cast<size_t>(Tensor::kMaxDims)) {
+    return in.refuse("dims", start, kDamaged, "%zu dims, expected at most %lld", spec->dims.size(),
+                     static_cast<long long>(Tensor::kMaxDims));
+  }
+  if (spec->dim_order.size() != spec->dims.size() || !is_permutation(spec->dim_order)) {
+    return in.refuse("dim_order", at, kDamaged, "%zu numbers that are no permutation of the %zu dims",
+                     spec->dim_order.size(), spec->dims.size());
   }
   return Status::kOk;
 }
 
-Status read_body(ByteReader& reader, Payload* ret) {
-  AOTIP_RETURN_IF_FAILED(reader.str("device", &ret->device));
-  AOTIP_RETURN_IF_FAILED(reader.str("method", &ret->method));
-  uint32_t count = 0;
-  AOTIP_RETURN_IF_FAILED(reader.count("built_with", 8, &count));
-  ret->built_with.resize(count);
-  for (auto& [name, version] : ret->built_with) {
-    AOTIP_RETURN_IF_FAILED(reader.str("built_with name", &name));
-    AOTIP_RETURN_IF_FAILED(reader.str("built_with version", &version));
-  }
-  AOTIP_RETURN_IF_FAILED(read_targets(reader, &ret->targets));
-  AOTIP_RETURN_IF_FAILED(reader.count("storages", 12, &count));
-  ret->storages.resize(count);
-  for (StorageRef& storage : ret->storages) {
-    AOTIP_RETURN_IF_FAILED(reader.str("storage key", &storage.key));
-    AOTIP_RETURN_IF_FAILED(reader.u64("storage nbytes", &storage.nbytes));
-  }
-  AOTIP_RETURN_IF_FAILED(reader.count("constants", 32, &count));
-  ret->constants.resize(count);
-  for (ConstantRef& constant : ret->constants) {
-    AOTIP_RETURN_IF_FAILED(read_constant(reader, ret->storages, &constant));
-  }
-  AOTIP_RETURN_IF_FAILED(read_value_specs(reader, "inputs", "an input", &ret->inputs));
-  AOTIP_RETURN_IF_FAILED(read_value_specs(reader, "outputs", "an output", &ret->outputs));
-  AOTIP_CHECK(reader.remaining() == 0,
-              "payload: %zu bytes trail after the last output at byte %zu." AOTIP_DAMAGED,
-              reader.remaining(), reader.offset());
-  return Status::kOk;
+Status read_body(ByteReader& in, Payload* ret) {
+  AOTIP_RETURN_IF_FAILED(in.str("device", &ret->device));
+  AOTIP_RETURN_IF_FAILED(in.str("method", &ret->method));
+  AOTIP_RETURN_IF_FAILED(in.items("built_with", 8, &ret->built_with, [&](auto* entry) {
+    AOTIP_RETURN_IF_FAILED(in.str("name", &entry->first));
+    return in.str("version", &entry->second);
+  }));
+  AOTIP_RETURN_IF_FAILED(read_targets(in, &ret->targets));
+  AOTIP_RETURN_IF_FAILED(in.items("storages", 12, &ret->storages, [&](StorageRef* storage) {
+    AOTIP_RETURN_IF_FAILED(in.str("key", &storage->key));
+    return in.u64("nbytes", &storage->nbytes);
+  }));
+  std::set<std::string> names;
+  AOTIP_RETURN_IF_FAILED(in.items("constants", 32, &ret->constants, [&](ConstantRef* constant) {
+    return read_constant(in, ret->storages, &names, constant);
+  }));
+  const auto read_spec = [&](ValueSpec* spec) { return read_value(in, spec); };
+  AOTIP_RETURN_IF_FAILED(in.items("inputs", 16, &ret->inputs, read_spec));
+  AOTIP_RETURN_IF_FAILED(in.items("outputs", 16, &ret->outputs, read_spec));
+  return in.remaining() == 0
+             ? Status::kOk
+             : in.refuse("body", in.offset(), kDamaged,
+                         "%zu bytes follow the last field, expected none", in.remaining());
 }
 
 }  // namespace
 
 Status read_payload(const void* data, size_t nbytes, Payload* ret) noexcept {
   try {
-    AOTIP_CHECK(data != nullptr, "payload: no bytes at all." AOTIP_DAMAGED);
     const uint8_t* bytes = static_cast<const uint8_t*>(data);
-    AOTIP_RETURN_IF_FAILED(read_header(bytes, nbytes));
+    AOTIP_RETURN_IF_FAILED(read_header(bytes, bytes != nullptr ? nbytes : 0));
     ByteReader reader(bytes, nbytes, kHeaderNbytes);
     Payload payload;
     AOTIP_RETURN_IF_FAILED(read_body(reader, &payload));
