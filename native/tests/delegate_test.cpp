@@ -281,8 +281,8 @@ BOOST_AUTO_TEST_CASE(models_that_fail_do_so_with_a_reason) {
 
 BOOST_AUTO_TEST_CASE(missing_symbols_are_listed_before_anything_is_loaded) {
   Program program("unknown_shim");
-  program.payload.targets[0].symbols = {"aoti_torch_zzz", "aoti_torch_clone",
-                                        "aoti_torch_cpu_unheard_of"};
+  program.payload.targets[0].symbols = {"aoti_torch_clone", "aoti_torch_cpu_unheard_of",
+                                        "aoti_torch_zzz"};
   BOOST_TEST(!Loaded(program).ok());
   check_reason("calls 2 C shims that nothing here provides: aoti_torch_cpu_unheard_of, aoti_torch_zzz.");
 }
