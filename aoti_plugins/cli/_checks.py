@@ -143,16 +143,6 @@ def _load_runner() -> None:
         )
 
 
-def _openmp() -> list[Finding]:
-    name = "libgomp.so.1"
-    try:
-        ctypes.CDLL(name)
-    except OSError as error:
-        advice = "apt install libgomp1, or dnf install libgomp"
-        return [Finding("OpenMP", False, str(error), CPU_PATH, advice)]
-    return [Finding("OpenMP", True, name, CPU_PATH)]
-
-
 def _cuda_toolkit() -> list[Finding]:
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
     nvidia = find_spec("nvidia")
@@ -201,7 +191,6 @@ _CHECKS = (
     _packages,
     _executorch_libraries,
     _native_libraries,
-    _openmp,
     _plugins,
     _cuda_toolkit,
     _cuda_driver,

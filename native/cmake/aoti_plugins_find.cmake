@@ -32,7 +32,7 @@ if(NOT executorch_DIR)
     set(executorch_DIR "${aotip_executorch}/lib/cmake/executorch")
   endif()
 endif()
-find_package(executorch 1.5 REQUIRED COMPONENTS runtime threadpool)
+find_package(executorch 1.5 REQUIRED COMPONENTS runtime)
 
 if(NOT AOTIP_EIGEN_INCLUDE_DIR)
   aotip_cmeel_include("eigen3/Eigen/Core" aotip_cmeel)

@@ -10,7 +10,15 @@ import pytest
 from aoti_plugins import native_files
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 
-FOREIGN = ("libtorch", "libc10", "libpython", "libmkl", "libdnnl")
+FOREIGN = (
+    "libtorch",
+    "libc10",
+    "libpython",
+    "libmkl",
+    "libdnnl",
+    "libgomp",
+    "libexecutorch_threadpool",
+)
 LIBRARIES = ["libexecutorch_backend_aoti.so", "libaoti_plugins_runner.so"]
 
 

@@ -8,6 +8,7 @@ can answer for them.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -185,7 +186,6 @@ def _link_command(
         str(build.runtime_library),
         *build.libraries,
         "-Wl,--as-needed",
-        "-lgomp",
         "-o",
         str(linked),
     ]
@@ -211,11 +211,19 @@ def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
 
 def _wrapper_prefix(build: SharedObjectBuild) -> str:
     headers = [header.format(device=build.device) for header in _WRAPPER_HEADERS]
-    return _includes([build.prelude, *headers])
+    return _stamp(build.include_dir) + _includes([build.prelude, *headers])
 
 
 def _kernel_prefix(build: SharedObjectBuild) -> str:
-    return _includes([build.prelude, *_KERNEL_HEADERS])
+    return _stamp(build.include_dir) + _includes([build.prelude, *_KERNEL_HEADERS])
+
+
+def _stamp(include_dir: Path) -> str:
+    """Tell precompiled headers apart whose text is equal but for what our headers contain."""
+    digest = hashlib.sha256()
+    for header in sorted(include_dir.glob("aoti_plugins/*.h")):
+        digest.update(header.read_bytes())
+    return f"// {digest.hexdigest()}\n"
 
 
 def _includes(headers: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 // Convolution as products of matrices, tile by tile of output pixels; directly where a group has one channel.
 
+#include <algorithm>
 #include <atomic>
 
 #include "cpu/conv.h"
@@ -12,7 +13,9 @@ namespace aoti_plugins::cpu {
 namespace {
 
 constexpr int64_t kTileNumel = int64_t{1} << 17;
-constexpr int64_t kParallelWork = int64_t{1} << 19;
+// Multiplications in about 20 microseconds on one core; those of one channel per group are not a matrix product.
+constexpr int64_t kWorkPerThread = int64_t{1} << 18;
+constexpr int64_t kDepthwiseWorkPerThread = int64_t{1} << 16;
 
 /// How the output pixels of all images are cut into tiles.
 struct Tiles {
@@ -164,7 +167,7 @@ void run_depthwise_channels_last(const ConvPlan& plan, const ConvData<T>& data, 
 template <typename T>
 Status depthwise(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   const int64_t work = plan.batch * plan.out_channels * plan.out_pixels() * plan.kernel_numel();
-  const int64_t threads = work >= kParallelWork ? thread_count() : 1;
+  const int64_t threads = threads_for(work, kDepthwiseWorkPerThread);
   if (!plan.channels_last) {
     const int64_t count = plan.batch * plan.out_channels;
     const int64_t parts = std::min(threads, count);
@@ -207,7 +210,7 @@ Status forward(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   const int64_t depth = plan.in_per_group() * plan.kernel_numel();
   const Tiles tiles(plan, depth);
   const int64_t work = plan.batch * plan.out_pixels() * plan.out_channels * depth;
-  const int64_t parts = work >= kParallelWork ? std::min(thread_count(), tiles.count) : 1;
+  const int64_t parts = std::min(threads_for(work, kWorkPerThread), tiles.count);
   std::atomic<bool> failed{false};
   parallel_for(parts, [&](int64_t part) {
     for (int64_t i = tiles.count * part / parts; i < tiles.count * (part + 1) / parts; ++i) {

@@ -9,8 +9,10 @@
 namespace aoti_plugins::cpu {
 namespace {
 
-// Below this many multiplications a second thread costs more than it brings.
-constexpr int64_t kParallelWork = int64_t{1} << 21;
+// About 20 microseconds on one core.
+constexpr int64_t kWorkPerThread = int64_t{1} << 19;
+// Fetching an operand's element costs as much as this many multiplications: it decides for products with vectors.
+constexpr int64_t kFetchCost = 4;
 
 GemmKernels choose_kernels() noexcept {
 #if defined(__x86_64__)
@@ -31,8 +33,8 @@ void run_kernel(const GemmProblem<double>& p) { gemm_kernels().f64(p); }
 /// Runs the kernel on parts of the rows or of the columns, whichever are more.
 template <typename T>
 void run_parallel(const GemmProblem<T>& p) noexcept {
-  const int64_t work = p.m * p.n * p.k;
-  const int64_t threads = work >= kParallelWork ? thread_count() : 1;
+  const int64_t work = p.m * p.n * p.k + kFetchCost * (p.m + p.n) * p.k;
+  const int64_t threads = threads_for(work, kWorkPerThread);
   if (threads <= 1) {
     return run_kernel(p);
   }

@@ -12,7 +12,8 @@
 namespace aoti_plugins::cpu {
 namespace {
 
-constexpr int64_t kParallelBatchWork = int64_t{1} << 20;
+// Multiplications in about 20 microseconds on one core, for small matrices.
+constexpr int64_t kBatchWorkPerThread = int64_t{1} << 18;
 
 /// Sizes and strides of one matmul, after all checks.
 struct Plan {
@@ -233,7 +234,7 @@ Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b,
     return run(plan, *out, self, *a, *b, beta, alpha, 0);
   }
   const int64_t work = plan.batch * plan.m * plan.n * plan.k;
-  const int64_t parts = work >= kParallelBatchWork ? std::min(thread_count(), plan.batch) : 1;
+  const int64_t parts = std::min(threads_for(work, kBatchWorkPerThread), plan.batch);
   std::atomic<bool> failed{false};
   parallel_for(parts, [&](int64_t part) {
     for (int64_t i = plan.batch * part / parts; i < plan.batch * (part + 1) / parts; ++i) {

@@ -88,8 +88,8 @@ Status write_all(int fd, const void* data, size_t nbytes) {
   return Status::kOk;
 }
 
-/// OpenMP runtimes keep their threads when the last library that uses them is unloaded; unmapping their code
-/// would crash them. Keep what is there.
+/// Kernels that hooks provide may bring an OpenMP runtime, which keeps its threads when the last library that uses it is
+/// unloaded; unmapping their code would crash them. Keep what is there. Blobs themselves run on our threads.
 void keep_openmp_runtimes() {
   for (const char* soname : {"libgomp.so.1", "libomp.so.5", "libiomp5.so"}) {
     if (void* handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace aoti_plugins::cpu {
+
+/// Sleeps while `word` holds `value`, until `futex_wake`; may return earlier.
+void futex_wait(std::atomic<uint32_t>& word, uint32_t value) noexcept;
+
+/// Wakes up to `count` threads that sleep on `word`.
+void futex_wake(std::atomic<uint32_t>& word, int count) noexcept;
+
+/// Tells the processor that this is a waiting loop.
+inline void spin_pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+/// Waits a few microseconds for `done()`; false when it still does not hold.
+template <typename Done>
+bool spin_until(const Done& done) noexcept {
+  constexpr std::chrono::microseconds kSpin(5);
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) {
+        return true;
+      }
+      spin_pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+}  // namespace aoti_plugins::cpu
