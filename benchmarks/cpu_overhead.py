@@ -2,8 +2,8 @@
 
 The same exported MLP (64-256-64, float32, batch 4) is lowered with ``CpuPartitioner()`` and
 compiled with ``torch._inductor.aoti_compile_and_package``, and both are called from Python with the
-same torch tensor. Calls are timed in rounds that alternate between the two, the median round counts.
-Loading is timed in fresh processes that have imported what they need.
+same torch tensor. Calls are timed in rounds that alternate between the two, the median round
+counts. Loading is timed in fresh processes that have imported what they need.
 
     python benchmarks/cpu_overhead.py
 """

@@ -44,7 +44,9 @@ const Case kCases[] = {
     {{2, 8, 20, 20}, {16, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}},
 };
 
-const Tensor& tensor_of(const Handle& h) { return *reinterpret_cast<Tensor*>(h.get()); }
+const Tensor& tensor_of(const Handle& h) {
+  return *reinterpret_cast<Tensor*>(h.get());
+}
 
 double value_at(const Tensor& t, const Ints& index) {
   int64_t offset = 0;
@@ -123,7 +125,8 @@ std::vector<double> reference(const Case& c, const Tensor& x, const Tensor& w, c
     for_each_index(c.weight, [&](const Ints& k) {
       Ints other = from;
       for (size_t d = 0; d < c.stride.size(); ++d) {
-        other[first + 1 + d] = from[first + 1 + d] * c.stride[d] + k[2 + d] * c.dilation[d] - c.padding[d];
+        other[first + 1 + d] =
+            from[first + 1 + d] * c.stride[d] + k[2 + d] * c.dilation[d] - c.padding[d];
         const int64_t limit = c.transposed ? y_sizes[first + 1 + d] : c.input[first + 1 + d];
         if (other[first + 1 + d] < 0 || other[first + 1 + d] >= limit) {
           return;
@@ -171,7 +174,8 @@ void check_case(const Case& c, int32_t dtype, bool input_last, bool weight_last)
   double worst = 0;
   size_t i = 0;
   for_each_index(Ints(out.sizes(), out.sizes() + out.ndim()), [&](const Ints& index) {
-    worst = std::max(worst, std::abs(value_at(out, index) - expected[i]) / (1 + std::abs(expected[i])));
+    worst =
+        std::max(worst, std::abs(value_at(out, index) - expected[i]) / (1 + std::abs(expected[i])));
     ++i;
   });
   BOOST_TEST(worst <= (dtype == kBFloat16 ? 1e-2 : dtype == kFloat16 ? 2e-3 : 1e-5));

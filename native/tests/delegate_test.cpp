@@ -1,7 +1,10 @@
-// The delegate as the runtime sees it, on a stand-in for a compiled model: what works, and every way to fail.
+// The delegate as the runtime sees it, on a stand-in for a compiled model: what works, and every
+// way to fail.
 
 #include <aoti_plugins/delegate.h>
 #include <dlfcn.h>
+#include <executorch/extension/tensor/tensor_ptr_maker.h>
+#include <executorch/runtime/backend/interface.h>
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
@@ -11,9 +14,6 @@
 #include <functional>
 #include <iterator>
 #include <thread>
-
-#include <executorch/extension/tensor/tensor_ptr_maker.h>
-#include <executorch/runtime/backend/interface.h>
 
 #include "delegate/crc32.h"
 #include "named_data.h"
@@ -57,7 +57,8 @@ struct Program {
   NamedData data;
 
   explicit Program(const std::string& model = "ok") {
-    const std::vector<uint8_t> blob = read_file(AOTIP_FAKE_MODEL_DIR "/fake_model_" + model + ".so");
+    const std::vector<uint8_t> blob =
+        read_file(AOTIP_FAKE_MODEL_DIR "/fake_model_" + model + ".so");
     payload = fake_payload(blob.size(), crc32(blob.data(), blob.size()));
     payload.targets[0].key = model + "_so_blob";
     data.set(payload.targets[0].key, blob.data(), blob.size());
@@ -68,7 +69,9 @@ struct Program {
   }
 };
 
-BackendInterface* backend() { return get_backend_class("AotiCpuBackend"); }
+BackendInterface* backend() {
+  return get_backend_class("AotiCpuBackend");
+}
 
 /// A loaded delegate; destroyed with this object.
 class Loaded {
@@ -111,7 +114,8 @@ struct Call {
 
   explicit Call(int32_t rows = 2, int64_t k = 10, int32_t y_rows = 8)
       : x(make_tensor_ptr({rows, 3}, std::vector<float>(static_cast<size_t>(rows) * 3, 1.0f))),
-        y(make_tensor_ptr({y_rows, 3}, std::vector<float>(static_cast<size_t>(y_rows) * 3, -9.0f))) {
+        y(make_tensor_ptr({y_rows, 3},
+                          std::vector<float>(static_cast<size_t>(y_rows) * 3, -9.0f))) {
     args[0] = EValue(*x);
     args[1] = EValue(k);
     args[2] = EValue(*y);
@@ -120,10 +124,13 @@ struct Call {
   std::vector<EValue*> list() { return {&args[0], &args[1], &args[2], &args[3]}; }
 };
 
-std::string reason() { return aotip_delegate_last_error(); }
+std::string reason() {
+  return aotip_delegate_last_error();
+}
 
 void check_reason(const std::string& part) {
-  BOOST_TEST(reason().find(part) != std::string::npos, "'" << reason() << "' lacks '" << part << "'");
+  BOOST_TEST(reason().find(part) != std::string::npos,
+             "'" << reason() << "' lacks '" << part << "'");
 }
 
 }  // namespace
@@ -284,7 +291,8 @@ BOOST_AUTO_TEST_CASE(missing_symbols_are_listed_before_anything_is_loaded) {
   program.payload.targets[0].symbols = {"aoti_torch_clone", "aoti_torch_cpu_unheard_of",
                                         "aoti_torch_zzz"};
   BOOST_TEST(!Loaded(program).ok());
-  check_reason("calls 2 C shims that nothing here provides: aoti_torch_cpu_unheard_of, aoti_torch_zzz.");
+  check_reason(
+      "calls 2 C shims that nothing here provides: aoti_torch_cpu_unheard_of, aoti_torch_zzz.");
 }
 
 BOOST_AUTO_TEST_CASE(kernel_libraries_provide_symbols) {
@@ -292,7 +300,8 @@ BOOST_AUTO_TEST_CASE(kernel_libraries_provide_symbols) {
   program.payload.targets[0].symbols = {"aoti_torch_cpu_unheard_of"};
   program.payload.targets[0].libraries = {{"libno_such_kernels.so", "1.2", "their-hooks"}};
   BOOST_TEST(!Loaded(program).ok());
-  check_reason("kernel library libno_such_kernels.so (version 1.2, from their-hooks) does not load");
+  check_reason(
+      "kernel library libno_such_kernels.so (version 1.2, from their-hooks) does not load");
   // The test program preloads the library as a plugin's Python package does.
   void* library = dlopen(AOTIP_FAKE_MODEL_DIR "/libfake_kernels.so", RTLD_NOW | RTLD_LOCAL);
   BOOST_TEST_REQUIRE(library != nullptr, dlerror());
@@ -321,7 +330,8 @@ BOOST_AUTO_TEST_CASE(damaged_programs_are_refused) {
   fails([](Program& p) { p.payload.device = "tpu"; }, "for device 'tpu', this delegate runs 'cpu'");
   fails([](Program& p) { p.data.erase("damaged_so_blob"); },
         "blob 'damaged_so_blob' of target here is not in the program");
-  fails([](Program& p) { p.data.erase("weights"); }, "the weights 'weights' are not in the program");
+  fails([](Program& p) { p.data.erase("weights"); },
+        "the weights 'weights' are not in the program");
   fails([](Program& p) { p.data.set("weights", "abc", 3); },
         "the weights 'weights' have 3 bytes, the payload says 16");
   fails([](Program& p) { p.payload.targets[0].nbytes += 1; }, "the payload says ");
@@ -331,13 +341,14 @@ BOOST_AUTO_TEST_CASE(damaged_programs_are_refused) {
         "the payload lacks constants of the model: 'layer.scale'");
   fails([](Program& p) { p.payload.constants[0].dtype = 3; },
         "constant 'layer.scale' is int32 in the payload and float32 in the model");
-  fails([](Program& p) {
-          std::vector<uint8_t> blob(200, 7);
-          p.data.set("damaged_so_blob", blob.data(), blob.size());
-          p.payload.targets[0].nbytes = blob.size();
-          p.payload.targets[0].crc32 = crc32(blob.data(), blob.size());
-        },
-        "is not an ELF file");
+  fails(
+      [](Program& p) {
+        std::vector<uint8_t> blob(200, 7);
+        p.data.set("damaged_so_blob", blob.data(), blob.size());
+        p.payload.targets[0].nbytes = blob.size();
+        p.payload.targets[0].crc32 = crc32(blob.data(), blob.size());
+      },
+      "is not an ELF file");
   const Program program;
   BOOST_TEST(!Loaded(std::vector<uint8_t>(40, 1), &program.data).ok());
   check_reason("magic at byte 0");

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <aoti_plugins/shim.h>
 
 namespace aoti_plugins::testing {
 
@@ -41,6 +41,8 @@ T* data_of(const Handle& handle) {
   return static_cast<T*>(data);
 }
 
-inline std::string reason() { return aotip_shim_last_error(); }
+inline std::string reason() {
+  return aotip_shim_last_error();
+}
 
 }  // namespace aoti_plugins::testing

@@ -1,9 +1,9 @@
 // Entry point of every test program.
 
 #define BOOST_TEST_MODULE aoti_plugins
-#include <boost/test/unit_test.hpp>
-
 #include <executorch/runtime/platform/runtime.h>
+
+#include <boost/test/unit_test.hpp>
 
 namespace {
 

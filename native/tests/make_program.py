@@ -1,7 +1,8 @@
 """Write a program for runner_test: two methods whose delegate is a stand-in for a compiled model.
 
-Run as ``python make_program.py BLOB OUTPUT SOURCE_ROOT``. It uses ExecuTorch's own lowering with a small backend of
-the delegate's name, so that neither a compiler nor the package's lowering is needed.
+Run as ``python make_program.py BLOB OUTPUT SOURCE_ROOT``. It uses ExecuTorch's own lowering with a
+small backend of the delegate's name, so that neither a compiler nor the package's lowering is
+needed.
 """
 
 from __future__ import annotations

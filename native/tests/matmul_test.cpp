@@ -15,7 +15,9 @@ using namespace aoti_plugins::testing;
 
 namespace {
 
-Tensor* tensor_of(const Handle& h) { return reinterpret_cast<Tensor*>(h.get()); }
+Tensor* tensor_of(const Handle& h) {
+  return reinterpret_cast<Tensor*>(h.get());
+}
 
 /// Address of the element at an index.
 char* at(const Handle& h, const Ints& index) {
@@ -53,11 +55,16 @@ void fill(const Handle& h, unsigned seed) {
 
 double tolerance(int32_t dtype, int64_t k) {
   switch (dtype) {
-    case kFloat32: return 1e-6 * static_cast<double>(k + 1) * 4;
-    case kFloat64: return 1e-12 * static_cast<double>(k + 1);
-    case kFloat16: return 2e-2 * std::sqrt(static_cast<double>(k + 1));
-    case kBFloat16: return 8e-2 * std::sqrt(static_cast<double>(k + 1));
-    default: return 0.0;
+    case kFloat32:
+      return 1e-6 * static_cast<double>(k + 1) * 4;
+    case kFloat64:
+      return 1e-12 * static_cast<double>(k + 1);
+    case kFloat16:
+      return 2e-2 * std::sqrt(static_cast<double>(k + 1));
+    case kBFloat16:
+      return 8e-2 * std::sqrt(static_cast<double>(k + 1));
+    default:
+      return 0.0;
   }
 }
 
@@ -67,9 +74,12 @@ Handle matrix(int64_t rows, int64_t cols, Layout layout, int32_t dtype) {
   const int64_t r = std::max<int64_t>(rows, 1);
   const int64_t c = std::max<int64_t>(cols, 1);
   switch (layout) {
-    case Layout::kRows: return make({rows, cols}, {c, 1}, dtype);
-    case Layout::kColumns: return make({rows, cols}, {1, r}, dtype);
-    default: return make({rows, cols}, {2 * c + 3, 2}, dtype);
+    case Layout::kRows:
+      return make({rows, cols}, {c, 1}, dtype);
+    case Layout::kColumns:
+      return make({rows, cols}, {1, r}, dtype);
+    default:
+      return make({rows, cols}, {2 * c + 3, 2}, dtype);
   }
 }
 
@@ -106,8 +116,8 @@ BOOST_AUTO_TEST_SUITE(matmul)
 BOOST_AUTO_TEST_CASE(every_dtype_size_and_layout) {
   const Layout all[] = {Layout::kRows, Layout::kColumns, Layout::kGaps};
   const std::tuple<int64_t, int64_t, int64_t> sizes[] = {
-      {1, 1, 1}, {4, 16, 8}, {3, 5, 7},   {1, 33, 65}, {2, 40, 17}, {65, 1, 33},
-      {0, 3, 2}, {3, 0, 2},  {3, 2, 0},   {5, 70, 41}, {40, 37, 50}, {6, 130, 96},
+      {1, 1, 1}, {4, 16, 8}, {3, 5, 7}, {1, 33, 65}, {2, 40, 17},  {65, 1, 33},
+      {0, 3, 2}, {3, 0, 2},  {3, 2, 0}, {5, 70, 41}, {40, 37, 50}, {6, 130, 96},
   };
   for (int32_t dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
     for (const auto& [m, n, k] : sizes) {
@@ -220,7 +230,8 @@ BOOST_AUTO_TEST_CASE(violations_leave_the_result_alone) {
   BOOST_TEST(fails(out, s, a, a) ==
              "inner sizes differ: the first matrix has 3 columns, the second 2 rows");
   BOOST_TEST(fails(make({2, 5}, kFloat32), s, a, b) == "the result is [2, 5], expected [2, 4]");
-  BOOST_TEST(fails(out, make({3}, kFloat32), a, b) == "size 3 of dim 0 of self does not broadcast to 4");
+  BOOST_TEST(fails(out, make({3}, kFloat32), a, b) ==
+             "size 3 of dim 0 of self does not broadcast to 4");
   BOOST_TEST(fails(out, make({1, 1, 4}, kFloat32), a, b) ==
              "self has 3 dims, which do not broadcast to 2");
   BOOST_TEST(fails(out, s, make({2, 3}, kFloat64), b) ==

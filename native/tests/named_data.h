@@ -1,13 +1,13 @@
 #pragma once
 
+#include <executorch/runtime/core/named_data_map.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-
-#include <executorch/runtime/core/named_data_map.h>
 
 namespace aoti_plugins::testing {
 

@@ -1,4 +1,5 @@
-// The OpenMP constructs that Inductor writes, compiled as a blob's kernels are: with -fopenmp and the prelude.
+// The OpenMP constructs that Inductor writes, compiled as a blob's kernels are: with -fopenmp and
+// the prelude.
 
 #include <omp.h>
 
@@ -7,7 +8,8 @@
 
 namespace {
 
-/// Sum of `x`, by a parallel reduction as Inductor writes it; `y` becomes 2 x + 1, and y[0] one more.
+/// Sum of `x`, by a parallel reduction as Inductor writes it; `y` becomes 2 x + 1, and y[0] one
+/// more.
 double reduce(const float* x, float* y, long rows, long cols) {
   const int max_threads = omp_get_max_threads();
   std::vector<double> sums(static_cast<size_t>(max_threads));
@@ -23,7 +25,9 @@ double reduce(const float* x, float* y, long rows, long cols) {
       }
     }
 #pragma omp single
-    { y[0] += 1; }
+    {
+      y[0] += 1;
+    }
 #pragma omp for schedule(static, 1) nowait
     for (long i = 0; i < rows * cols; i++) {
       y[i] += 1;
@@ -37,7 +41,8 @@ double reduce(const float* x, float* y, long rows, long cols) {
   return sum;
 }
 
-/// Counts to `n` in a way that needs a critical section, and one for an update without an atomic instruction.
+/// Counts to `n` in a way that needs a critical section, and one for an update without an atomic
+/// instruction.
 long double count(long n, int num_threads) {
   long double counted = 0;
   long critical = 0;

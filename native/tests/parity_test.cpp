@@ -1,9 +1,9 @@
-// Compiles only if our shims have PyTorch's signatures: both headers declare the same C functions here.
-
-#include <torch/csrc/inductor/aoti_torch/c/shim.h>
-#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+// Compiles only if our shims have PyTorch's signatures: both headers declare the same C functions
+// here.
 
 #include <aoti_plugins/shim.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 
 #include <type_traits>
 

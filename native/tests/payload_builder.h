@@ -11,8 +11,8 @@
 
 namespace aoti_plugins::testing {
 
-/// Writes payloads for tests, also wrong ones: it checks nothing, and `patch` changes bytes afterwards with the
-/// checksums put right again.
+/// Writes payloads for tests, also wrong ones: it checks nothing, and `patch` changes bytes
+/// afterwards with the checksums put right again.
 class PayloadBuilder {
  public:
   std::vector<uint8_t> body;

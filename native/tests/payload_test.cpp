@@ -51,8 +51,7 @@ BOOST_AUTO_TEST_CASE(golden_file_reads) {
   const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)),
                                    std::istreambuf_iterator<char>());
   Payload p;
-  BOOST_TEST_REQUIRE((read_payload(bytes.data(), bytes.size(), &p) == Status::kOk),
-                     last_failure());
+  BOOST_TEST_REQUIRE((read_payload(bytes.data(), bytes.size(), &p) == Status::kOk), last_failure());
   BOOST_TEST(p.device == "cpu");
   BOOST_TEST(!p.method.empty());
   BOOST_TEST(p.targets.size() >= 1u);
@@ -76,7 +75,8 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
   BOOST_TEST(refusal(good).empty());
   const auto cut = std::vector<uint8_t>(good.begin(), good.end() - 1);
   const auto start = std::vector<uint8_t>(good.begin(), good.begin() + 20);
-  check_refusal(refusal({}), "payload: magic at byte 0: found nothing, expected 414f5449504c5547 (AOTIPLUG).");
+  check_refusal(refusal({}),
+                "payload: magic at byte 0: found nothing, expected 414f5449504c5547 (AOTIPLUG).");
   check_refusal(refusal({1, 2}), "payload: magic at byte 0: found 0102, expected ");
   check_refusal(refusal(start), "payload: header at byte 0: 20 bytes, expected 32.");
   check_refusal(refusal(cut), "are there: it was cut off.");
@@ -113,10 +113,12 @@ BOOST_AUTO_TEST_CASE(each_malformation_has_its_own_message) {
         [](Payload& p) { p.targets[0].kind = static_cast<ArtifactKind>(2); });
   check(": 'a' follows 'b', expected sorted names without repeats. ",
         [](Payload& p) { p.targets[0].symbols = {"b", "a"}; });
-  check("payload: targets[0].symbols at byte ", [](Payload& p) { p.targets[0].symbols = {"b", "b"}; });
+  check("payload: targets[0].symbols at byte ",
+        [](Payload& p) { p.targets[0].symbols = {"b", "b"}; });
   check("payload: constants[0].storage at byte ", [](Payload& p) { p.constants[0].storage = 2; });
   check(": index 2 is out of range, 2 storages. ", [](Payload& p) { p.constants[0].storage = 2; });
-  check("payload: constants[1].fqn at byte ", [](Payload& p) { p.constants[1].fqn = "layer.scale"; });
+  check("payload: constants[1].fqn at byte ",
+        [](Payload& p) { p.constants[1].fqn = "layer.scale"; });
   check(": dtype code 77 is not known. Install ", [](Payload& p) { p.constants[0].dtype = 77; });
   check("payload: constants[0].kind at byte ",
         [](Payload& p) { p.constants[0].kind = static_cast<ConstantKind>(4); });
@@ -151,25 +153,30 @@ BOOST_AUTO_TEST_CASE(each_malformation_has_its_own_message) {
   check("payload: inputs[1] at byte ", [](Payload& p) { p.inputs[1].dims = {{1, 1}}; });
   check("payload: outputs[0].dims[0] at byte ", [](Payload& p) { p.outputs[0].dims[0] = {5, 4}; });
   check(": min 5 is above max 4. ", [](Payload& p) { p.outputs[0].dims[0] = {5, 4}; });
-  check("payload: outputs[0].dims[1].min at byte ", [](Payload& p) { p.outputs[0].dims[1] = {-5, 4}; });
-  check(": 65 dims, expected at most 64. ", [](Payload& p) { p.inputs[0].dims.assign(65, {1, 1}); });
+  check("payload: outputs[0].dims[1].min at byte ",
+        [](Payload& p) { p.outputs[0].dims[1] = {-5, 4}; });
+  check(": 65 dims, expected at most 64. ",
+        [](Payload& p) { p.inputs[0].dims.assign(65, {1, 1}); });
   using Order = std::vector<uint32_t>;
   for (const Order& order : {Order{0, 0}, Order{0, 2}, Order{0}, Order{}}) {
-    check("payload: inputs[0].dim_order at byte ", [&](Payload& p) { p.inputs[0].dim_order = order; });
+    check("payload: inputs[0].dim_order at byte ",
+          [&](Payload& p) { p.inputs[0].dim_order = order; });
   }
   check("payload: method at byte 44: a NUL, expected text without one. ",
         [](Payload& p) { p.method = std::string("a\0b", 3); });
   for (const char* text : {"\x80", "\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf8\x88\x80\x80"}) {
     check("payload: method at byte 43: byte ", [&](Payload& p) { p.method = text; });
   }
-  BOOST_TEST(refusal_of([](Payload& p) { p.method = "\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4"; }).empty());
+  BOOST_TEST(
+      refusal_of([](Payload& p) { p.method = "\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa4"; }).empty());
 }
 
 BOOST_AUTO_TEST_CASE(counts_and_lengths_may_not_pass_the_end) {
   check_refusal(refusal(PayloadBuilder().u32(1000).encode()),
                 "payload: device at byte 32: text of 1000 bytes, 0 are left. ");
-  check_refusal(refusal(PayloadBuilder().str("cpu").str("m").u32(0xffffffff).encode()),
-                "payload: built_with at byte 44: 4294967295 items of at least 8 bytes, 0 bytes are left. ");
+  check_refusal(
+      refusal(PayloadBuilder().str("cpu").str("m").u32(0xffffffff).encode()),
+      "payload: built_with at byte 44: 4294967295 items of at least 8 bytes, 0 bytes are left. ");
   check_refusal(refusal(PayloadBuilder().str("cpu").encode()),
                 "payload: method at byte 39: needs 4 bytes, 0 are left. ");
   PayloadBuilder trailing;
@@ -186,7 +193,8 @@ BOOST_AUTO_TEST_CASE(random_damage_never_crashes) {
     PayloadBuilder bad = good;
     const int flips = 1 + static_cast<int>(random() % 4);
     for (int i = 0; i < flips; ++i) {
-      bad.body[random() % bad.body.size()] = static_cast<uint8_t>(random() % 4 == 0 ? 0xff : random());
+      bad.body[random() % bad.body.size()] =
+          static_cast<uint8_t>(random() % 4 == 0 ? 0xff : random());
     }
     if (random() % 4 == 0) {
       bad.body.resize(random() % (bad.body.size() + 1));
@@ -204,7 +212,8 @@ BOOST_AUTO_TEST_CASE(any_changed_byte_is_noticed) {
     std::vector<uint8_t> bad = good;
     bad[i] ^= 0x10;
     BOOST_TEST(!refusal(bad).empty(), "byte " << i << " may change unnoticed");
-    BOOST_TEST(!refusal(std::vector<uint8_t>(good.begin(), good.begin() + static_cast<long>(i))).empty());
+    BOOST_TEST(
+        !refusal(std::vector<uint8_t>(good.begin(), good.begin() + static_cast<long>(i))).empty());
   }
 }
 

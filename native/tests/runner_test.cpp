@@ -235,7 +235,8 @@ BOOST_AUTO_TEST_CASE(missing_and_wrong_files) {
   BOOST_TEST(program == nullptr);
 }
 
-/// A program that was cut off anywhere, or whose bytes changed, gives an error or still works; it never crashes.
+/// A program that was cut off anywhere, or whose bytes changed, gives an error or still works; it
+/// never crashes.
 BOOST_AUTO_TEST_CASE(damaged_programs) {
   const std::vector<char> good = read_program();
   const auto attempt = [](const std::vector<char>& bytes) {

@@ -1,5 +1,7 @@
-// What every shim promises, on the cases that break shims: 0-dim, empty, a negative and an out-of-range dim,
-// not contiguous, with an offset, null pointers, a wrong dtype, a wrong device.
+// What every shim promises, on the cases that break shims: 0-dim, empty, a negative and an
+// out-of-range dim, not contiguous, with an offset, null pointers, a wrong dtype, a wrong device.
+
+#include <c10/util/complex.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -7,8 +9,6 @@
 #include <functional>
 #include <limits>
 #include <utility>
-
-#include <c10/util/complex.h>
 
 #include "handle.h"
 
@@ -20,7 +20,8 @@ const int32_t kF32 = aoti_torch_dtype_float32();
 const int32_t kI64 = aoti_torch_dtype_int64();
 AtenTensorOpaque* const kUntouched = reinterpret_cast<AtenTensorOpaque*>(0x10);
 
-/// A [2, 3] view with strides [1, 4] that starts at element 5 of a storage of 20, element i holding i.
+/// A [2, 3] view with strides [1, 4] that starts at element 5 of a storage of 20, element i holding
+/// i.
 Handle awkward_view() {
   const Handle base = make({20}, kF32);
   for (int i = 0; i < 20; ++i) {
@@ -29,7 +30,8 @@ Handle awkward_view() {
   const Ints sizes{2, 3};
   const Ints strides{1, 4};
   AtenTensorHandle view = nullptr;
-  BOOST_TEST(aoti_torch__reinterpret_tensor(base.get(), 2, sizes.data(), strides.data(), 5, &view) == 0);
+  BOOST_TEST(
+      aoti_torch__reinterpret_tensor(base.get(), 2, sizes.data(), strides.data(), 5, &view) == 0);
   return Handle(view);
 }
 
@@ -134,29 +136,34 @@ BOOST_AUTO_TEST_CASE(a_failure_leaves_the_result_alone) {
        [&](auto* r) { return aoti_torch__reinterpret_tensor(t.get(), 1, &size, &stride, -1, r); }},
       {"view of null",
        [&](auto* r) { return aoti_torch__reinterpret_tensor(nullptr, 1, &size, &stride, 0, r); }},
-      {"as_strided with null", [&](auto* r) { return aoti_torch_as_strided(t.get(), nullptr, &stride, r); }},
+      {"as_strided with null",
+       [&](auto* r) { return aoti_torch_as_strided(t.get(), nullptr, &stride, r); }},
       {"pool offset inside an element",
-       [&](auto* r) { return aoti_torch__alloc_from_pool(t.get(), 2, kF32, 0, nullptr, nullptr, r); }},
+       [&](auto* r) {
+         return aoti_torch__alloc_from_pool(t.get(), 2, kF32, 0, nullptr, nullptr, r);
+       }},
       {"null data",
        [&](auto* r) {
          return aoti_torch_create_tensor_from_blob(nullptr, 1, &size, &stride, 0, kF32, cpu, 0, r);
        }},
       {"sparse layout",
        [&](auto* r) {
-         return aoti_torch_create_tensor_from_blob_v2(data, 1, &size, &stride, 0, kF32, cpu, 0, r, 1,
-                                                      nullptr, 0);
+         return aoti_torch_create_tensor_from_blob_v2(data, 1, &size, &stride, 0, kF32, cpu, 0, r,
+                                                      1, nullptr, 0);
        }},
       {"metadata",
        [&](auto* r) {
-         return aoti_torch_create_tensor_from_blob_v2(data, 1, &size, &stride, 0, kF32, cpu, 0, r, 0,
-                                                      reinterpret_cast<const uint8_t*>(data), 4);
+         return aoti_torch_create_tensor_from_blob_v2(data, 1, &size, &stride, 0, kF32, cpu, 0, r,
+                                                      0, reinterpret_cast<const uint8_t*>(data), 4);
        }},
       {"clone of null", [&](auto* r) { return aoti_torch_clone(nullptr, r); }},
-      {"strided clone of null", [&](auto* r) { return aoti_torch_clone_preserve_strides(nullptr, r); }},
+      {"strided clone of null",
+       [&](auto* r) { return aoti_torch_clone_preserve_strides(nullptr, r); }},
       {"handle of null", [&](auto* r) { return aoti_torch_new_tensor_handle(nullptr, r); }},
       {"alias of null", [&](auto* r) { return aoti_torch_assign_tensors_out(nullptr, r); }},
       {"view as real", [&](auto* r) { return aoti_torch_view_as_real(t.get(), r); }},
-      {"view as a dtype that is none", [&](auto* r) { return aoti_torch_view_dtype(t.get(), 77, r); }},
+      {"view as a dtype that is none",
+       [&](auto* r) { return aoti_torch_view_dtype(t.get(), 77, r); }},
   };
   for (const auto& [what, call] : calls) {
     BOOST_TEST_CONTEXT(what) {
@@ -174,8 +181,8 @@ BOOST_AUTO_TEST_CASE(borrowed_memory_is_not_freed) {
   const Ints sizes{2};
   const Ints strides{2};
   AtenTensorHandle t = nullptr;
-  BOOST_TEST(aoti_torch_create_tensor_from_blob(data, 1, sizes.data(), strides.data(), 1, kF32, 0, 0,
-                                                &t) == 0);
+  BOOST_TEST(aoti_torch_create_tensor_from_blob(data, 1, sizes.data(), strides.data(), 1, kF32, 0,
+                                                0, &t) == 0);
   const Handle owner(t);
   BOOST_TEST(data_of<float>(owner) == data + 1);
   int64_t nbytes = 0;
@@ -287,7 +294,8 @@ BOOST_AUTO_TEST_CASE(views_of_other_dtypes) {
   const Handle odd = make({2, 3}, kF32);
   BOOST_TEST(aoti_torch_view_dtype(odd.get(), aoti_torch_dtype_float64(), &view) == 1);
   BOOST_TEST(aoti_torch_view_dtype(make({}, kF32).get(), aoti_torch_dtype_float64(), &view) == 1);
-  BOOST_TEST(aoti_torch_cpu_view_as_real(make({3}, aoti_torch_dtype_complex64()).get(), &view) == 0);
+  BOOST_TEST(aoti_torch_cpu_view_as_real(make({3}, aoti_torch_dtype_complex64()).get(), &view) ==
+             0);
   owner.reset(view);
   BOOST_TEST(aoti_torch_get_sizes(view, &sizes) == 0);
   BOOST_TEST(sizes[1] == 2);

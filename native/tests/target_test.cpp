@@ -115,11 +115,14 @@ BOOST_AUTO_TEST_CASE(blobs_for_other_machines_are_named) {
 }
 
 BOOST_AUTO_TEST_CASE(truncated_and_damaged_blobs_are_named) {
-  BOOST_TEST(contains(elf_refusal(elf_file(), sizeof(Elf64_Ehdr)), "blob 'blob' is a damaged ELF file"));
-  BOOST_TEST(contains(elf_refusal(elf_file(), sizeof(Elf) - 1), "blob 'blob' is a damaged ELF file"));
+  BOOST_TEST(
+      contains(elf_refusal(elf_file(), sizeof(Elf64_Ehdr)), "blob 'blob' is a damaged ELF file"));
+  BOOST_TEST(
+      contains(elf_refusal(elf_file(), sizeof(Elf) - 1), "blob 'blob' is a damaged ELF file"));
   Elf elf = elf_file();
   elf.segment.p_offset = 1;
-  BOOST_TEST(contains(elf_refusal(elf), "blob 'blob' is a truncated ELF file: segment 0 ends at byte 121"));
+  BOOST_TEST(contains(elf_refusal(elf),
+                      "blob 'blob' is a truncated ELF file: segment 0 ends at byte 121"));
   elf = elf_file();
   elf.header.e_phoff = UINT64_MAX - 8;
   BOOST_TEST(contains(elf_refusal(elf), "blob 'blob' is a damaged ELF file"));

@@ -144,8 +144,7 @@ BOOST_AUTO_TEST_CASE(copy_moves_every_element_whatever_the_strides) {
             d += static_cast<size_t>(at[k] * to[k]) * item;
             s += static_cast<size_t>(at[k] * from[k]) * item;
           }
-          BOOST_TEST(
-              std::memcmp(dst->data_as<char>() + d, src->data_as<char>() + s, item) == 0);
+          BOOST_TEST(std::memcmp(dst->data_as<char>() + d, src->data_as<char>() + s, item) == 0);
         }
       }
     }

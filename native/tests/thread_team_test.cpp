@@ -1,5 +1,6 @@
 #include "cpu/thread_team.h"
 
+#include <aoti_plugins/blob_openmp.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,8 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include <aoti_plugins/blob_openmp.h>
-
 #include "cpu/parallel.h"
 
 using namespace aoti_plugins::cpu;
@@ -23,7 +22,8 @@ const char* run_openmp_kernels();  // openmp_kernel.cpp
 
 namespace {
 
-// More than most machines have that run this: waiting has to work with threads that have no processor.
+// More than most machines have that run this: waiting has to work with threads that have no
+// processor.
 constexpr unsigned kThreads = 5;
 
 struct FiveThreads {

@@ -1,7 +1,7 @@
 """Write include/aoti_plugins/shim_link_names.h from the headers of an installed torch.
 
-Run it when a new torch declares new shims: ``python native/tools/make_shim_link_names.py``. Names that are
-already in the header stay, so that it covers every torch version it was ever run with.
+Run it when a new torch declares new shims: ``python native/tools/make_shim_link_names.py``. Names
+that are already in the header stay, so that it covers every torch version it was ever run with.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TOP = """#pragma once
 
 /// Gives every C shim of PyTorch a linker name of its own: `aotip_` and the name.
 ///
-/// Blobs are compiled with this header force-included (`-include`). Their shims can then never bind to
-/// libtorch, in whatever order and visibility it is loaded, and libtorch's own models never bind to us.
-/// The list holds all shims that torch declares, also those that this runtime does not have, because a
-/// kernel library may bring them. Written by native/tools/make_shim_link_names.py.
+/// Blobs are compiled with this header force-included (`-include`). Their shims can then never bind
+/// to libtorch, in whatever order and visibility it is loaded, and libtorch's own models never bind
+/// to us. The list holds all shims that torch declares, also those that this runtime does not have,
+/// because a kernel library may bring them. Written by native/tools/make_shim_link_names.py.
 
 """
 

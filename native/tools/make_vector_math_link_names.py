@@ -23,10 +23,11 @@ FUNCTIONS = {
 TEXT = """\
 #pragma once
 
-/// Gives the vector math functions that PyTorch's headers call linker names of our own: `aotip_` and the name.
+/// Gives the vector math functions that PyTorch's headers call linker names of our own: `aotip_`
+/// and the name.
 ///
-/// PyTorch means the Sleef library inside libtorch; a blob means this runtime's src/cpu/vector_math.inc.
-/// Written by native/tools/make_vector_math_link_names.py.
+/// PyTorch means the Sleef library inside libtorch; a blob means this runtime's
+/// src/cpu/vector_math.inc. Written by native/tools/make_vector_math_link_names.py.
 
 """
 

@@ -2,9 +2,9 @@
 
 /// Force-included (`-include aoti_plugins/blob_prelude.h`) into every file of a blob.
 ///
-/// Three things a blob needs to live beside libtorch and to leave no trace when it is unloaded: linker names of its
-/// own for the C shims, the runtime's threads for its loops (`blob_openmp.h`), and thread-local destructors that the
-/// runtime runs when the blob goes. With the C++ runtime's
+/// Three things a blob needs to live beside libtorch and to leave no trace when it is unloaded:
+/// linker names of its own for the C shims, the runtime's threads for its loops (`blob_openmp.h`),
+/// and thread-local destructors that the runtime runs when the blob goes. With the C++ runtime's
 /// own `__cxa_thread_atexit` a blob stays mapped until every thread that ran it has ended.
 
 #include <aoti_plugins/blob_openmp.h>
@@ -14,8 +14,9 @@
 #ifdef __cplusplus
 extern "C" {
 
-/// Registers a destructor for an object in the calling thread's thread-local memory. It runs when the thread ends
-/// or when the blob that `dso_handle` belongs to is unloaded, whichever is first. Returns 0.
+/// Registers a destructor for an object in the calling thread's thread-local memory. It runs when
+/// the thread ends or when the blob that `dso_handle` belongs to is unloaded, whichever is first.
+/// Returns 0.
 __attribute__((visibility("default"))) int aotip_thread_atexit(void (*destructor)(void*),
                                                                void* object, void* dso_handle);
 

@@ -1,11 +1,12 @@
 #pragma once
 
-/// A plain C API to load and run ExecuTorch programs, whatever delegates they use. From Python it is used through
-/// ctypes (aoti_plugins/runtime), whose declarations must match.
+/// A plain C API to load and run ExecuTorch programs, whatever delegates they use. From Python it
+/// is used through ctypes (aoti_plugins/runtime), whose declarations must match.
 ///
-/// Functions return 0, or a code of ExecuTorch's `Error`, and then `aotip_last_error()` says why; out-parameters are
-/// set on success only. Null where something is expected is an error, not a crash. A program and its methods may be
-/// used from several threads; one method runs one call at a time, and its outputs belong to that call.
+/// Functions return 0, or a code of ExecuTorch's `Error`, and then `aotip_last_error()` says why;
+/// out-parameters are set on success only. Null where something is expected is an error, not a
+/// crash. A program and its methods may be used from several threads; one method runs one call at a
+/// time, and its outputs belong to that call.
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,8 +30,8 @@ enum {
   AOTIP_TAG_OTHER = 5,
 };
 
-/// One input or output. Sizes and strides count elements and have `ndim` numbers; strides may be null for
-/// row-major. `dtype` is PyTorch's code; `device_type` is 0 for the CPU.
+/// One input or output. Sizes and strides count elements and have `ndim` numbers; strides may be
+/// null for row-major. `dtype` is PyTorch's code; `device_type` is 0 for the CPU.
 typedef struct {
   int32_t tag;
   int32_t dtype;
@@ -39,17 +40,18 @@ typedef struct {
   const int64_t* sizes;
   const int64_t* strides;
   void* data;
-  int64_t int_value;     ///< also holds bools
+  int64_t int_value;  ///< also holds bools
   double double_value;
   size_t nbytes;
 } aotip_value;
 
-/// Why the last call on this thread failed; the delegate's reason where a delegate failed. Borrowed until the next
-/// call on this thread.
+/// Why the last call on this thread failed; the delegate's reason where a delegate failed. Borrowed
+/// until the next call on this thread.
 AOTIP_RUNNER_EXPORT const char* aotip_last_error(void);
 
-/// Loads a program. `data_paths` are files with named data (`.ptd`) that the program needs, `n_data` of them.
-/// `load_mode` 0 maps the file, 1 reads it. The new program is freed with `aotip_program_destroy`.
+/// Loads a program. `data_paths` are files with named data (`.ptd`) that the program needs,
+/// `n_data` of them. `load_mode` 0 maps the file, 1 reads it. The new program is freed with
+/// `aotip_program_destroy`.
 AOTIP_RUNNER_EXPORT int32_t aotip_program_load(const char* path, const char* const* data_paths,
                                                size_t n_data, int32_t load_mode,
                                                aotip_program** ret_new);
@@ -67,7 +69,8 @@ AOTIP_RUNNER_EXPORT int32_t aotip_program_method_count(aotip_program* program, s
 AOTIP_RUNNER_EXPORT int32_t aotip_program_method_name(aotip_program* program, size_t index,
                                                       const char** ret_name);
 
-/// A new instance of a method, with memory and delegates of its own. Freed with `aotip_method_destroy`.
+/// A new instance of a method, with memory and delegates of its own. Freed with
+/// `aotip_method_destroy`.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_load(aotip_program* program, const char* name,
                                               aotip_method** ret_new);
 
@@ -77,15 +80,15 @@ AOTIP_RUNNER_EXPORT void aotip_method_destroy(aotip_method* method);
 AOTIP_RUNNER_EXPORT int32_t aotip_method_input_count(aotip_method* method, size_t* ret_count);
 AOTIP_RUNNER_EXPORT int32_t aotip_method_output_count(aotip_method* method, size_t* ret_count);
 
-/// What input `index` is: for a tensor its dtype, the largest sizes it may have and the strides of these. No data.
-/// Borrowed from the method.
+/// What input `index` is: for a tensor its dtype, the largest sizes it may have and the strides of
+/// these. No data. Borrowed from the method.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_input_info(aotip_method* method, size_t index,
                                                     aotip_value* ret_info);
 AOTIP_RUNNER_EXPORT int32_t aotip_method_output_info(aotip_method* method, size_t index,
                                                      aotip_value* ret_info);
 
-/// Runs the method. Inputs are borrowed for the call; one whose layout the method does not take is copied.
-/// `outputs` become views of the method's memory, valid until its next call or its end.
+/// Runs the method. Inputs are borrowed for the call; one whose layout the method does not take is
+/// copied. `outputs` become views of the method's memory, valid until its next call or its end.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs,
                                                  size_t n_inputs, aotip_value* outputs,
                                                  size_t n_outputs);

@@ -1,20 +1,21 @@
 #pragma once
 
-/// The C shims that this runtime provides to AOTInductor models, with PyTorch's names and signatures.
+/// The C shims that this runtime provides to AOTInductor models, with PyTorch's names and
+/// signatures.
 ///
-/// A model calls them for everything it does with tensors; behind them is SlimTensor, not libtorch. Conventions,
-/// unless a comment says otherwise: a function returns 0 on success; on failure it returns 1, leaves every
-/// `ret_*` as it was and records a reason that `aotip_shim_last_error()` returns. A `ret_*` handle is new: the
-/// caller frees it with `aoti_torch_delete_tensor_object`. Other handles are borrowed. Sizes, strides and
-/// offsets count elements. Null handles and null `ret_*` are failures, never crashes.
+/// A model calls them for everything it does with tensors; behind them is SlimTensor, not libtorch.
+/// Conventions, unless a comment says otherwise: a function returns 0 on success; on failure it
+/// returns 1, leaves every `ret_*` as it was and records a reason that `aotip_shim_last_error()`
+/// returns. A `ret_*` handle is new: the caller frees it with `aoti_torch_delete_tensor_object`.
+/// Other handles are borrowed. Sizes, strides and offsets count elements. Null handles and null
+/// `ret_*` are failures, never crashes.
 ///
 /// The linker names are `aotip_` + name, see shim_link_names.h.
 
+#include <aoti_plugins/shim_link_names.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <aoti_plugins/shim_link_names.h>
 
 #define AOTIP_EXPORT __attribute__((__visibility__("default")))
 
@@ -124,8 +125,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_scalar_to_tensor_bool(bool value,
                                                              AtenTensorHandle* ret_new_tensor);
 AOTIP_EXPORT AOTITorchError aoti_torch_scalar_to_tensor_complex64(c10::complex<float> value,
                                                                   AtenTensorHandle* ret_new_tensor);
-AOTIP_EXPORT AOTITorchError aoti_torch_scalar_to_tensor_complex128(c10::complex<double> value,
-                                                                   AtenTensorHandle* ret_new_tensor);
+AOTIP_EXPORT AOTITorchError aoti_torch_scalar_to_tensor_complex128(
+    c10::complex<double> value, AtenTensorHandle* ret_new_tensor);
 
 /// The grad mode of this thread. Nothing here records gradients; the flag is only kept.
 AOTIP_EXPORT bool aoti_torch_grad_mode_is_enabled();
@@ -232,7 +233,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_check_inf_and_nan(const char* tensor_name
 /// Writes a line about the tensor to standard output; for Inductor's debug printer.
 AOTIP_EXPORT void aoti_torch_print_tensor_handle(AtenTensorHandle self, const char* msg);
 
-/// Throws std::runtime_error when `cond` does not hold; the model's entry point turns it into an error code.
+/// Throws std::runtime_error when `cond` does not hold; the model's entry point turns it into an
+/// error code.
 AOTIP_EXPORT void aoti_torch_check(bool cond, const char* func, const char* file, uint32_t line,
                                    const char* msg);
 /// Logs a warning.
@@ -252,21 +254,23 @@ AOTIP_EXPORT AOTITorchError aoti_torch_bmm_out(AtenTensorHandle out, AtenTensorH
 AOTIP_EXPORT AOTITorchError aoti_torch_mm_out(AtenTensorHandle out, AtenTensorHandle self,
                                               AtenTensorHandle mat2);
 /// `bias` may be null.
-AOTIP_EXPORT AOTITorchError aoti_torch_convolution(
-    AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle bias,
-    const int64_t* stride_ptr, int64_t stride_size, const int64_t* padding_ptr,
-    int64_t padding_size, const int64_t* dilation_ptr, int64_t dilation_size, int transposed,
-    const int64_t* output_padding_ptr, int64_t output_padding_size, int64_t groups,
-    AtenTensorHandle* ret);
+AOTIP_EXPORT AOTITorchError
+aoti_torch_convolution(AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle bias,
+                       const int64_t* stride_ptr, int64_t stride_size, const int64_t* padding_ptr,
+                       int64_t padding_size, const int64_t* dilation_ptr, int64_t dilation_size,
+                       int transposed, const int64_t* output_padding_ptr,
+                       int64_t output_padding_size, int64_t groups, AtenTensorHandle* ret);
 AOTIP_EXPORT AOTITorchError aoti_torch_view_as_real(AtenTensorHandle self, AtenTensorHandle* ret);
 AOTIP_EXPORT AOTITorchError aoti_torch_view_dtype(AtenTensorHandle self, int32_t dtype,
                                                   AtenTensorHandle* ret);
 
-// CPU fallback kernels. `self [m, k]`, `mat2 [k, n]`, `out [m, n]`, with a batch in front for bmm; one dtype of
-// float32, float64, float16, bfloat16 or (mm and bmm) an integer, CPU, any strides. An error leaves `out` untouched.
+// CPU fallback kernels. `self [m, k]`, `mat2 [k, n]`, `out [m, n]`, with a batch in front for bmm;
+// one dtype of float32, float64, float16, bfloat16 or (mm and bmm) an integer, CPU, any strides. An
+// error leaves `out` untouched.
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_mm_out(AtenTensorHandle out, AtenTensorHandle self,
                                                   AtenTensorHandle mat2);
-/// out = beta * self + alpha * (mat1 @ mat2); `self` broadcasts; with beta 0 its values do not matter.
+/// out = beta * self + alpha * (mat1 @ mat2); `self` broadcasts; with beta 0 its values do not
+/// matter.
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_addmm_out(AtenTensorHandle out, AtenTensorHandle self,
                                                      AtenTensorHandle mat1, AtenTensorHandle mat2,
                                                      double beta, double alpha);
@@ -276,8 +280,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cpu_baddbmm_out(AtenTensorHandle out, Ate
                                                        AtenTensorHandle batch1,
                                                        AtenTensorHandle batch2, double beta,
                                                        double alpha);
-/// input [n, c, *space] (or without n), weight [out, c / groups, *kernel] (or [c, out / groups, *kernel] when
-/// transposed), 1 to 3 spatial dims. `bias` points to a handle or is null.
+/// input [n, c, *space] (or without n), weight [out, c / groups, *kernel] (or [c, out / groups,
+/// *kernel] when transposed), 1 to 3 spatial dims. `bias` points to a handle or is null.
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_convolution(
     AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, const int64_t* stride,
     int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,
@@ -292,8 +296,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle self, d
 /// The reason of this thread's most recent shim failure; borrowed until the next one.
 AOTIP_EXPORT const char* aotip_shim_last_error();
 
-/// The names of all shims that this library provides, sorted, in PyTorch's spelling (without `aotip_`).
-/// The array and the strings live as long as the library. `ret_count` may be null.
+/// The names of all shims that this library provides, sorted, in PyTorch's spelling (without
+/// `aotip_`). The array and the strings live as long as the library. `ret_count` may be null.
 AOTIP_EXPORT const char* const* aotip_shim_names(size_t* ret_count);
 
 }  // extern "C"

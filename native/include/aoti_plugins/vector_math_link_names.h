@@ -1,9 +1,10 @@
 #pragma once
 
-/// Gives the vector math functions that PyTorch's headers call linker names of our own: `aotip_` and the name.
+/// Gives the vector math functions that PyTorch's headers call linker names of our own: `aotip_`
+/// and the name.
 ///
-/// PyTorch means the Sleef library inside libtorch; a blob means this runtime's src/cpu/vector_math.inc.
-/// Written by native/tools/make_vector_math_link_names.py.
+/// PyTorch means the Sleef library inside libtorch; a blob means this runtime's
+/// src/cpu/vector_math.inc. Written by native/tools/make_vector_math_link_names.py.
 
 #pragma redefine_extname Sleef_acosd2_u10 aotip_Sleef_acosd2_u10
 #pragma redefine_extname Sleef_acosd4_u10 aotip_Sleef_acosd4_u10

@@ -90,7 +90,8 @@ Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& wei
   }
   const Status status = compute == kFloat64 ? run<double>(inner, *in, *w, b, *out)
                                             : run<float>(inner, *in, *w, b, *out);
-  if (status != Status::kOk || (out != result.get() && strided_copy(*result, *out) != Status::kOk)) {
+  if (status != Status::kOk ||
+      (out != result.get() && strided_copy(*result, *out) != Status::kOk)) {
     return nullptr;
   }
   return result.release();

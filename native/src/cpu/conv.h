@@ -4,7 +4,8 @@
 
 namespace aoti_plugins::cpu {
 
-/// Memory of a convolution, dense and in the plan's layout: row-major, or channels-last for input, weight
+/// Memory of a convolution, dense and in the plan's layout: row-major, or channels-last for input,
+/// weight
 /// ([out, *kernel, in / groups]) and output alike. A transposed plan is always row-major here.
 template <typename T>
 struct ConvData {
@@ -22,8 +23,8 @@ Status conv_forward(const ConvPlan& plan, const ConvData<double>& data) noexcept
 Status conv_transposed(const ConvPlan& plan, const ConvData<float>& data) noexcept;
 Status conv_transposed(const ConvPlan& plan, const ConvData<double>& data) noexcept;
 
-/// A new tensor with the convolution of the arguments, any strides and dtypes that `plan` was made from.
-/// Null, with a reason, when it fails.
+/// A new tensor with the convolution of the arguments, any strides and dtypes that `plan` was made
+/// from. Null, with a reason, when it fails.
 Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
                     const Tensor* bias) noexcept;
 

@@ -1,4 +1,5 @@
-// Convolution as products of matrices, tile by tile of output pixels; directly where a group has one channel.
+// Convolution as products of matrices, tile by tile of output pixels; directly where a group has
+// one channel.
 
 #include <algorithm>
 #include <atomic>
@@ -13,7 +14,8 @@ namespace aoti_plugins::cpu {
 namespace {
 
 constexpr int64_t kTileNumel = int64_t{1} << 17;
-// Multiplications in about 20 microseconds on one core; those of one channel per group are not a matrix product.
+// Multiplications in about 20 microseconds on one core; those of one channel per group are not a
+// matrix product.
 constexpr int64_t kWorkPerThread = int64_t{1} << 18;
 constexpr int64_t kDepthwiseWorkPerThread = int64_t{1} << 16;
 
@@ -68,7 +70,8 @@ Status run_tile(const ConvPlan& plan, const ConvData<T>& data, int64_t n, int64_
   return gemm(p);
 }
 
-/// Channels-last: out [pixels, out channels] = rows [pixels, depth] @ weight^T [depth, out channels].
+/// Channels-last: out [pixels, out channels] = rows [pixels, depth] @ weight^T [depth, out
+/// channels].
 template <typename T>
 Status run_tile_channels_last(const ConvPlan& plan, const ConvData<T>& data, int64_t n, int64_t g,
                               int64_t begin, int64_t count) noexcept {
@@ -117,10 +120,10 @@ void run_depthwise(const ConvPlan& plan, const ConvData<T>& data, int64_t n, int
     const int64_t offset = position[2] * plan.dilation[2] - plan.padding[2];
     const ValidRange valid = valid_range(plan.out[2], plan.in[2], plan.stride[2], offset);
     for (int64_t row = 0; row < plan.out[0] * plan.out[1]; ++row) {
-      const int64_t depth = row / plan.out[1] * plan.stride[0] +
-                            position[0] * plan.dilation[0] - plan.padding[0];
-      const int64_t height = row % plan.out[1] * plan.stride[1] +
-                             position[1] * plan.dilation[1] - plan.padding[1];
+      const int64_t depth =
+          row / plan.out[1] * plan.stride[0] + position[0] * plan.dilation[0] - plan.padding[0];
+      const int64_t height =
+          row % plan.out[1] * plan.stride[1] + position[1] * plan.dilation[1] - plan.padding[1];
       if (depth < 0 || depth >= plan.in[0] || height < 0 || height >= plan.in[1]) {
         continue;
       }
@@ -137,7 +140,8 @@ void run_depthwise(const ConvPlan& plan, const ConvData<T>& data, int64_t n, int
   });
 }
 
-/// As above for channels-last: the innermost loop runs over channels. `weight` is [channels, kernel].
+/// As above for channels-last: the innermost loop runs over channels. `weight` is [channels,
+/// kernel].
 template <typename T>
 void run_depthwise_channels_last(const ConvPlan& plan, const ConvData<T>& data, const T* weight,
                                  int64_t n, int64_t pixel) noexcept {
@@ -191,8 +195,7 @@ Status depthwise(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   const int64_t parts = std::min(threads, count);
   parallel_for(parts, [&](int64_t part) {
     for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
-      run_depthwise_channels_last(plan, data, weight, i / plan.out_pixels(),
-                                  i % plan.out_pixels());
+      run_depthwise_channels_last(plan, data, weight, i / plan.out_pixels(), i % plan.out_pixels());
     }
   });
   return Status::kOk;

@@ -25,8 +25,8 @@ Status read_list(const ConvList& list, int64_t ndim, int64_t least, int64_t* ret
 Status check_tensor(const Tensor& t, const char* name, int32_t dtype) {
   AOTIP_CHECK(t.device().type == kCpu, "%s is on %s, expected cpu", name,
               device_type_name(t.device().type));
-  AOTIP_CHECK(t.dtype() == dtype, "%s is %s, expected %s as the input", name,
-              dtype_name(t.dtype()), dtype_name(dtype));
+  AOTIP_CHECK(t.dtype() == dtype, "%s is %s, expected %s as the input", name, dtype_name(t.dtype()),
+              dtype_name(dtype));
   return Status::kOk;
 }
 
@@ -34,8 +34,8 @@ Status output_sizes(ConvPlan* plan, const int64_t* output_padding) {
   for (int d = 0; d < 3; ++d) {
     const int64_t reach = plan->dilation[d] * (plan->kernel[d] - 1) + 1;
     if (plan->transposed) {
-      plan->out[d] = (plan->in[d] - 1) * plan->stride[d] - 2 * plan->padding[d] + reach +
-                     output_padding[d];
+      plan->out[d] =
+          (plan->in[d] - 1) * plan->stride[d] - 2 * plan->padding[d] + reach + output_padding[d];
       AOTIP_CHECK(plan->out[d] >= 0, "the result would have size %lld in spatial dim %d",
                   ll(plan->out[d]), d);
     } else {
@@ -66,7 +66,8 @@ bool is_channels_last(const Tensor& t) noexcept {
   }
   int64_t least = 0;
   for (int64_t i = 0; i < ndim; ++i) {
-    // From the innermost: channels, then the spatial dims from the last to the first, then the batch.
+    // From the innermost: channels, then the spatial dims from the last to the first, then the
+    // batch.
     const int64_t d = i == 0 ? 1 : (i == ndim - 1 ? 0 : ndim - i);
     if (t.size(d) == 0 || t.stride(d) < least || (d == 0 && least == t.stride(1))) {
       return false;

@@ -29,7 +29,8 @@ struct ConvPlan {
   int64_t kernel_numel() const { return kernel[0] * kernel[1] * kernel[2]; }
   int64_t in_per_group() const { return in_channels / groups; }
   int64_t out_per_group() const { return out_channels / groups; }
-  /// Whether input pixels are the columns of the product as they are: kernel 1, stride 1, no padding.
+  /// Whether input pixels are the columns of the product as they are: kernel 1, stride 1, no
+  /// padding.
   bool is_pointwise() const;
 };
 
@@ -46,7 +47,8 @@ Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* b
                       const ConvList& output_padding, bool transposed, int64_t groups,
                       ConvPlan* ret) noexcept;
 
-/// A new tensor for the result, in the layout of the plan. Null, with a reason, when memory runs out.
+/// A new tensor for the result, in the layout of the plan. Null, with a reason, when memory runs
+/// out.
 Tensor* make_conv_output(const ConvPlan& plan, int32_t dtype) noexcept;
 
 /// Whether the strides say channels-last (4 or 5 dims); undecidable ones count as row-major.

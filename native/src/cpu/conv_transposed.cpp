@@ -15,16 +15,17 @@ namespace {
 // Multiplications in about 20 microseconds on one core.
 constexpr int64_t kWorkPerThread = int64_t{1} << 18;
 
-/// Adds one row of columns (one output channel and kernel position, all input pixels) to the output channel.
+/// Adds one row of columns (one output channel and kernel position, all input pixels) to the output
+/// channel.
 template <typename T>
 void add_row(const ConvPlan& plan, const T* row, const int64_t* position, T* channel) noexcept {
   const int64_t offset = position[2] * plan.dilation[2] - plan.padding[2];
   const ValidRange valid = valid_range(plan.in[2], plan.out[2], plan.stride[2], offset);
   for (int64_t line = 0; line < plan.in[0] * plan.in[1]; ++line) {
-    const int64_t depth = line / plan.in[1] * plan.stride[0] + position[0] * plan.dilation[0] -
-                          plan.padding[0];
-    const int64_t height = line % plan.in[1] * plan.stride[1] + position[1] * plan.dilation[1] -
-                           plan.padding[1];
+    const int64_t depth =
+        line / plan.in[1] * plan.stride[0] + position[0] * plan.dilation[0] - plan.padding[0];
+    const int64_t height =
+        line % plan.in[1] * plan.stride[1] + position[1] * plan.dilation[1] - plan.padding[1];
     if (depth < 0 || depth >= plan.out[0] || height < 0 || height >= plan.out[1]) {
       continue;
     }
@@ -74,8 +75,8 @@ Status transposed(const ConvPlan& plan, const ConvData<T>& data) noexcept {
     return Status::kOk;
   }
   const int64_t count = plan.batch * plan.groups;
-  const int64_t work = plan.batch * plan.in_channels * plan.in_pixels() * plan.out_per_group() *
-                       plan.kernel_numel();
+  const int64_t work =
+      plan.batch * plan.in_channels * plan.in_pixels() * plan.out_per_group() * plan.kernel_numel();
   const int64_t parts = std::min(threads_for(work, kWorkPerThread), count);
   std::atomic<bool> failed{false};
   parallel_for(parts, [&](int64_t part) {

@@ -11,7 +11,8 @@ namespace {
 
 // About 20 microseconds on one core.
 constexpr int64_t kWorkPerThread = int64_t{1} << 19;
-// Fetching an operand's element costs as much as this many multiplications: it decides for products with vectors.
+// Fetching an operand's element costs as much as this many multiplications: it decides for products
+// with vectors.
 constexpr int64_t kFetchCost = 4;
 
 GemmKernels choose_kernels() noexcept {
@@ -27,8 +28,12 @@ GemmKernels choose_kernels() noexcept {
   return gemm_kernels_baseline();
 }
 
-void run_kernel(const GemmProblem<float>& p) { gemm_kernels().f32(p); }
-void run_kernel(const GemmProblem<double>& p) { gemm_kernels().f64(p); }
+void run_kernel(const GemmProblem<float>& p) {
+  gemm_kernels().f32(p);
+}
+void run_kernel(const GemmProblem<double>& p) {
+  gemm_kernels().f64(p);
+}
 
 /// Runs the kernel on parts of the rows or of the columns, whichever are more.
 template <typename T>

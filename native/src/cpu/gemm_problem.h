@@ -4,10 +4,11 @@
 
 namespace aoti_plugins::cpu {
 
-/// c [m, n] = beta * s + alpha * (a [m, k] @ b [k, n]), every matrix with any strides (in elements).
+/// c [m, n] = beta * s + alpha * (a [m, k] @ b [k, n]), every matrix with any strides (in
+/// elements).
 ///
-/// `s` is not read when `beta` is 0; strides of 0 broadcast it. `c` overlaps none of the others, except that
-/// `s` may be `c`.
+/// `s` is not read when `beta` is 0; strides of 0 broadcast it. `c` overlaps none of the others,
+/// except that `s` may be `c`.
 template <typename T>
 struct GemmProblem {
   int64_t m = 0;
@@ -52,7 +53,8 @@ struct GemmProblem {
   }
 };
 
-/// The kernels of one instruction set. They expect c_col == 1, and of `a` and of `b` one stride that is 1.
+/// The kernels of one instruction set. They expect c_col == 1, and of `a` and of `b` one stride
+/// that is 1.
 struct GemmKernels {
   const char* isa;
   void (*f32)(const GemmProblem<float>& problem);

@@ -8,7 +8,8 @@
 
 namespace aoti_plugins::cpu {
 
-/// Output positions of one row that read inside the input: `first` to `last` (exclusive) of `out` positions.
+/// Output positions of one row that read inside the input: `first` to `last` (exclusive) of `out`
+/// positions.
 struct ValidRange {
   int64_t first;
   int64_t last;
@@ -28,8 +29,8 @@ inline void split_pixel(const ConvPlan& plan, int64_t pixel, int64_t* ret) {
   ret[0] = pixel / plan.out[2] / plan.out[1];
 }
 
-/// Writes one row of the columns matrix, `count` output pixels from `begin`, for one channel and kernel
-/// position: what these pixels read there, 0 in the padding.
+/// Writes one row of the columns matrix, `count` output pixels from `begin`, for one channel and
+/// kernel position: what these pixels read there, 0 in the padding.
 template <typename T>
 void im2col_row(const ConvPlan& plan, const T* channel, const int64_t* position, int64_t begin,
                 int64_t count, T* to) noexcept {
@@ -96,8 +97,8 @@ void im2col(const ConvPlan& plan, const T* image, int64_t begin, int64_t count, 
   }
 }
 
-/// The columns of a channels-last image, transposed: [count, kernel * channels]. `image` points to the group's
-/// first channel of the first pixel; pixels are `plan.in_channels` apart.
+/// The columns of a channels-last image, transposed: [count, kernel * channels]. `image` points to
+/// the group's first channel of the first pixel; pixels are `plan.in_channels` apart.
 template <typename T>
 void im2row(const ConvPlan& plan, const T* image, int64_t begin, int64_t count, T* to) noexcept {
   const int64_t channels = plan.in_per_group();

@@ -77,9 +77,8 @@ Status make_plan(const Tensor& out, const Tensor* self, const Tensor& a, const T
   if (batched) {
     plan->batch = out.size(0);
     AOTIP_CHECK(a.size(0) == plan->batch && b.size(0) == plan->batch,
-                "batch sizes differ: %lld and %lld, result %lld",
-                static_cast<long long>(a.size(0)), static_cast<long long>(b.size(0)),
-                static_cast<long long>(plan->batch));
+                "batch sizes differ: %lld and %lld, result %lld", static_cast<long long>(a.size(0)),
+                static_cast<long long>(b.size(0)), static_cast<long long>(plan->batch));
     plan->out_batch = out.stride(0);
     plan->a_batch = a.stride(0);
     plan->b_batch = b.stride(0);
@@ -114,7 +113,8 @@ GemmProblem<T> problem_of(const Plan& plan, const Tensor& out, const Tensor* sel
   return p;
 }
 
-/// Any integer type: wraps around as PyTorch's does, computed without overflow in the unsigned type.
+/// Any integer type: wraps around as PyTorch's does, computed without overflow in the unsigned
+/// type.
 template <typename T>
 Status integer_gemm(const GemmProblem<T>& p, int64_t alpha, int64_t beta) noexcept {
   using U = uint64_t;
@@ -150,8 +150,7 @@ Status run_one(const Plan& plan, const Tensor& out, const Tensor* self, const Te
 template <float (*kToFloat)(uint16_t), uint16_t (*kFromFloat)(float)>
 Status run_reduced(const Plan& plan, const Tensor& out, const Tensor* self, const Tensor& a,
                    const Tensor& b, double beta, double alpha, int64_t index) noexcept {
-  const GemmProblem<uint16_t> bits =
-      problem_of<uint16_t>(plan, out, self, a, b, 0.0, 1.0, index);
+  const GemmProblem<uint16_t> bits = problem_of<uint16_t>(plan, out, self, a, b, 0.0, 1.0, index);
   Scratch left;
   Scratch right;
   Scratch result;
@@ -197,16 +196,26 @@ using RunOne = Status (*)(const Plan&, const Tensor&, const Tensor*, const Tenso
 
 RunOne runner_of(int32_t dtype) {
   switch (dtype) {
-    case kFloat32: return run_one<float>;
-    case kFloat64: return run_one<double>;
-    case kFloat16: return run_reduced<half_to_float, float_to_half>;
-    case kBFloat16: return run_reduced<bfloat16_to_float, float_to_bfloat16>;
-    case kUInt8: return run_one<uint8_t>;
-    case kInt8: return run_one<int8_t>;
-    case kInt16: return run_one<int16_t>;
-    case kInt32: return run_one<int32_t>;
-    case kInt64: return run_one<int64_t>;
-    default: return nullptr;
+    case kFloat32:
+      return run_one<float>;
+    case kFloat64:
+      return run_one<double>;
+    case kFloat16:
+      return run_reduced<half_to_float, float_to_half>;
+    case kBFloat16:
+      return run_reduced<bfloat16_to_float, float_to_bfloat16>;
+    case kUInt8:
+      return run_one<uint8_t>;
+    case kInt8:
+      return run_one<int8_t>;
+    case kInt16:
+      return run_one<int16_t>;
+    case kInt32:
+      return run_one<int32_t>;
+    case kInt64:
+      return run_one<int64_t>;
+    default:
+      return nullptr;
   }
 }
 

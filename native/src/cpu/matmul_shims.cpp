@@ -42,15 +42,13 @@ AOTITorchError aoti_torch_bmm_out(AtenTensorHandle out, AtenTensorHandle self,
 AOTITorchError aoti_torch_cpu_addmm_out(AtenTensorHandle out, AtenTensorHandle self,
                                         AtenTensorHandle mat1, AtenTensorHandle mat2, double beta,
                                         double alpha) {
-  return run_shim(__func__,
-                  [&] { return product_add(out, self, mat1, mat2, beta, alpha, false); });
+  return run_shim(__func__, [&] { return product_add(out, self, mat1, mat2, beta, alpha, false); });
 }
 
 AOTITorchError aoti_torch_addmm_out(AtenTensorHandle out, AtenTensorHandle self,
                                     AtenTensorHandle mat1, AtenTensorHandle mat2, float beta,
                                     float alpha) {
-  return run_shim(__func__,
-                  [&] { return product_add(out, self, mat1, mat2, beta, alpha, false); });
+  return run_shim(__func__, [&] { return product_add(out, self, mat1, mat2, beta, alpha, false); });
 }
 
 AOTITorchError aoti_torch_cpu_baddbmm_out(AtenTensorHandle out, AtenTensorHandle self,

@@ -14,8 +14,7 @@ int64_t threads_for(int64_t work, int64_t work_per_thread) noexcept {
   return std::min<int64_t>(team_limit(), work / work_per_thread);
 }
 
-void parallel_for(int64_t parts,
-                  ::executorch::runtime::FunctionRef<void(int64_t)> body) noexcept {
+void parallel_for(int64_t parts, ::executorch::runtime::FunctionRef<void(int64_t)> body) noexcept {
   if (parts <= 1 || in_team()) {
     for (int64_t part = 0; part < parts; ++part) {
       body(part);

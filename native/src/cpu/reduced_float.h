@@ -6,8 +6,8 @@
 
 namespace aoti_plugins::cpu {
 
-/// Writes a 16-bit float matrix as float32 without gaps, in the order of memory it has (row-major, or
-/// column-major when its columns are what is contiguous), and returns the strides of the copy.
+/// Writes a 16-bit float matrix as float32 without gaps, in the order of memory it has (row-major,
+/// or column-major when its columns are what is contiguous), and returns the strides of the copy.
 template <float (*kToFloat)(uint16_t)>
 void widen(const uint16_t* from, int64_t rows, int64_t cols, int64_t row, int64_t col, float* to,
            int64_t* ret_row, int64_t* ret_col) noexcept {

@@ -14,8 +14,8 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  /// Memory for `count` elements, aligned to 64 bytes and not initialized; null when there is none. A second
-  /// call frees what the first one returned.
+  /// Memory for `count` elements, aligned to 64 bytes and not initialized; null when there is none.
+  /// A second call frees what the first one returned.
   template <typename T>
   T* get(int64_t count) noexcept {
     std::free(block_);

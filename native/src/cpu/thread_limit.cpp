@@ -1,10 +1,9 @@
+#include <executorch/runtime/platform/log.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
-
-#include <executorch/runtime/platform/log.h>
 
 #include "cpu/thread_team.h"
 

@@ -1,5 +1,6 @@
 #include "cpu/thread_team.h"
 
+#include <executorch/runtime/platform/log.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -9,8 +10,6 @@
 #include <cstring>
 #include <mutex>
 #include <new>
-
-#include <executorch/runtime/platform/log.h>
 
 #include "cpu/futex.h"
 
@@ -57,7 +56,8 @@ class Countdown {
   std::atomic<uint32_t> word_{0};
 };
 
-/// All threads of a region wait here for the last one. Counts rounds by two; bit 0 says that somebody sleeps.
+/// All threads of a region wait here for the last one. Counts rounds by two; bit 0 says that
+/// somebody sleeps.
 class Barrier {
  public:
   void wait(unsigned size) noexcept {
@@ -163,7 +163,8 @@ void forget_team_in_child() {
   place = {};
 }
 
-/// Signals that the program's own threads are to handle: all but those that a fault in this thread raises.
+/// Signals that the program's own threads are to handle: all but those that a fault in this thread
+/// raises.
 sigset_t foreign_signals() noexcept {
   sigset_t set;
   sigfillset(&set);
@@ -257,9 +258,15 @@ void run_in_team(void (*body)(void*), void* data, unsigned num_threads, Members 
   place = outer;
 }
 
-unsigned team_thread() noexcept { return place.number; }
-unsigned team_size() noexcept { return place.size; }
-bool in_team() noexcept { return place.parallel; }
+unsigned team_thread() noexcept {
+  return place.number;
+}
+unsigned team_size() noexcept {
+  return place.size;
+}
+bool in_team() noexcept {
+  return place.parallel;
+}
 
 void team_barrier() noexcept {
   if (place.size > 1) {

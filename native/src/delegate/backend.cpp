@@ -1,10 +1,10 @@
 // AotiCpuBackend: registers the delegate with ExecuTorch when this library is loaded.
 
-#include <cstdio>
-
 #include <aoti_plugins/delegate.h>
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/log.h>
+
+#include <cstdio>
 
 #include "delegate/delegate.h"
 
@@ -48,8 +48,8 @@ class AotiCpuBackend final : public BackendInterface {
       report("init", context.get_method_name());
       return Error::InvalidArgument;
     }
-    std::unique_ptr<Delegate> delegate = Delegate::create(processed->data(), processed->size(),
-                                                          context.get_named_data_map());
+    std::unique_ptr<Delegate> delegate =
+        Delegate::create(processed->data(), processed->size(), context.get_named_data_map());
     if (delegate == nullptr) {
       report("init", context.get_method_name());
       return Error::DelegateInvalidCompatibility;

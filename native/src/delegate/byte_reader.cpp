@@ -98,9 +98,12 @@ size_t first_invalid_utf8(const uint8_t* text, size_t nbytes) noexcept {
   size_t i = 0;
   while (i < nbytes) {
     const uint8_t lead = text[i];
-    const size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3
-                                                          : lead < 0xf5   ? 4
-                                                                          : 0;
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xc2 ? 0
+                          : lead < 0xe0 ? 2
+                          : lead < 0xf0 ? 3
+                          : lead < 0xf5 ? 4
+                                        : 0;
     if (length == 0 || length > nbytes - i) {
       return i;
     }

@@ -9,7 +9,8 @@
 
 namespace aoti_plugins {
 
-/// What to do about bytes that cannot be right, and about bytes that a later version may have written.
+/// What to do about bytes that cannot be right, and about bytes that a later version may have
+/// written.
 inline constexpr char kDamaged[] = "The program is damaged: lower the model again.";
 inline constexpr char kNewer[] =
     "Install the aoti_plugins that made the program, or lower the model again.";
@@ -36,8 +37,8 @@ class ByteReader {
   /// A u32 length and that many bytes of UTF-8 without NUL.
   Status str(const char* field, std::string* ret);
 
-  /// A u32 count of items that take at least `item_nbytes` each, and the items: `read(&item)`, which returns a
-  /// Status.
+  /// A u32 count of items that take at least `item_nbytes` each, and the items: `read(&item)`,
+  /// which returns a Status.
   template <typename T, typename Read>
   Status items(const char* list, size_t item_nbytes, std::vector<T>* ret, const Read& read) {
     uint32_t count = 0;

@@ -1,5 +1,7 @@
 #include "delegate/constants.h"
 
+#include <executorch/runtime/core/error.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -8,8 +10,6 @@
 #include <mutex>
 #include <tuple>
 
-#include <executorch/runtime/core/error.h>
-
 namespace aoti_plugins {
 namespace {
 
@@ -17,8 +17,8 @@ using ::executorch::runtime::FreeableBuffer;
 using ::executorch::runtime::NamedDataMap;
 using SharedStorage = std::shared_ptr<ConstantStorage>;
 
-/// Storages in use, by the map they come from and their key. A map lives as long as the delegates that read from
-/// it, so its address names it.
+/// Storages in use, by the map they come from and their key. A map lives as long as the delegates
+/// that read from it, so its address names it.
 struct Cache {
   std::mutex mutex;
   std::map<std::tuple<const NamedDataMap*, std::string, uint64_t>, std::weak_ptr<ConstantStorage>>
@@ -45,9 +45,10 @@ SharedStorage ConstantStorage::load(const NamedDataMap& map, const StorageRef& r
   }
   auto data = map.get_data(ref.key);
   if (!data.ok()) {
-    (void)fail("the weights '%s' are not in the program or its data files (%s). If they were saved "
-               "to a separate file, load it together with the program.",
-               ref.key.c_str(), ::executorch::runtime::to_string(data.error()));
+    (void)fail(
+        "the weights '%s' are not in the program or its data files (%s). If they were saved "
+        "to a separate file, load it together with the program.",
+        ref.key.c_str(), ::executorch::runtime::to_string(data.error()));
     return nullptr;
   }
   FreeableBuffer buffer(std::move(data.get()));
@@ -136,11 +137,9 @@ Status Constants::load(const Payload& payload, const NamedDataMap* map) noexcept
 }
 
 Tensor* Constants::find(const std::string& fqn) const noexcept {
-  const auto found = std::lower_bound(
-      tensors_.begin(), tensors_.end(), fqn,
-      [](const std::pair<std::string, Tensor*>& entry, const std::string& key) {
-        return entry.first < key;
-      });
+  const auto found = std::lower_bound(tensors_.begin(), tensors_.end(), fqn,
+                                      [](const std::pair<std::string, Tensor*>& entry,
+                                         const std::string& key) { return entry.first < key; });
   return found != tensors_.end() && found->first == fqn ? found->second : nullptr;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <executorch/runtime/core/freeable_buffer.h>
+#include <executorch/runtime/core/named_data_map.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <executorch/runtime/core/freeable_buffer.h>
-#include <executorch/runtime/core/named_data_map.h>
 
 #include "delegate/payload.h"
 #include "slim/status.h"
@@ -14,14 +14,14 @@
 
 namespace aoti_plugins {
 
-/// The bytes of one storage: the program's own memory where it is aligned and nothing writes to it, or else a
-/// copy.
+/// The bytes of one storage: the program's own memory where it is aligned and nothing writes to it,
+/// or else a copy.
 class ConstantStorage {
  public:
   static constexpr size_t kAlignment = 16;
 
-  /// Gets the bytes of `ref` from `map`; `copy` asks for memory that may be written to. Storages that are not
-  /// written to are shared by all delegates that read them from the same map.
+  /// Gets the bytes of `ref` from `map`; `copy` asks for memory that may be written to. Storages
+  /// that are not written to are shared by all delegates that read them from the same map.
   static std::shared_ptr<ConstantStorage> get(const ::executorch::runtime::NamedDataMap& map,
                                               const StorageRef& ref, bool copy) noexcept;
 

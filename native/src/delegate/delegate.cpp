@@ -57,8 +57,8 @@ Status Delegate::execute(Span<EValue*> args) noexcept {
     }
     input_handles_[i] = wrap(tensor);
   }
-  AOTIP_RETURN_IF_FAILED(model_->run(input_handles_.data(), num_inputs, output_handles_.data(),
-                                     num_outputs));
+  AOTIP_RETURN_IF_FAILED(
+      model_->run(input_handles_.data(), num_inputs, output_handles_.data(), num_outputs));
   Status status = Status::kOk;
   for (size_t i = 0; i < num_outputs; ++i) {
     Tensor* result = unwrap(output_handles_[i]);

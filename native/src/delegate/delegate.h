@@ -1,13 +1,13 @@
 #pragma once
 
+#include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/named_data_map.h>
+#include <executorch/runtime/core/span.h>
+
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
-
-#include <executorch/runtime/core/evalue.h>
-#include <executorch/runtime/core/named_data_map.h>
-#include <executorch/runtime/core/span.h>
 
 #include "delegate/io.h"
 #include "delegate/model.h"

@@ -1,9 +1,9 @@
 #include "delegate/io.h"
 
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+
 #include <algorithm>
 #include <cstring>
-
-#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
 #include "slim/element.h"
 #include "slim/strided_copy.h"
@@ -18,11 +18,16 @@ using ::executorch::runtime::EValue;
 
 const char* kind_name(ValueKind kind) {
   switch (kind) {
-    case ValueKind::kTensor: return "tensor";
-    case ValueKind::kInt: return "int";
-    case ValueKind::kFloat: return "float";
-    case ValueKind::kBool: return "bool";
-    case ValueKind::kNone: return "none";
+    case ValueKind::kTensor:
+      return "tensor";
+    case ValueKind::kInt:
+      return "int";
+    case ValueKind::kFloat:
+      return "float";
+    case ValueKind::kBool:
+      return "bool";
+    case ValueKind::kNone:
+      return "none";
   }
   return "unknown";
 }
@@ -58,8 +63,8 @@ ValuePort::ValuePort(const char* what, size_t index, const ValueSpec& spec)
 
 Status ValuePort::check_tensor(const ETensor& tensor) const noexcept {
   const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
-  AOTIP_CHECK(dtype == static_cast<int32_t>(spec_.dtype), "%s %zu is %s, expected %s", what_, index_,
-              dtype_name(dtype), dtype_name(static_cast<int32_t>(spec_.dtype)));
+  AOTIP_CHECK(dtype == static_cast<int32_t>(spec_.dtype), "%s %zu is %s, expected %s", what_,
+              index_, dtype_name(dtype), dtype_name(static_cast<int32_t>(spec_.dtype)));
   const auto sizes = tensor.sizes();
   AOTIP_CHECK(sizes.size() == spec_.dims.size(), "%s %zu has %zu dims, expected %zu", what_, index_,
               sizes.size(), spec_.dims.size());
@@ -149,7 +154,8 @@ Status ValuePort::write_tensor(const Tensor& result, const ETensor& tensor) cons
   AOTIP_CHECK(result.dtype() == dtype, "the model returns %s for %s %zu, the program has %s there",
               dtype_name(result.dtype()), what_, index_, dtype_name(dtype));
   const int64_t ndim = result.ndim();
-  AOTIP_CHECK(ndim == tensor.dim(), "the model returns %lld dims for %s %zu, the program has %lld there",
+  AOTIP_CHECK(ndim == tensor.dim(),
+              "the model returns %lld dims for %s %zu, the program has %lld there",
               static_cast<long long>(ndim), what_, index_, static_cast<long long>(tensor.dim()));
   SizesType sizes[Tensor::kMaxDims];
   bool resize = false;
@@ -160,8 +166,9 @@ Status ValuePort::write_tensor(const Tensor& result, const ETensor& tensor) cons
   if (resize) {
     const Error error = ::executorch::runtime::resize_tensor(
         tensor, ArrayRef<SizesType>(sizes, static_cast<size_t>(ndim)));
-    AOTIP_CHECK(error == Error::Ok, "%s %zu does not fit into the memory that the program has for it (%s)",
-                what_, index_, ::executorch::runtime::to_string(error));
+    AOTIP_CHECK(error == Error::Ok,
+                "%s %zu does not fit into the memory that the program has for it (%s)", what_,
+                index_, ::executorch::runtime::to_string(error));
   }
   if (result.numel() == 0) {
     return Status::kOk;

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <executorch/runtime/core/evalue.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include <executorch/runtime/core/evalue.h>
 
 #include "delegate/payload.h"
 #include "slim/status.h"
@@ -18,9 +18,9 @@ class ValuePort {
   /// @param what "input" or "output", for messages; a literal.
   ValuePort(const char* what, size_t index, const ValueSpec& spec);
 
-  /// A tensor for the model over the memory of `value`, or with a copy of it where the layout is not the one
-  /// that the model was compiled for; numbers become 0-dim tensors. The handle is the caller's. Fails, naming
-  /// this port, when kind, dtype, rank or a size is not as promised.
+  /// A tensor for the model over the memory of `value`, or with a copy of it where the layout is
+  /// not the one that the model was compiled for; numbers become 0-dim tensors. The handle is the
+  /// caller's. Fails, naming this port, when kind, dtype, rank or a size is not as promised.
   Status to_model(const ::executorch::runtime::EValue& value, Tensor** ret) const noexcept;
 
   /// Writes what the model returned to `value`: resizes the tensor, copies the elements.

@@ -59,7 +59,8 @@ Status Model::create(const Payload& payload) {
   AOTIP_RETURN_IF_FAILED(ModelApi::find(*object_, &api_));
   clear_failure();
   const int32_t code = api_.create(&container_, 1, payload.device.c_str(), nullptr);
-  AOTIP_CHECK(code == 0 && container_ != nullptr, "creating the model failed: %s", api_.reason().c_str());
+  AOTIP_CHECK(code == 0 && container_ != nullptr, "creating the model failed: %s",
+              api_.reason().c_str());
   AOTIP_RETURN_IF_FAILED(check_counts(payload));
   return set_constants();
 }
@@ -67,9 +68,9 @@ Status Model::create(const Payload& payload) {
 Status Model::check_counts(const Payload& payload) const {
   size_t inputs = 0;
   size_t outputs = 0;
-  AOTIP_CHECK(api_.num_inputs(container_, &inputs) == 0 &&
-                  api_.num_outputs(container_, &outputs) == 0,
-              "the model does not say how many inputs and outputs it has: %s", api_.reason().c_str());
+  AOTIP_CHECK(
+      api_.num_inputs(container_, &inputs) == 0 && api_.num_outputs(container_, &outputs) == 0,
+      "the model does not say how many inputs and outputs it has: %s", api_.reason().c_str());
   AOTIP_CHECK(inputs == payload.inputs.size() && outputs == payload.outputs.size(),
               "the model has %zu inputs and %zu outputs, the payload says %zu and %zu", inputs,
               outputs, payload.inputs.size(), payload.outputs.size());

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <memory>
-
 #include <executorch/runtime/core/named_data_map.h>
+
+#include <memory>
 
 #include "delegate/constants.h"
 #include "delegate/model_api.h"
@@ -13,16 +13,17 @@
 
 namespace aoti_plugins {
 
-/// A loaded AOTInductor model with its constants. Freed completely by its destructor: container, then constants,
-/// then the mapping of the blob.
+/// A loaded AOTInductor model with its constants. Freed completely by its destructor: container,
+/// then constants, then the mapping of the blob.
 class Model {
  public:
-  /// Loads the blob of the right target and gives the model its constants. Null, with a reason, when it fails.
+  /// Loads the blob of the right target and gives the model its constants. Null, with a reason,
+  /// when it fails.
   static std::unique_ptr<Model> load(const Payload& payload,
                                      const ::executorch::runtime::NamedDataMap* map) noexcept;
 
-  /// Runs the model. Takes all input handles, whether it succeeds or not; on success `outputs` holds new handles,
-  /// on failure nulls. Not for two threads at once.
+  /// Runs the model. Takes all input handles, whether it succeeds or not; on success `outputs`
+  /// holds new handles, on failure nulls. Not for two threads at once.
   Status run(AtenTensorHandle* inputs, size_t num_inputs, AtenTensorHandle* outputs,
              size_t num_outputs) noexcept;
 

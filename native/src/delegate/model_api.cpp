@@ -73,7 +73,8 @@ std::string ModelApi::reason() const {
   if (reason.empty()) {
     return shim.empty() ? "the model gives no reason" : shim;
   }
-  return shim.empty() || reason.find(shim) != std::string::npos ? reason : shim + " (" + reason + ")";
+  return shim.empty() || reason.find(shim) != std::string::npos ? reason
+                                                                : shim + " (" + reason + ")";
 }
 
 }  // namespace aoti_plugins

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
-
-#include <aoti_plugins/shim.h>
 
 #include "delegate/shared_object.h"
 #include "slim/status.h"
@@ -23,8 +23,8 @@ struct ModelApi {
   };
   using ConstantMap = std::unordered_map<std::string, AtenTensorHandle>;
 
-  /// Input handles are the model's from here on, those that it took are null afterwards; output handles are the
-  /// caller's.
+  /// Input handles are the model's from here on, those that it took are null afterwards; output
+  /// handles are the caller's.
   using Run = int32_t (*)(Container*, AtenTensorHandle* inputs, size_t num_inputs,
                           AtenTensorHandle* outputs, size_t num_outputs, void* stream,
                           void* proxy_executor);
@@ -49,7 +49,8 @@ struct ModelApi {
   /// Finds the entry points; the reason of a failure names all that are missing.
   static Status find(const SharedObject& object, ModelApi* ret) noexcept;
 
-  /// Why the last call into the model failed: what the model says, and the reason of the shim that it called.
+  /// Why the last call into the model failed: what the model says, and the reason of the shim that
+  /// it called.
   std::string reason() const;
 };
 

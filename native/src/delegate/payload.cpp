@@ -21,9 +21,23 @@ constexpr size_t kBodyCrcOffset = 24;
 
 bool is_payload_dtype(uint32_t code) {
   switch (code) {
-    case kUInt8: case kInt8: case kInt16: case kInt32: case kInt64: case kFloat16: case kFloat32:
-    case kFloat64: case kComplex64: case kComplex128: case kBool: case kBFloat16:
-    case kFloat8E5M2: case kFloat8E4M3FN: case kUInt16: case kUInt32: case kUInt64:
+    case kUInt8:
+    case kInt8:
+    case kInt16:
+    case kInt32:
+    case kInt64:
+    case kFloat16:
+    case kFloat32:
+    case kFloat64:
+    case kComplex64:
+    case kComplex128:
+    case kBool:
+    case kBFloat16:
+    case kFloat8E5M2:
+    case kFloat8E4M3FN:
+    case kUInt16:
+    case kUInt32:
+    case kUInt64:
       return true;
     default:
       return false;
@@ -38,7 +52,8 @@ Status read_header(const uint8_t* data, size_t nbytes) {
     for (size_t i = 0; i < std::min(nbytes, sizeof(kMagic)); ++i) {
       std::snprintf(found + 2 * i, 3, "%02x", data[i]);
     }
-    return reader.refuse("magic", 0, kDamaged, "found %s, expected 414f5449504c5547 (AOTIPLUG)", found);
+    return reader.refuse("magic", 0, kDamaged, "found %s, expected 414f5449504c5547 (AOTIPLUG)",
+                         found);
   }
   if (nbytes < kHeaderNbytes) {
     return reader.refuse("header", 0, kDamaged, "%zu bytes, expected %zu", nbytes, kHeaderNbytes);
@@ -67,11 +82,13 @@ Status read_header(const uint8_t* data, size_t nbytes) {
     return reader.refuse("flags", 12, kNewer, "flags %08x, this runtime knows none", flags);
   }
   if (total > nbytes) {
-    return reader.refuse("total_nbytes", 16, kDamaged, "%llu bytes, only %zu are there: it was cut off",
+    return reader.refuse("total_nbytes", 16, kDamaged,
+                         "%llu bytes, only %zu are there: it was cut off",
                          static_cast<unsigned long long>(total), nbytes);
   }
   if (total < nbytes) {
-    return reader.refuse("total_nbytes", 16, kDamaged, "%llu bytes, but %zu are there: others follow",
+    return reader.refuse("total_nbytes", 16, kDamaged,
+                         "%llu bytes, but %zu are there: others follow",
                          static_cast<unsigned long long>(total), nbytes);
   }
   const uint32_t body_found = crc32(data + kHeaderNbytes, nbytes - kHeaderNbytes);
@@ -99,8 +116,9 @@ Status read_choice(ByteReader& in, const char* field, uint32_t first, uint32_t l
 Status read_dtype(ByteReader& in, uint32_t* ret) {
   const size_t at = in.offset();
   AOTIP_RETURN_IF_FAILED(in.u32("dtype", ret));
-  return is_payload_dtype(*ret) ? Status::kOk
-                                : in.refuse("dtype", at, kNewer, "dtype code %u is not known", *ret);
+  return is_payload_dtype(*ret)
+             ? Status::kOk
+             : in.refuse("dtype", at, kNewer, "dtype code %u is not known", *ret);
 }
 
 Status read_symbols(ByteReader& in, std::vector<std::string>* ret) {
@@ -137,9 +155,8 @@ Status read_target(ByteReader& in, std::set<std::string>* names, TargetArtifact*
   AOTIP_RETURN_IF_FAILED(in.str("artifact_key", &target->key));
   AOTIP_RETURN_IF_FAILED(in.u64("artifact_nbytes", &target->nbytes));
   AOTIP_RETURN_IF_FAILED(in.u32("artifact_crc32", &target->crc32));
-  AOTIP_RETURN_IF_FAILED(in.items("libraries", 12, &target->libraries, [&](LibraryRef* library) {
-    return read_library(in, library);
-  }));
+  AOTIP_RETURN_IF_FAILED(in.items("libraries", 12, &target->libraries,
+                                  [&](LibraryRef* library) { return read_library(in, library); }));
   return read_symbols(in, &target->symbols);
 }
 
@@ -170,7 +187,8 @@ Status check_extent(ByteReader& in, const ConstantRef& constant, const StorageRe
   const bool empty = numel == 0;
   if (empty ? static_cast<uint64_t>(constant.storage_offset) > storage.nbytes / itemsize
             : needed > storage.nbytes) {
-    return in.refuse("", at, kDamaged, "'%s' reaches to byte %zu of storage '%s', which has %llu bytes",
+    return in.refuse("", at, kDamaged,
+                     "'%s' reaches to byte %zu of storage '%s', which has %llu bytes",
                      constant.fqn.c_str(),
                      empty ? static_cast<size_t>(constant.storage_offset) * itemsize : needed,
                      storage.key.c_str(), static_cast<unsigned long long>(storage.nbytes));
@@ -219,10 +237,10 @@ Status read_bounds(ByteReader& in, DimBounds* dim) {
   const size_t at = in.offset();
   AOTIP_RETURN_IF_FAILED(in.count64("min", &dim->min));
   AOTIP_RETURN_IF_FAILED(in.i64("max", &dim->max));
-  return dim->min <= dim->max ? Status::kOk
-                              : in.refuse("", at, kDamaged, "min %lld is above max %lld",
-                                          static_cast<long long>(dim->min),
-                                          static_cast<long long>(dim->max));
+  return dim->min <= dim->max
+             ? Status::kOk
+             : in.refuse("", at, kDamaged, "min %lld is above max %lld",
+                         static_cast<long long>(dim->min), static_cast<long long>(dim->max));
 }
 
 bool is_permutation(std::vector<uint32_t> numbers) {
@@ -247,8 +265,8 @@ Status read_value(ByteReader& in, ValueSpec* spec) {
   AOTIP_RETURN_IF_FAILED(
       in.items("dims", 16, &spec->dims, [&](DimBounds* dim) { return read_bounds(in, dim); }));
   const size_t at = in.offset();
-  AOTIP_RETURN_IF_FAILED(in.items("dim_order", 4, &spec->dim_order,
-                                  [&](uint32_t* dim) { return in.u32("", dim); }));
+  AOTIP_RETURN_IF_FAILED(
+      in.items("dim_order", 4, &spec->dim_order, [&](uint32_t* dim) { return in.u32("", dim); }));
   if (!tensor && (spec->dtype != kNoDType || !spec->dims.empty() || !spec->dim_order.empty())) {
     return in.refuse("", start, kDamaged,
                      "no tensor, but dtype %u and %zu dims, expected dtype %u and none",
@@ -259,8 +277,9 @@ Status read_value(ByteReader& in, ValueSpec* spec) {
                      static_cast<long long>(Tensor::kMaxDims));
   }
   if (spec->dim_order.size() != spec->dims.size() || !is_permutation(spec->dim_order)) {
-    return in.refuse("dim_order", at, kDamaged, "%zu numbers that are no permutation of the %zu dims",
-                     spec->dim_order.size(), spec->dims.size());
+    return in.refuse("dim_order", at, kDamaged,
+                     "%zu numbers that are no permutation of the %zu dims", spec->dim_order.size(),
+                     spec->dims.size());
   }
   return Status::kOk;
 }

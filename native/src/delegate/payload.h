@@ -10,8 +10,8 @@
 
 namespace aoti_plugins {
 
-/// What a lowered partition says about itself, version 1. The format is in docs/payload.md; written by
-/// aoti_plugins/payload.py, which must match.
+/// What a lowered partition says about itself, version 1. The format is in docs/payload.md; written
+/// by aoti_plugins/payload.py, which must match.
 
 inline constexpr uint32_t kPayloadVersion = 1;
 inline constexpr uint8_t kNoDType = 255;
@@ -81,8 +81,9 @@ struct Payload {
   std::vector<ValueSpec> outputs;
 };
 
-/// Reads and checks a payload. Whatever the bytes are, it never reads outside of them; what it does not know it
-/// refuses, with a reason that names the byte offset, what was found and expected, and what to do.
+/// Reads and checks a payload. Whatever the bytes are, it never reads outside of them; what it does
+/// not know it refuses, with a reason that names the byte offset, what was found and expected, and
+/// what to do.
 Status read_payload(const void* data, size_t nbytes, Payload* ret) noexcept;
 
 }  // namespace aoti_plugins

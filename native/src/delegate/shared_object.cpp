@@ -24,7 +24,8 @@
 namespace aoti_plugins {
 namespace {
 
-/// What this process has mapped, by blob. Entries of unloaded blobs are dropped when a blob is loaded.
+/// What this process has mapped, by blob. Entries of unloaded blobs are dropped when a blob is
+/// loaded.
 struct Cache {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<SharedObject>> blobs;
@@ -40,8 +41,9 @@ std::string cache_key(const TargetArtifact& target) {
   return target.key + "|" + std::to_string(target.crc32) + "|" + std::to_string(target.nbytes);
 }
 
-/// A path to the descriptor that no other load of this process has used. The loader compares paths with those
-/// of what is loaded already, and descriptor numbers come back; "./" and ".//" spell a serial number.
+/// A path to the descriptor that no other load of this process has used. The loader compares paths
+/// with those of what is loaded already, and descriptor numbers come back; "./" and ".//" spell a
+/// serial number.
 std::string unique_path(int fd) {
   static std::atomic<uint64_t> serial{0};
   std::string path = "/proc/self/fd/";
@@ -88,8 +90,9 @@ Status write_all(int fd, const void* data, size_t nbytes) {
   return Status::kOk;
 }
 
-/// Kernels that hooks provide may bring an OpenMP runtime, which keeps its threads when the last library that uses it is
-/// unloaded; unmapping their code would crash them. Keep what is there. Blobs themselves run on our threads.
+/// Kernels that hooks provide may bring an OpenMP runtime, which keeps its threads when the last
+/// library that uses it is unloaded; unmapping their code would crash them. Keep what is there.
+/// Blobs themselves run on our threads.
 void keep_openmp_runtimes() {
   for (const char* soname : {"libgomp.so.1", "libomp.so.5", "libiomp5.so"}) {
     if (void* handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
@@ -146,7 +149,8 @@ Status SharedObject::check_symbols(const TargetArtifact& target) const {
     list += (list.empty() ? "" : ", ") + symbol;
   }
   AOTIP_CHECK(missing.empty(),
-              "blob '%s' calls %zu C shim%s that nothing here provides: %s. Install the aoti_plugins, or the "
+              "blob '%s' calls %zu C shim%s that nothing here provides: %s. Install the "
+              "aoti_plugins, or the "
               "kernel package, that the program was made with.",
               target.key.c_str(), missing.size(), missing.size() == 1 ? "" : "s", list.c_str());
   return Status::kOk;
@@ -177,16 +181,18 @@ std::shared_ptr<SharedObject> SharedObject::load(const TargetArtifact& target, c
                                                  size_t nbytes) noexcept {
   try {
     if (nbytes != target.nbytes) {
-      (void)fail("blob '%s' has %zu bytes, the payload says %llu. The program is damaged: lower the "
-                 "model again.",
-                 target.key.c_str(), nbytes, static_cast<unsigned long long>(target.nbytes));
+      (void)fail(
+          "blob '%s' has %zu bytes, the payload says %llu. The program is damaged: lower the "
+          "model again.",
+          target.key.c_str(), nbytes, static_cast<unsigned long long>(target.nbytes));
       return nullptr;
     }
     const uint32_t found = crc32(data, nbytes);
     if (found != target.crc32) {
-      (void)fail("crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
-                 "the model again.",
-                 target.key.c_str(), found, target.crc32);
+      (void)fail(
+          "crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
+          "the model again.",
+          target.key.c_str(), found, target.crc32);
       return nullptr;
     }
     if (check_elf(data, nbytes, target.key) != Status::kOk) {

@@ -10,14 +10,15 @@
 
 namespace aoti_plugins {
 
-/// A shared object that was loaded from memory. No file is written: the bytes go through an anonymous file
-/// descriptor, which is closed once they are mapped. The last owner unmaps it.
+/// A shared object that was loaded from memory. No file is written: the bytes go through an
+/// anonymous file descriptor, which is closed once they are mapped. The last owner unmaps it.
 class SharedObject {
  public:
-  /// Maps `target`'s blob from `data`, or shares the mapping that this process has of the same blob.
+  /// Maps `target`'s blob from `data`, or shares the mapping that this process has of the same
+  /// blob.
   ///
-  /// Checks size, checksum, machine, kernel libraries and symbols first, so that every failure has a reason that
-  /// names what is missing. Null, with a reason, when it fails.
+  /// Checks size, checksum, machine, kernel libraries and symbols first, so that every failure has
+  /// a reason that names what is missing. Null, with a reason, when it fails.
   static std::shared_ptr<SharedObject> load(const TargetArtifact& target, const void* data,
                                             size_t nbytes) noexcept;
 

@@ -98,18 +98,22 @@ bool in_file(uint64_t offset, uint64_t count, size_t nbytes) {
   return offset <= nbytes && count <= nbytes - offset;
 }
 
-/// The dynamic linker maps segments without asking how long the file is, and touching what is not there kills the
-/// process.
-Status check_segments(const Elf64_Ehdr& header, const void* data, size_t nbytes, const std::string& key) {
+/// The dynamic linker maps segments without asking how long the file is, and touching what is not
+/// there kills the process.
+Status check_segments(const Elf64_Ehdr& header, const void* data, size_t nbytes,
+                      const std::string& key) {
   const uint64_t table_nbytes = uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
   AOTIP_CHECK(header.e_phnum > 0 && header.e_phentsize == sizeof(Elf64_Phdr) &&
                   in_file(header.e_phoff, table_nbytes, nbytes),
-              "blob '%s' is a damaged ELF file: its table of segments is not in its %zu bytes", key.c_str(), nbytes);
+              "blob '%s' is a damaged ELF file: its table of segments is not in its %zu bytes",
+              key.c_str(), nbytes);
   for (uint16_t i = 0; i < header.e_phnum; ++i) {
     Elf64_Phdr segment;
-    std::memcpy(&segment, static_cast<const char*>(data) + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    std::memcpy(&segment, static_cast<const char*>(data) + header.e_phoff + i * sizeof(segment),
+                sizeof(segment));
     AOTIP_CHECK(segment.p_type != PT_LOAD || in_file(segment.p_offset, segment.p_filesz, nbytes),
-                "blob '%s' is a truncated ELF file: segment %u ends at byte %llu, the file at %zu", key.c_str(), i,
+                "blob '%s' is a truncated ELF file: segment %u ends at byte %llu, the file at %zu",
+                key.c_str(), i,
                 static_cast<unsigned long long>(segment.p_offset + segment.p_filesz), nbytes);
   }
   return Status::kOk;
@@ -117,13 +121,20 @@ Status check_segments(const Elf64_Ehdr& header, const void* data, size_t nbytes,
 
 const char* elf_machine_name(uint16_t machine, char* buffer, size_t nbytes) {
   switch (machine) {
-    case EM_X86_64: return "x86_64";
-    case EM_AARCH64: return "aarch64";
-    case EM_386: return "i386";
-    case EM_ARM: return "arm";
-    case EM_RISCV: return "riscv";
-    case EM_PPC64: return "ppc64";
-    case EM_S390: return "s390";
+    case EM_X86_64:
+      return "x86_64";
+    case EM_AARCH64:
+      return "aarch64";
+    case EM_386:
+      return "i386";
+    case EM_ARM:
+      return "arm";
+    case EM_RISCV:
+      return "riscv";
+    case EM_PPC64:
+      return "ppc64";
+    case EM_S390:
+      return "s390";
     default:
       snprintf(buffer, nbytes, "ELF machine %u", machine);
       return buffer;
@@ -162,10 +173,11 @@ Status choose_target(const Payload& payload, const TargetArtifact** ret) noexcep
         best = &target;
       }
     }
-    AOTIP_CHECK(best != nullptr,
-                "no code for this machine. The program was made for %s; this machine is %s with %s. "
-                "Lower the model for this machine.",
-                describe_targets(payload).c_str(), kHostMachine, host_features().c_str());
+    AOTIP_CHECK(
+        best != nullptr,
+        "no code for this machine. The program was made for %s; this machine is %s with %s. "
+        "Lower the model for this machine.",
+        describe_targets(payload).c_str(), kHostMachine, host_features().c_str());
     *ret = best;
     return Status::kOk;
   } catch (const std::exception& error) {

@@ -1,13 +1,12 @@
 #include "delegate/thread_atexit.h"
 
+#include <aoti_plugins/blob_prelude.h>
 #include <dlfcn.h>
 #include <link.h>
 
 #include <iterator>
 #include <mutex>
 #include <vector>
-
-#include <aoti_plugins/blob_prelude.h>
 
 namespace aoti_plugins {
 namespace {
@@ -21,15 +20,16 @@ struct Entry {
 
 /// All destructors that wait, in the order in which they were registered.
 ///
-/// The mutex is held while one runs: a thread that ends must not free the object under a destructor that another
-/// thread runs. It is recursive because a destructor may register another one.
+/// The mutex is held while one runs: a thread that ends must not free the object under a destructor
+/// that another thread runs. It is recursive because a destructor may register another one.
 struct Registry {
   std::recursive_mutex mutex;
   std::vector<Entry> entries;
 };
 
 Registry& registry() {
-  static Registry* instance = new Registry();  // never destroyed: threads may end after static destructors
+  static Registry* instance =
+      new Registry();  // never destroyed: threads may end after static destructors
   return *instance;
 }
 

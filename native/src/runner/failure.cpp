@@ -1,11 +1,11 @@
 #include "runner/failure.h"
 
+#include <aoti_plugins/delegate.h>
+#include <aoti_plugins/runner.h>
+
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-
-#include <aoti_plugins/delegate.h>
-#include <aoti_plugins/runner.h>
 
 namespace aoti_plugins::runner {
 namespace {

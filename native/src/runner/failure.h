@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cstdint>
-
 #include <executorch/runtime/core/error.h>
+
+#include <cstdint>
 
 namespace aoti_plugins::runner {
 
@@ -11,7 +11,8 @@ using ::executorch::runtime::Error;
 /// Forgets what happened before; every C function starts with it.
 void begin_call() noexcept;
 
-/// Records why the call failed and returns the code to return. The delegate's reason is put in when it has one.
+/// Records why the call failed and returns the code to return. The delegate's reason is put in when
+/// it has one.
 int32_t failed(Error error, const char* format, ...) noexcept
     __attribute__((format(printf, 2, 3), cold));
 

@@ -21,8 +21,8 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
     auto device = meta.memory_planned_buffer_device(i);
     if (device.ok() && device.get().type() != ::executorch::aten::DeviceType::CPU) {
-      return failed(Error::NotSupported, "method '%s' plans memory on a device that this runner has not",
-                    name_.c_str());
+      return failed(Error::NotSupported,
+                    "method '%s' plans memory on a device that this runner has not", name_.c_str());
     }
     auto nbytes = meta.memory_planned_buffer_size(i);
     if (!nbytes.ok() || nbytes.get() < 0) {
@@ -32,8 +32,8 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
     buffers_.emplace_back(static_cast<size_t>(nbytes.get()));
     spans_.emplace_back(buffers_.back().data(), buffers_.back().size());
   }
-  planned_ = std::make_unique<HierarchicalAllocator>(
-      Span<Span<uint8_t>>(spans_.data(), spans_.size()));
+  planned_ =
+      std::make_unique<HierarchicalAllocator>(Span<Span<uint8_t>>(spans_.data(), spans_.size()));
   memory_.emplace(&method_allocator_, planned_.get(), &temp_allocator_);
   return 0;
 }

@@ -1,13 +1,13 @@
 #include "runner/program.h"
 
-#include <cstdlib>
-#include <cstring>
-#include <mutex>
-
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/extension/data_loader/file_data_loader.h>
 #include <executorch/extension/data_loader/mmap_data_loader.h>
 #include <executorch/runtime/platform/runtime.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
 
 #include "runner/failure.h"
 
@@ -56,10 +56,11 @@ int32_t ProgramFile::parse(const std::string& what) {
   auto size = loader_->size();
   auto program = Program::load(loader_.get(), Program::Verification::InternalConsistency);
   if (!program.ok()) {
-    return failed(program.error(),
-                  "%s is not a program that this runtime can load (%s, %zu bytes); it may be cut off or "
-                  "damaged: lower the model again",
-                  what.c_str(), to_string(program.error()), size.ok() ? size.get() : size_t{0});
+    return failed(
+        program.error(),
+        "%s is not a program that this runtime can load (%s, %zu bytes); it may be cut off or "
+        "damaged: lower the model again",
+        what.c_str(), to_string(program.error()), size.ok() ? size.get() : size_t{0});
   }
   program_.emplace(std::move(program.get()));
   for (size_t i = 0; i < program_->num_methods(); ++i) {
@@ -79,7 +80,8 @@ int32_t ProgramFile::add_data_file(const std::string& path, LoadMode mode) {
   }
   auto map = FlatMap::load(loader.get());
   if (!map.ok()) {
-    return failed(map.error(), "'%s' is not a data file (%s)", path.c_str(), to_string(map.error()));
+    return failed(map.error(), "'%s' is not a data file (%s)", path.c_str(),
+                  to_string(map.error()));
   }
   data_maps_.push_back(std::make_unique<FlatMap>(std::move(map.get())));
   data_loaders_.push_back(std::move(loader));

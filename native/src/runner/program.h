@@ -1,16 +1,16 @@
 #pragma once
 
+#include <executorch/extension/flat_tensor/flat_tensor_data_map.h>
+#include <executorch/extension/named_data_map/merged_data_map.h>
+#include <executorch/runtime/core/data_loader.h>
+#include <executorch/runtime/executor/program.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <executorch/extension/flat_tensor/flat_tensor_data_map.h>
-#include <executorch/extension/named_data_map/merged_data_map.h>
-#include <executorch/runtime/core/data_loader.h>
-#include <executorch/runtime/executor/program.h>
 
 namespace aoti_plugins::runner {
 

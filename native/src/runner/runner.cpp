@@ -1,13 +1,12 @@
 // The C functions of the runner: arguments checked, exceptions kept inside.
 
 #include <aoti_plugins/runner.h>
+#include <executorch/runtime/backend/interface.h>
 
 #include <exception>
 #include <memory>
 #include <string>
 #include <vector>
-
-#include <executorch/runtime/backend/interface.h>
 
 #include "runner/failure.h"
 #include "runner/method.h"
@@ -183,9 +182,10 @@ int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs, si
     AOTIP_CHECK_NOT_NULL(method);
     MethodInstance& instance = *method->instance;
     if (n_inputs != instance.input_count() || n_outputs != instance.output_count()) {
-      return failed(Error::InvalidArgument,
-                    "%zu inputs and room for %zu outputs, the method has %zu inputs and %zu outputs",
-                    n_inputs, n_outputs, instance.input_count(), instance.output_count());
+      return failed(
+          Error::InvalidArgument,
+          "%zu inputs and room for %zu outputs, the method has %zu inputs and %zu outputs",
+          n_inputs, n_outputs, instance.input_count(), instance.output_count());
     }
     if (n_inputs > 0) {
       AOTIP_CHECK_NOT_NULL(inputs);

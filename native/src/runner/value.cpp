@@ -19,12 +19,18 @@ using ::executorch::runtime::TensorInfo;
 
 int32_t tag_of(Tag tag) {
   switch (tag) {
-    case Tag::None: return AOTIP_TAG_NONE;
-    case Tag::Tensor: return AOTIP_TAG_TENSOR;
-    case Tag::Int: return AOTIP_TAG_INT;
-    case Tag::Double: return AOTIP_TAG_DOUBLE;
-    case Tag::Bool: return AOTIP_TAG_BOOL;
-    default: return AOTIP_TAG_OTHER;
+    case Tag::None:
+      return AOTIP_TAG_NONE;
+    case Tag::Tensor:
+      return AOTIP_TAG_TENSOR;
+    case Tag::Int:
+      return AOTIP_TAG_INT;
+    case Tag::Double:
+      return AOTIP_TAG_DOUBLE;
+    case Tag::Bool:
+      return AOTIP_TAG_BOOL;
+    default:
+      return AOTIP_TAG_OTHER;
   }
 }
 
@@ -83,9 +89,8 @@ int32_t Value::check_sizes(const aotip_value& value, bool dynamic) const {
     const int64_t size = value.sizes[d];
     const bool fits = dynamic ? size >= 0 && size <= max_sizes_[d] : size == max_sizes_[d];
     if (!fits) {
-      return failed(Error::InvalidArgument,
-                    "%s %zu has sizes %s, expected %s%s (dim %zu differs)", what_, index_,
-                    list_text(value.sizes, max_sizes_.size()).c_str(),
+      return failed(Error::InvalidArgument, "%s %zu has sizes %s, expected %s%s (dim %zu differs)",
+                    what_, index_, list_text(value.sizes, max_sizes_.size()).c_str(),
                     dynamic ? "at most " : "",
                     list_text(max_sizes_.data(), max_sizes_.size()).c_str(), d);
     }
@@ -129,13 +134,13 @@ int32_t Value::tensor_to_evalue(const aotip_value& value, bool dynamic, EValue* 
   if (!dense && numel > 0) {
     const size_t itemsize = element_nbytes(info_.dtype);
     copy_.resize(static_cast<size_t>(numel) * itemsize);
-    strided_copy_raw(copy_.data(), strides_.data(), data, sizes_.data(),
-                     static_cast<int64_t>(ndim), value.sizes, itemsize);
+    strided_copy_raw(copy_.data(), strides_.data(), data, sizes_.data(), static_cast<int64_t>(ndim),
+                     value.sizes, itemsize);
     data = copy_.data();
   }
-  auto* impl = new (impl_)
-      TensorImpl(static_cast<ScalarType>(info_.dtype), static_cast<ssize_t>(ndim),
-                 et_sizes_.data(), data, dim_order_.data(), et_strides_.data());
+  auto* impl =
+      new (impl_) TensorImpl(static_cast<ScalarType>(info_.dtype), static_cast<ssize_t>(ndim),
+                             et_sizes_.data(), data, dim_order_.data(), et_strides_.data());
   *ret = EValue(Tensor(impl));
   return 0;
 }
@@ -146,11 +151,20 @@ int32_t Value::to_evalue(const aotip_value& value, bool dynamic, EValue* ret) {
                   tag_text(value.tag), tag_text(info_.tag));
   }
   switch (info_.tag) {
-    case AOTIP_TAG_TENSOR: return tensor_to_evalue(value, dynamic, ret);
-    case AOTIP_TAG_INT: *ret = EValue(value.int_value); return 0;
-    case AOTIP_TAG_DOUBLE: *ret = EValue(value.double_value); return 0;
-    case AOTIP_TAG_BOOL: *ret = EValue(value.int_value != 0); return 0;
-    case AOTIP_TAG_NONE: *ret = EValue(); return 0;
+    case AOTIP_TAG_TENSOR:
+      return tensor_to_evalue(value, dynamic, ret);
+    case AOTIP_TAG_INT:
+      *ret = EValue(value.int_value);
+      return 0;
+    case AOTIP_TAG_DOUBLE:
+      *ret = EValue(value.double_value);
+      return 0;
+    case AOTIP_TAG_BOOL:
+      *ret = EValue(value.int_value != 0);
+      return 0;
+    case AOTIP_TAG_NONE:
+      *ret = EValue();
+      return 0;
     default:
       return failed(Error::NotSupported, "%s %zu has a type that this API does not carry", what_,
                     index_);

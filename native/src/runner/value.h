@@ -1,17 +1,18 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include <aoti_plugins/runner.h>
 #include <executorch/runtime/core/evalue.h>
 #include <executorch/runtime/core/tag.h>
 #include <executorch/runtime/executor/method_meta.h>
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 namespace aoti_plugins::runner {
 
-/// One input or output of a method: what it may be, and the memory for what it is in the current call.
+/// One input or output of a method: what it may be, and the memory for what it is in the current
+/// call.
 class Value {
  public:
   /// An input or output that is no tensor.
@@ -23,10 +24,10 @@ class Value {
   const aotip_value& info() const { return info_; }
   const std::vector<uint8_t>& dim_order() const { return dim_order_; }
 
-  /// Checks `value` against what the method takes and makes an EValue of it, which borrows the memory of `value`
-  /// or of this object. `dynamic` allows sizes below the largest. 0, or a code after `failed()`.
-  int32_t to_evalue(const aotip_value& value, bool dynamic,
-                    ::executorch::runtime::EValue* ret);
+  /// Checks `value` against what the method takes and makes an EValue of it, which borrows the
+  /// memory of `value` or of this object. `dynamic` allows sizes below the largest. 0, or a code
+  /// after `failed()`.
+  int32_t to_evalue(const aotip_value& value, bool dynamic, ::executorch::runtime::EValue* ret);
 
   /// Describes an EValue of the method; sizes and strides are this object's.
   void from_evalue(const ::executorch::runtime::EValue& evalue, aotip_value* ret);
@@ -49,8 +50,8 @@ class Value {
   std::vector<int32_t> et_sizes_;
   std::vector<int32_t> et_strides_;
   std::vector<uint8_t> copy_;
-  alignas(::executorch::aten::TensorImpl) unsigned char
-      impl_[sizeof(::executorch::aten::TensorImpl)];
+  alignas(
+      ::executorch::aten::TensorImpl) unsigned char impl_[sizeof(::executorch::aten::TensorImpl)];
 };
 
 }  // namespace aoti_plugins::runner

@@ -138,8 +138,8 @@ AOTITorchError aoti_torch_check_inf_and_nan(const char* tensor_name, AtenTensorH
         rest /= t.size(d);
         offset += index[d] * t.stride(d);
       }
-      const Element e = load_element(
-          t.data_as<char>() + offset * static_cast<int64_t>(t.itemsize()), t.dtype());
+      const Element e =
+          load_element(t.data_as<char>() + offset * static_cast<int64_t>(t.itemsize()), t.dtype());
       AOTIP_CHECK(std::isfinite(e.real) && std::isfinite(e.imag), "element %lld of %s is %s",
                   static_cast<long long>(i), tensor_name != nullptr ? tensor_name : "the tensor",
                   std::isnan(e.real) || std::isnan(e.imag) ? "NaN" : "infinite");

@@ -126,9 +126,8 @@ AOTITorchError aoti_torch__alloc_from_pool(AtenTensorHandle self, int64_t offset
                 "offset of %lld bytes is not a multiple of the %lld bytes of a %s",
                 static_cast<long long>(offset_bytes), static_cast<long long>(itemsize),
                 dtype_name(dtype));
-    return give(
-        unwrap(self)->view(ndim, sizes_ptr, strides_ptr, offset_bytes / itemsize, dtype),
-        ret_new_tensor);
+    return give(unwrap(self)->view(ndim, sizes_ptr, strides_ptr, offset_bytes / itemsize, dtype),
+                ret_new_tensor);
   });
 }
 

@@ -11,9 +11,13 @@ thread_local HandleLog* active_log = nullptr;
 
 }  // namespace
 
-HandleLog::Watch::Watch(HandleLog& log) noexcept : outer_(active_log) { active_log = &log; }
+HandleLog::Watch::Watch(HandleLog& log) noexcept : outer_(active_log) {
+  active_log = &log;
+}
 
-HandleLog::Watch::~Watch() { active_log = outer_; }
+HandleLog::Watch::~Watch() {
+  active_log = outer_;
+}
 
 void HandleLog::note_new(AtenTensorHandle handle) {
   if (active_log != nullptr) {

@@ -1,16 +1,17 @@
 #pragma once
 
-#include <vector>
-
 #include <aoti_plugins/shim.h>
+
+#include <vector>
 
 namespace aoti_plugins {
 
 /// The handles that a model has made with `aoti_torch_new_tensor_handle` and not deleted.
 ///
-/// AOTInductor's container makes a handle for each constant that its user manages and forgets it (torch 2.11 to
-/// 2.13, `MaybeOwningAtenTensorHandle`), so unloading a model would leak them. The delegate watches the container
-/// while it takes the constants and while it is deleted, and deletes what is left.
+/// AOTInductor's container makes a handle for each constant that its user manages and forgets it
+/// (torch 2.11 to 2.13, `MaybeOwningAtenTensorHandle`), so unloading a model would leak them. The
+/// delegate watches the container while it takes the constants and while it is deleted, and deletes
+/// what is left.
 class HandleLog {
  public:
   /// While one lives, this thread's new and deleted handles go to `log`.

@@ -26,11 +26,11 @@ Status wrap_dim(const Tensor& tensor, int64_t d, int64_t* ret) {
 
 }  // namespace
 
-#define AOTIP_DEFINE_GETTER(name, type, expression)                                          \
-  AOTITorchError aoti_torch_##name(AtenTensorHandle tensor, type* ret) {                     \
-    return run_shim(__func__, [&] {                                                          \
-      return get(tensor, ret, [](const Tensor& t) -> type { return expression; });           \
-    });                                                                                      \
+#define AOTIP_DEFINE_GETTER(name, type, expression)                                \
+  AOTITorchError aoti_torch_##name(AtenTensorHandle tensor, type* ret) {           \
+    return run_shim(__func__, [&] {                                                \
+      return get(tensor, ret, [](const Tensor& t) -> type { return expression; }); \
+    });                                                                            \
   }
 
 AOTIP_DEFINE_GETTER(get_data_ptr, void*, t.data())

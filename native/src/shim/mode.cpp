@@ -1,9 +1,9 @@
 // Per-thread modes, checks and warnings.
 
+#include <executorch/runtime/platform/log.h>
+
 #include <stdexcept>
 #include <string>
-
-#include <executorch/runtime/platform/log.h>
 
 #include "shim/run_shim.h"
 
@@ -26,8 +26,8 @@ void aoti_torch_check(bool cond, const char* func, const char* file, uint32_t li
   if (__builtin_expect(cond, 1)) {
     return;
   }
-  // The only shim that throws: it returns nothing, and the model's entry points catch. What goes on after a
-  // failed check may read out of bounds, so returning is not an option.
+  // The only shim that throws: it returns nothing, and the model's entry points catch. What goes on
+  // after a failed check may read out of bounds, so returning is not an option.
   std::string text = msg != nullptr ? msg : "check failed";
   text += " (";
   text += func != nullptr ? func : "?";

@@ -1,8 +1,8 @@
 // The list of shims that this library provides.
 
-#include <aoti_plugins/shim.h>
-
 #include "shim/names.h"
+
+#include <aoti_plugins/shim.h>
 
 #include <algorithm>
 #include <string_view>

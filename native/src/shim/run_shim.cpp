@@ -1,8 +1,8 @@
 #include "shim/run_shim.h"
 
-#include <cstring>
-
 #include <executorch/runtime/platform/log.h>
+
+#include <cstring>
 
 namespace aoti_plugins {
 

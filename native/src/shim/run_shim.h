@@ -1,9 +1,9 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <exception>
 #include <new>
-
-#include <aoti_plugins/shim.h>
 
 #include "slim/status.h"
 #include "slim/tensor.h"
@@ -13,7 +13,8 @@ namespace aoti_plugins {
 inline constexpr AOTITorchError kShimSuccess = 0;
 inline constexpr AOTITorchError kShimFailure = 1;
 
-/// Logs this thread's reason as `<shim>: <reason>`, keeps it in that form, and returns the failure code.
+/// Logs this thread's reason as `<shim>: <reason>`, keeps it in that form, and returns the failure
+/// code.
 AOTITorchError report_failure(const char* shim) noexcept __attribute__((cold, noinline));
 
 /// Runs the body of a C shim: no exception leaves, and a failure is recorded and logged.
@@ -56,6 +57,6 @@ inline Status give(Tensor* tensor, AtenTensorHandle* ret) {
 #define AOTIP_CHECK_ARG(pointer) AOTIP_CHECK((pointer) != nullptr, #pointer " is null")
 
 /// Fails when a handle is null or holds no tensor.
-#define AOTIP_CHECK_TENSOR(handle)                                          \
-  AOTIP_CHECK((handle) != nullptr, #handle " is null");                     \
+#define AOTIP_CHECK_TENSOR(handle)                      \
+  AOTIP_CHECK((handle) != nullptr, #handle " is null"); \
   AOTIP_CHECK(::aoti_plugins::unwrap(handle)->defined(), #handle " is an undefined tensor")

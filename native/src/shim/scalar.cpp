@@ -1,8 +1,8 @@
 // A tensor with one element to a number, and back.
 
-#include <complex>
-
 #include <c10/util/complex.h>
+
+#include <complex>
 
 #include "shim/run_shim.h"
 #include "slim/element.h"
@@ -43,14 +43,14 @@ Status scalar_to_tensor(T value, int32_t dtype, AtenTensorHandle* ret) {
 
 }  // namespace
 
-#define AOTIP_DEFINE_ITEM(name, ctype, dtype)                                            \
-  AOTITorchError aoti_torch_item_##name(AtenTensorHandle tensor, ctype* ret_value) {     \
-    return run_shim(__func__, [&] { return item(tensor, dtype, ret_value); });           \
+#define AOTIP_DEFINE_ITEM(name, ctype, dtype)                                        \
+  AOTITorchError aoti_torch_item_##name(AtenTensorHandle tensor, ctype* ret_value) { \
+    return run_shim(__func__, [&] { return item(tensor, dtype, ret_value); });       \
   }
 
-#define AOTIP_DEFINE_SCALAR_TO_TENSOR(name, ctype, dtype)                                \
+#define AOTIP_DEFINE_SCALAR_TO_TENSOR(name, ctype, dtype)                                 \
   AOTITorchError aoti_torch_scalar_to_tensor_##name(ctype value, AtenTensorHandle* ret) { \
-    return run_shim(__func__, [&] { return scalar_to_tensor(value, dtype, ret); });      \
+    return run_shim(__func__, [&] { return scalar_to_tensor(value, dtype, ret); });       \
   }
 
 AOTIP_DEFINE_ITEM(float16, c10::Half, kFloat16)

@@ -35,13 +35,20 @@ Status register_device(int32_t type, DeviceInterface* device) noexcept {
 
 const char* device_type_name(int32_t type) noexcept {
   switch (type) {
-    case kCpu: return "cpu";
-    case kCuda: return "cuda";
-    case kXpu: return "xpu";
-    case kMps: return "mps";
-    case kMeta: return "meta";
-    case kPrivateUse1: return "privateuseone";
-    default: return "unknown device type";
+    case kCpu:
+      return "cpu";
+    case kCuda:
+      return "cuda";
+    case kXpu:
+      return "xpu";
+    case kMps:
+      return "mps";
+    case kMeta:
+      return "meta";
+    case kPrivateUse1:
+      return "privateuseone";
+    default:
+      return "unknown device type";
   }
 }
 

@@ -27,7 +27,8 @@ struct Device {
   bool operator!=(const Device& other) const { return !(*this == other); }
 };
 
-/// What a device brings to SlimTensor: memory, copies, fill. The shims know devices only through it.
+/// What a device brings to SlimTensor: memory, copies, fill. The shims know devices only through
+/// it.
 ///
 /// Implementations are thread-safe and live as long as the library. Nothing here throws.
 class DeviceInterface {

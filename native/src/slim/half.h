@@ -5,7 +5,8 @@
 
 namespace aoti_plugins {
 
-/// IEEE half and bfloat16 as bits, with the conversions that hardware does: to nearest, ties to even.
+/// IEEE half and bfloat16 as bits, with the conversions that hardware does: to nearest, ties to
+/// even.
 
 inline float bits_to_float(uint32_t bits) {
   float value;

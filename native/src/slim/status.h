@@ -26,17 +26,17 @@ void clear_failure() noexcept;
 }  // namespace aoti_plugins
 
 /// Leaves the current function with `Status::kFailed` when `expression` failed.
-#define AOTIP_RETURN_IF_FAILED(expression)                       \
-  do {                                                           \
-    if ((expression) != ::aoti_plugins::Status::kOk) {           \
-      return ::aoti_plugins::Status::kFailed;                    \
-    }                                                            \
+#define AOTIP_RETURN_IF_FAILED(expression)             \
+  do {                                                 \
+    if ((expression) != ::aoti_plugins::Status::kOk) { \
+      return ::aoti_plugins::Status::kFailed;          \
+    }                                                  \
   } while (0)
 
 /// Leaves the current function with a reason when `condition` does not hold.
-#define AOTIP_CHECK(condition, ...)            \
-  do {                                         \
-    if (__builtin_expect(!(condition), 0)) {   \
+#define AOTIP_CHECK(condition, ...)             \
+  do {                                          \
+    if (__builtin_expect(!(condition), 0)) {    \
       return ::aoti_plugins::fail(__VA_ARGS__); \
-    }                                          \
+    }                                           \
   } while (0)

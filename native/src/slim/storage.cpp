@@ -23,8 +23,8 @@ Storage* Storage::allocate(size_t nbytes, Device device) noexcept {
       (void)fail("out of memory: %zu bytes on the cpu", nbytes);
       return nullptr;
     }
-    return new (block) Storage(align_up(static_cast<char*>(block) + sizeof(Storage)), nbytes,
-                               device);
+    return new (block)
+        Storage(align_up(static_cast<char*>(block) + sizeof(Storage)), nbytes, device);
   }
   DeviceInterface* interface = find_device(device.type);
   if (interface == nullptr || !interface->has_index(device.index)) {

@@ -11,8 +11,8 @@ namespace aoti_plugins {
 /// Alignment of the memory that storages own, in bytes.
 inline constexpr size_t kStorageAlignment = 64;
 
-/// Memory that several tensors share, counted by reference. On the CPU the counter and the bytes are
-/// one allocation.
+/// Memory that several tensors share, counted by reference. On the CPU the counter and the bytes
+/// are one allocation.
 class Storage {
  public:
   /// New memory of `nbytes` on `device`, with one reference; null, with a reason, when it fails.

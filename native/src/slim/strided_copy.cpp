@@ -15,8 +15,8 @@ struct Dim {
   int64_t src;
 };
 
-/// The loops of one copy: dimensions of size 1 are gone, neighbours that make one run are merged, and
-/// the innermost loop is the one with the smallest step in `dst`.
+/// The loops of one copy: dimensions of size 1 are gone, neighbours that make one run are merged,
+/// and the innermost loop is the one with the smallest step in `dst`.
 struct Loops {
   int64_t count = 0;
   Dim dims[Tensor::kMaxDims];
@@ -121,17 +121,23 @@ void strided_copy_raw(void* dst, const int64_t* dst_strides, const void* src,
   }
   const Loops loops(ndim, sizes, dst_strides, src_strides);
   switch (itemsize) {
-    case 1: return copy_typed(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), loops);
-    case 2: return copy_typed(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(src), loops);
-    case 4: return copy_typed(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(src), loops);
-    case 8: return copy_typed(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(src), loops);
-    default: return copy_typed(static_cast<Wide*>(dst), static_cast<const Wide*>(src), loops);
+    case 1:
+      return copy_typed(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(src), loops);
+    case 2:
+      return copy_typed(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(src), loops);
+    case 4:
+      return copy_typed(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(src), loops);
+    case 8:
+      return copy_typed(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(src), loops);
+    default:
+      return copy_typed(static_cast<Wide*>(dst), static_cast<const Wide*>(src), loops);
   }
 }
 
 Status strided_copy(Tensor& dst, const Tensor& src) noexcept {
-  AOTIP_CHECK(dst.ndim() == src.ndim() && std::equal(dst.sizes(), dst.sizes() + dst.ndim(), src.sizes()),
-              "copy: the sizes of source and destination differ");
+  AOTIP_CHECK(
+      dst.ndim() == src.ndim() && std::equal(dst.sizes(), dst.sizes() + dst.ndim(), src.sizes()),
+      "copy: the sizes of source and destination differ");
   AOTIP_CHECK(dst.device().type == kCpu && src.device().type == kCpu,
               "copy: %s to %s is not a copy on the cpu", device_type_name(src.device().type),
               device_type_name(dst.device().type));

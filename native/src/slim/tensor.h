@@ -10,12 +10,12 @@
 
 namespace aoti_plugins {
 
-/// The tensor behind every `AtenTensorHandle`: sizes, strides and a storage offset over memory that it
-/// shares (a `Storage`), or only borrows (no `Storage`; whoever made it keeps the memory alive).
+/// The tensor behind every `AtenTensorHandle`: sizes, strides and a storage offset over memory that
+/// it shares (a `Storage`), or only borrows (no `Storage`; whoever made it keeps the memory alive).
 ///
-/// Sizes, strides and offsets count elements. Small, and made and dropped several times per model call:
-/// up to `kInlineDims` dimensions need no second allocation. Different tensors may be used from different
-/// threads, also when they share a storage; one tensor may not be changed from two.
+/// Sizes, strides and offsets count elements. Small, and made and dropped several times per model
+/// call: up to `kInlineDims` dimensions need no second allocation. Different tensors may be used
+/// from different threads, also when they share a storage; one tensor may not be changed from two.
 class Tensor final {
  public:
   static constexpr int64_t kInlineDims = 6;
@@ -24,20 +24,21 @@ class Tensor final {
   /// A tensor without storage and dtype, as a target for `assign()`.
   static Tensor* undefined() noexcept;
 
-  /// New memory, not initialized. Null, with a reason, when an argument is wrong or memory runs out.
+  /// New memory, not initialized. Null, with a reason, when an argument is wrong or memory runs
+  /// out.
   static Tensor* empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                                int32_t dtype, Device device) noexcept;
 
   /// New memory with row-major strides.
   static Tensor* empty(int64_t ndim, const int64_t* sizes, int32_t dtype, Device device) noexcept;
 
-  /// A tensor over memory that the caller keeps alive. `data` is the start of the storage; the storage
-  /// ends where the last element ends. Null `data` is for tensors without elements.
+  /// A tensor over memory that the caller keeps alive. `data` is the start of the storage; the
+  /// storage ends where the last element ends. Null `data` is for tensors without elements.
   static Tensor* borrow(void* data, int64_t ndim, const int64_t* sizes, const int64_t* strides,
                         int64_t storage_offset, int32_t dtype, Device device) noexcept;
 
-  /// Another tensor over the same storage. `storage_offset` counts from the start of the storage. Null,
-  /// with a reason, when the view would leave the storage.
+  /// Another tensor over the same storage. `storage_offset` counts from the start of the storage.
+  /// Null, with a reason, when the view would leave the storage.
   Tensor* view(int64_t ndim, const int64_t* sizes, const int64_t* strides, int64_t storage_offset,
                int32_t dtype) const noexcept;
 
@@ -72,7 +73,8 @@ class Tensor final {
     return static_cast<T*>(data_);
   }
 
-  /// Row-major without gaps. Dimensions of size 1 may have any stride; no elements count as contiguous.
+  /// Row-major without gaps. Dimensions of size 1 may have any stride; no elements count as
+  /// contiguous.
   bool is_contiguous() const noexcept;
 
   /// Every element has its own address and there are no gaps: a clone may keep the strides.
@@ -105,8 +107,8 @@ class Tensor final {
 /// Writes the row-major strides of `sizes`; a size of 0 counts as 1.
 void contiguous_strides(int64_t ndim, const int64_t* sizes, int64_t* ret_strides) noexcept;
 
-/// Bytes from the start of the storage to the end of the last element; 0 without elements. Fails on a
-/// negative size, stride or offset, and where the result does not fit into an int64.
+/// Bytes from the start of the storage to the end of the last element; 0 without elements. Fails on
+/// a negative size, stride or offset, and where the result does not fit into an int64.
 Status storage_extent(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                       int64_t storage_offset, size_t itemsize, int64_t* ret_numel,
                       size_t* ret_nbytes) noexcept;

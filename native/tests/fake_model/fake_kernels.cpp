@@ -2,7 +2,7 @@
 
 #include <aoti_plugins/shim.h>
 
-extern "C" __attribute__((visibility("default"))) AOTITorchError aoti_torch_cpu_unheard_of(
-    AtenTensorHandle tensor) {
+extern "C" __attribute__((visibility("default"))) AOTITorchError
+aoti_torch_cpu_unheard_of(AtenTensorHandle tensor) {
   return tensor != nullptr ? 0 : 1;
 }

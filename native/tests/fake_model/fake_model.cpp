@@ -2,16 +2,16 @@
 //
 //   y [n, 3] float32 = x [n, 3] * scale [3] + k + calls,   and calls, how often it ran before
 //
-// `scale` is a parameter, `calls` a mutable buffer; k and calls are ints. One macro per defect, and FAKE_ONE_INPUT for
-// a model without k and without the second output.
+// `scale` is a parameter, `calls` a mutable buffer; k and calls are ints. One macro per defect, and
+// FAKE_ONE_INPUT for a model without k and without the second output.
+
+#include <aoti_plugins/shim.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
-
-#include <aoti_plugins/shim.h>
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -57,7 +57,8 @@ void run(Container* model, AtenTensorHandle* inputs, AtenTensorHandle* outputs) 
   const AtenTensorHandle x = inputs[0];
   const AtenTensorHandle k_tensor = kHasK ? inputs[1] : nullptr;
 #ifdef FAKE_THROWS_BEFORE_TAKING_INPUTS
-  throw std::runtime_error("thrown before the inputs were taken, for a reason longer than a few bytes");
+  throw std::runtime_error(
+      "thrown before the inputs were taken, for a reason longer than a few bytes");
 #endif
   inputs[0] = nullptr;
   if (kHasK) {
@@ -79,8 +80,7 @@ void run(Container* model, AtenTensorHandle* inputs, AtenTensorHandle* outputs) 
   int64_t* calls = data_of<int64_t>(model->calls);
   const float* scale = data_of<float>(model->scale);
   for (int64_t i = 0; i < sizes[0] * 3; ++i) {
-    data_of<float>(y)[i] =
-        data_of<float>(x)[i] * scale[i % 3] + static_cast<float>(k + *calls);
+    data_of<float>(y)[i] = data_of<float>(x)[i] * scale[i % 3] + static_cast<float>(k + *calls);
   }
   outputs[0] = y;
   if (kHasK) {
@@ -167,8 +167,10 @@ FAKE_EXPORT int32_t AOTInductorModelContainerUpdateUserManagedConstantBuffer(
   return code;
 }
 #else
-FAKE_EXPORT int32_t AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(
-    Container* model, const Pair* pairs, size_t count, bool, bool) {
+FAKE_EXPORT int32_t AOTInductorModelContainerUpdateUserManagedConstantBufferPairs(Container* model,
+                                                                                  const Pair* pairs,
+                                                                                  size_t count,
+                                                                                  bool, bool) {
   int32_t code = 0;
   for (size_t i = 0; i < count; ++i) {
     code |= set_constant(model, pairs[i].name, pairs[i].handle);
@@ -178,9 +180,10 @@ FAKE_EXPORT int32_t AOTInductorModelContainerUpdateUserManagedConstantBufferPair
 #endif
 
 #ifndef FAKE_LACKS_RUN
-FAKE_EXPORT int32_t AOTInductorModelContainerRunSingleThreaded(
-    Container* model, AtenTensorHandle* inputs, size_t, AtenTensorHandle* outputs, size_t, void*,
-    void*) {
+FAKE_EXPORT int32_t AOTInductorModelContainerRunSingleThreaded(Container* model,
+                                                               AtenTensorHandle* inputs, size_t,
+                                                               AtenTensorHandle* outputs, size_t,
+                                                               void*, void*) {
 #ifdef FAKE_THROWS_ACROSS
   throw std::runtime_error("thrown across the boundary");
 #endif
