@@ -293,6 +293,45 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cpu_view_as_real(AtenTensorHandle self,
                                                         AtenTensorHandle* ret0);
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle self, double value);
 
+/// Running sum or product along `dim`, row-major. `dtype` points to the dtype of the result; null means that of
+/// `self`, int64 for integers.
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_cumsum(AtenTensorHandle self, int64_t dim,
+                                                  int32_t* dtype, AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_cumprod(AtenTensorHandle self, int64_t dim,
+                                                   int32_t* dtype, AtenTensorHandle* ret0);
+/// Values in order and their int64 places; stable, NaN above everything.
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_sort(AtenTensorHandle self, int64_t dim,
+                                                int32_t descending, AtenTensorHandle* ret0,
+                                                AtenTensorHandle* ret1);
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_sort_stable(AtenTensorHandle self, int32_t* stable,
+                                                       int64_t dim, int32_t descending,
+                                                       AtenTensorHandle* ret0,
+                                                       AtenTensorHandle* ret1);
+/// The `k` largest or smallest values in order, with their places.
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_topk(AtenTensorHandle self, int64_t k, int64_t dim,
+                                                int32_t largest, int32_t sorted,
+                                                AtenTensorHandle* ret0, AtenTensorHandle* ret1);
+/// `out` becomes `self` with elements of `src` (or `value`) written where `index`, int64, says along `dim`, or combined
+/// with what is there: reduce is sum, prod, mean, amax or amin. `out` may be `self`.
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_src_out(AtenTensorHandle out,
+                                                           AtenTensorHandle self, int64_t dim,
+                                                           AtenTensorHandle index,
+                                                           AtenTensorHandle src);
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_value_out(AtenTensorHandle out,
+                                                             AtenTensorHandle self, int64_t dim,
+                                                             AtenTensorHandle index, double value);
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_reduce_two_out(
+    AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
+    AtenTensorHandle src, const char* reduce, int32_t include_self);
+AOTIP_EXPORT AOTITorchError aoti_torch_scatter_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                   int64_t dim, AtenTensorHandle index,
+                                                   AtenTensorHandle src);
+AOTIP_EXPORT AOTITorchError aoti_torch_scatter_reduce_out(AtenTensorHandle out,
+                                                          AtenTensorHandle self, int64_t dim,
+                                                          AtenTensorHandle index,
+                                                          AtenTensorHandle src, const char* reduce,
+                                                          int32_t include_self);
+
 /// The reason of this thread's most recent shim failure; borrowed until the next one.
 AOTIP_EXPORT const char* aotip_shim_last_error();
 

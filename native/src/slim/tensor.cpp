@@ -15,6 +15,25 @@ void contiguous_strides(int64_t ndim, const int64_t* sizes, int64_t* ret_strides
   }
 }
 
+void dense_strides(const Tensor& tensor, int64_t* ret_strides) noexcept {
+  const int64_t ndim = tensor.ndim();
+  if (tensor.is_dense()) {
+    std::copy(tensor.strides(), tensor.strides() + ndim, ret_strides);
+    return;
+  }
+  int64_t order[Tensor::kMaxDims];
+  for (int64_t d = 0; d < ndim; ++d) {
+    order[d] = d;
+  }
+  std::stable_sort(order, order + ndim,
+                   [&](int64_t a, int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  int64_t stride = 1;
+  for (int64_t i = ndim - 1; i >= 0; --i) {
+    ret_strides[order[i]] = stride;
+    stride *= std::max<int64_t>(tensor.size(order[i]), 1);
+  }
+}
+
 Status storage_extent(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                       int64_t storage_offset, size_t itemsize, int64_t* ret_numel,
                       size_t* ret_nbytes) noexcept {
