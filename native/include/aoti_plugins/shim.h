@@ -293,8 +293,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cpu_view_as_real(AtenTensorHandle self,
                                                         AtenTensorHandle* ret0);
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle self, double value);
 
-/// Running sum or product along `dim`, row-major. `dtype` points to the dtype of the result; null means that of
-/// `self`, int64 for integers.
+/// Running sum or product along `dim`, row-major. `dtype` points to the dtype of the result; null
+/// means that of `self`, int64 for integers.
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_cumsum(AtenTensorHandle self, int64_t dim,
                                                   int32_t* dtype, AtenTensorHandle* ret0);
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_cumprod(AtenTensorHandle self, int64_t dim,
@@ -311,8 +311,9 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cpu_sort_stable(AtenTensorHandle self, in
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_topk(AtenTensorHandle self, int64_t k, int64_t dim,
                                                 int32_t largest, int32_t sorted,
                                                 AtenTensorHandle* ret0, AtenTensorHandle* ret1);
-/// `out` becomes `self` with elements of `src` (or `value`) written where `index`, int64, says along `dim`, or combined
-/// with what is there: reduce is sum, prod, mean, amax or amin. `out` may be `self`.
+/// `out` becomes `self` with elements of `src` (or `value`) written where `index`, int64, says
+/// along `dim`, or combined with what is there: reduce is sum, prod, mean, amax or amin. `out` may
+/// be `self`.
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_src_out(AtenTensorHandle out,
                                                            AtenTensorHandle self, int64_t dim,
                                                            AtenTensorHandle index,
@@ -331,6 +332,15 @@ AOTIP_EXPORT AOTITorchError aoti_torch_scatter_reduce_out(AtenTensorHandle out,
                                                           AtenTensorHandle index,
                                                           AtenTensorHandle src, const char* reduce,
                                                           int32_t include_self);
+
+/// `out` becomes `self` with `values` written, or added, where the indices say: int64 or int32
+/// numbers or masks, one per dim of `self` (a mask covers as many as it has); null handles take the
+/// whole dim. `out` may be `self`.
+AOTIP_EXPORT AOTITorchError aoti_torch_index_put_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                     const AtenTensorHandle* indices,
+                                                     const uint32_t num_indices,
+                                                     const AtenTensorHandle values,
+                                                     bool accumulate);
 
 /// The reason of this thread's most recent shim failure; borrowed until the next one.
 AOTIP_EXPORT const char* aotip_shim_last_error();

@@ -107,8 +107,8 @@ class Tensor final {
 /// Writes the row-major strides of `sizes`; a size of 0 counts as 1.
 void contiguous_strides(int64_t ndim, const int64_t* sizes, int64_t* ret_strides) noexcept;
 
-/// Writes strides without gaps in the order of memory that `tensor` has: its own strides where it is dense. What a
-/// result "like" it gets.
+/// Writes strides without gaps in the order of memory that `tensor` has: its own strides where it
+/// is dense. What a result "like" it gets.
 void dense_strides(const Tensor& tensor, int64_t* ret_strides) noexcept;
 
 /// Bytes from the start of the storage to the end of the last element; 0 without elements. Fails on
