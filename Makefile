@@ -7,7 +7,7 @@ TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-NATIVE := $(shell find native -type f -not -path 'native/out/*')
+NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
 .PHONY: help quickstart test test-python test-native lint format benchmark clean
@@ -15,7 +15,7 @@ NATIVE := $(shell find native -type f -not -path 'native/out/*')
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-quickstart: $(INSTALLED) ## Lower two models, run them, compare with PyTorch.
+quickstart: $(INSTALLED) ## Lower four models, run them, compare with PyTorch.
 	$(BIN)/python examples/quickstart.py
 
 test: lint test-native test-python ## Everything that CI runs.
@@ -41,9 +41,10 @@ benchmark: $(INSTALLED) ## Per-call and load times against AOTInductor with libt
 	$(BIN)/python benchmarks/cpu_overhead.py
 
 clean: ## Remove the environment and everything built.
-	rm -rf $(VENV) build native/out
+	rm -rf $(VENV) build native/build
 
-# torch comes first and by version: asked for by a range, pip may take a build with gigabytes of CUDA libraries.
+# torch comes first and by version, so that nothing else chooses one. The CPU build is enough; where pip is configured
+# to find only the one with CUDA libraries, that takes some gigabytes: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
 # executorch is installed before our own build, which compiles against it in this environment.
 $(INSTALLED): pyproject.toml $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

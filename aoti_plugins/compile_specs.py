@@ -21,6 +21,7 @@ EXTERNAL_DATA_COMPILE_SPEC_KEY = "aoti_external_data"
 DEBUG_INFO_COMPILE_SPEC_KEY = "aoti_debug_info"
 KEEP_SOURCES_COMPILE_SPEC_KEY = "aoti_keep_sources"
 
+_OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
 
 
@@ -74,11 +75,13 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         compile_specs: what the partitioner or the user gave to ExecuTorch.
 
     Raises:
-        LoweringError: an unknown key (the message lists the known ones), a key given twice, or a
-            value that does not parse.
+        LoweringError: an unknown key that begins with ``aoti_`` (the message lists the known ones),
+            a key given twice, or a value that does not parse. Other keys are for plugins.
     """
     values: dict[str, bytes] = {}
     for spec in compile_specs:
+        if not spec.key.startswith(_OUR_PREFIX):
+            continue  # a plugin's own
         if spec.key not in _KNOWN_KEYS:
             raise LoweringError(
                 f"unknown compile spec {spec.key!r}; known: {', '.join(sorted(_KNOWN_KEYS))}"

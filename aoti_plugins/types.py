@@ -58,9 +58,12 @@ class BuiltinRuntime:
 class SharedLibrary:
     """The symbol is in a shared library that is loaded before the blob.
 
+    Where the program runs, the library is found by its soname: loaded already, or where the system
+    looks for libraries.
+
     Attributes:
-        path: where the library is on this machine, for lowering and for running here.
-        soname: the name that a blob records and that another machine looks for.
+        path: where the library is on the machine that lowers.
+        soname: the name that a blob records and that the machine that runs looks for.
         version: version of the library, stored in the payload and shown in errors.
     """
 
@@ -172,7 +175,7 @@ class Target:
     """Something one can lower for, by name.
 
     Attributes:
-        name: what a user writes as ``target=``, e.g. ``h100`` or ``x86_64-avx2``.
+        name: what a user writes as ``target=``, e.g. ``h100`` or ``x86_64-v3``.
         device: one of ``DEVICES``.
         machine: ELF-style machine of the host code, e.g. ``x86_64`` or ``aarch64``.
         features: CPU flags that the code needs, e.g. ``("avx2", "fma")``.

@@ -28,7 +28,8 @@ def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
     Args:
         model: the module.
         inputs: its example inputs.
-        options: ``dynamic_shapes`` goes to the export, the others to the partitioner.
+        options: ``dynamic_shapes`` goes to the export, ``config`` to ``to_executorch``, the others
+            to the partitioner.
 
     Returns:
         ExecuTorch's program manager.
@@ -39,7 +40,8 @@ def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
     from aoti_plugins import CpuPartitioner
 
     dynamic_shapes = options.pop("dynamic_shapes", None)
+    config = options.pop("config", None)
     exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
     return to_edge_transform_and_lower(
         exported, partitioner=[CpuPartitioner(**options)]
-    ).to_executorch()
+    ).to_executorch(config)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
 from aoti_plugins.lowering.values import dtype_code
 from aoti_plugins.payload import ConstantKind, ConstantRef
@@ -51,6 +52,27 @@ def pack(
         storages.append(_bytes(group[0].value, low, high))
         references.extend(_reference(constant, index, low, kinds) for constant in group)
     return PackedConstants(tuple(storages), tuple(references))
+
+
+def merge(constants: Iterable[GeneratedConstant]) -> list[GeneratedConstant]:
+    """One constant per FQN, from the code of all targets.
+
+    Raises:
+        LoweringError: two targets need different values or layouts under one name.
+    """
+    merged: dict[str, GeneratedConstant] = {}
+    for constant in constants:
+        known = merged.setdefault(constant.fqn, constant)
+        if not _same(known.value, constant.value):
+            raise LoweringError(f"constant {constant.fqn!r} differs between the targets")
+        if constant.mutated:
+            merged[constant.fqn] = constant
+    return list(merged.values())
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    layouts = [(t.dtype, t.size(), t.stride()) for t in (one, other)]
+    return one is other or (layouts[0] == layouts[1] and torch.equal(one, other))
 
 
 def _reference(

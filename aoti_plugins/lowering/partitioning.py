@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
-from executorch.exir.backend.utils import (
-    get_non_lowered_nodes,
-    tag_constant_data,
-    tag_mutated_buffer,
-)
+from executorch.exir.backend.utils import get_non_lowered_nodes, tag_constant_data
 from executorch.exir.graph_module import get_control_flow_submodules
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -50,7 +46,7 @@ class Plan:
         options = specs.decode(compile_specs)
         self._device = device
         self._specs = compile_specs
-        self._target = device.resolve(options.targets, get_manager().targets(device.name))[0]
+        self._targets = device.resolve(options.targets, get_manager().targets(device.name))
         self.delegation_spec = DelegationSpec(backend_id, compile_specs)
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
@@ -60,7 +56,8 @@ class Plan:
         tags: dict[str, DelegationSpec] = {}
         for module in _graphs(program.graph_module):
             candidates = _candidates(module)
-            refusals += [r for r in map(support.refusal, candidates) if r is not None]
+            ops = [node for node in candidates if node.target not in _NO_COMPUTE]
+            refusals += [r for r in map(support.refusal, ops) if r is not None]
             for nodes in _partitions(module, {n for n in candidates if support.refusal(n) is None}):
                 tag = f"aoti_{self._device.name}_{len(tags)}"
                 tags[tag] = self.delegation_spec
@@ -68,7 +65,7 @@ class Plan:
                     node.meta["delegation_tag"] = tag
         warn(refusals, self._device.name)
         tag_constant_data(program)
-        tag_mutated_buffer(program)
+        _tag_mutated_buffers(program)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
     def ops_to_keep_whole(self, program: ExportedProgram) -> list[torch._ops.OpOverload]:
@@ -88,7 +85,7 @@ class Plan:
         return [op for op, is_refused in refused.items() if not is_refused]
 
     def _support(self) -> Support:
-        return Support(self._device.name, self._probe, self._shims)
+        return Support(self._device.name, self._probes, self._shims)
 
     @functools.cached_property
     def _shims(self) -> runtime_shims.AvailableShims:
@@ -96,14 +93,40 @@ class Plan:
         return runtime_shims.available(self._device.runtime_library, kernels)
 
     @functools.cached_property
-    def _probe(self) -> Probe:
+    def _probes(self) -> list[Probe]:
         manager = get_manager()
-        return Probe(
-            manager.inductor_options(self._device.name, self._specs),
-            manager.decompositions(self._device.name),
-            [registered.kernel for registered in self._shims.kernels.values()],
-            lambda: self._device.environment(self._target),
-        )
+        options = manager.inductor_options(self._device.name, self._specs)
+        decompositions = manager.decompositions(self._device.name)
+        kernels = [registered.kernel for registered in self._shims.kernels.values()]
+        return [
+            Probe(
+                options,
+                decompositions,
+                kernels,
+                functools.partial(self._device.environment, target),
+            )
+            for target in self._targets
+        ]
+
+
+def _tag_mutated_buffers(program: ExportedProgram) -> None:
+    """Give a buffer that the program writes to the partition that reads and writes it, if one does.
+
+    A buffer that is also used elsewhere stays outside: two owners would not see each
+    other's writes.
+    """
+    signature = program.graph_signature
+    results = {buffer: result for result, buffer in signature.buffers_to_mutate.items()}
+    nodes = {node.name: node for node in program.graph.nodes}
+    for name, buffer in signature.inputs_to_buffers.items():
+        if buffer not in results:
+            continue
+        users = [user for user in nodes[name].users if user.op != "output"]
+        involved = [*users, nodes[results[buffer]]]
+        tags = {node.meta.get("delegation_tag") for node in involved}
+        returned = len(users) != len(nodes[name].users)
+        if len(tags) == 1 and None not in tags and not returned:
+            nodes[name].meta["delegation_tag"] = tags.pop()
 
 
 def compile_specs_of(

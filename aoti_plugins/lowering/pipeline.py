@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from executorch.exir.backend.backend_details import PreprocessResult
 import aoti_plugins
 from aoti_plugins import compile_specs as specs
 from aoti_plugins import native_files
-from aoti_plugins.errors import LoweringError
+from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering import constants, progress, runtime_shims
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
@@ -29,7 +30,7 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     check_machine,
 )
 from aoti_plugins.lowering.device import Device
-from aoti_plugins.lowering.inductor.capture import GeneratedCode
+from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import generate, shims_called
 from aoti_plugins.lowering.values import value_spec
@@ -76,6 +77,11 @@ def lower(
         return _Lowering(device, compile_specs, place).run(program)
     except LoweringError as error:
         raise LoweringError(f"cannot lower {place}: {error}") from error
+    except AotiPluginsError:
+        raise  # a plugin's or the installation's fault, and it says so
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
+        raise LoweringError(f"cannot lower {place}: {what}") from error
 
 
 class _Lowering:
@@ -100,12 +106,13 @@ class _Lowering:
         kinds = _constant_kinds(program)
         program = self._transform(program)
         artifacts = []
-        packed = constants.PackedConstants((), ())
+        needed: list[GeneratedConstant] = []
         for target in self._targets:
             code = self._generate(program, target)
             self._check(code)
             artifacts.append(self._compile(code, target))
-            packed = constants.pack(code.constants, kinds)
+            needed += code.constants
+        packed = constants.pack(constants.merge(needed), kinds)
         with progress.stage("package", self._place):
             payload = Payload(
                 device=self._device.name,
@@ -152,7 +159,12 @@ class _Lowering:
                 "a plugin can bring a decomposition (hook aoti_decompositions) "
                 "or a fallback kernel (hook aoti_fallback_kernels)"
             )
-        missing = sorted(shim for shim in shims_called(code) if shim not in self._shims)
+        if code.files:
+            raise LoweringError(f"the code needs files that a blob cannot hold: {code.files}")
+        self._check_shims(shims_called(code))
+
+    def _check_shims(self, called: Iterable[str]) -> None:
+        missing = sorted(shim for shim in called if shim not in self._shims)
         if missing:
             raise LoweringError(
                 f"the generated code calls {', '.join(missing)}, which nobody provides for device "
@@ -163,6 +175,7 @@ class _Lowering:
         self._keep_sources(code, target)
         with progress.stage("compile", self._place, target.name):
             blob = self._build(code, target)
+        self._check_shims(blob.shims)
         check_machine(blob, target.machine, target.name)
         return TargetArtifact(
             name=target.name,
@@ -181,7 +194,7 @@ class _Lowering:
 
     def _build(self, code: GeneratedCode, target: Target) -> SharedObject:
         brought = tuple(self._shims.kernels)
-        called = tuple(shim for shim in brought if shim in code.wrapper)
+        called = tuple(shim for shim in brought if shim in shims_called(code))
         return build_shared_object(
             code,
             SharedObjectBuild(
@@ -264,6 +277,10 @@ def _built_with() -> tuple[tuple[str, str], ...]:
     """Our own distribution, what it stands on, and every plugin that had a say."""
     own = {"aoti-plugins": aoti_plugins.__version__, "torch": torch.__version__}
     own["executorch"] = version("executorch")
-    plugins = {p.distribution: p.version for p in get_manager().plugins() if p.distribution}
+    plugins = {
+        p.distribution: p.version
+        for p in get_manager().plugins()
+        if p.distribution and not p.blocked
+    }
     others = {name: found or "" for name, found in sorted(plugins.items()) if name not in own}
     return (*own.items(), *others.items())

@@ -50,9 +50,8 @@ def current_place(device: str, method: str) -> Place:
 @contextlib.contextmanager
 def stage(name: str, place: Place, detail: str = "") -> Iterator[None]:
     """Report the start and the end, or the failure, of one stage."""
-    _report(
-        ProgressEvent(name, "start", place.device, place.method, place.partition, place.partitions)
-    )
+    where = (place.device, place.method, place.partition, place.partitions)
+    _report(ProgressEvent(name, "start", *where, detail=detail))
     start = time.perf_counter()
     status = "fail"
     try:
@@ -62,14 +61,7 @@ def stage(name: str, place: Place, detail: str = "") -> Iterator[None]:
         seconds = time.perf_counter() - start
         _report(
             ProgressEvent(
-                name,
-                "end" if status == "end" else "fail",
-                place.device,
-                place.method,
-                place.partition,
-                place.partitions,
-                seconds,
-                detail,
+                name, "end" if status == "end" else "fail", *where, seconds=seconds, detail=detail
             )
         )
 

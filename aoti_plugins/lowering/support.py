@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +57,13 @@ class Support:
 
     Args:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        probe: asks Inductor.
+        probes: ask Inductor, one for each target; all must agree.
         shims: C shims that the runtime or a plugin provides.
     """
 
-    def __init__(self, device: str, probe: Probe, shims: AvailableShims) -> None:
+    def __init__(self, device: str, probes: Sequence[Probe], shims: AvailableShims) -> None:
         self._device = device
-        self._probe = probe
+        self._probes = probes
         self._shims = shims
         self._decided: dict[Node, Refusal | None] = {}
 
@@ -90,7 +90,8 @@ class Support:
             _check_dtypes(node)
         except LoweringError as error:
             return _refuse(node, str(error), "cast to a dtype that the payload can carry")
-        return self._judge(node, self._probe.ask(node))
+        judged = (self._judge(node, probe.ask(node)) for probe in self._probes)
+        return next((refusal for refusal in judged if refusal is not None), None)
 
     def _judge(self, node: Node, answer: Answer) -> Refusal | None:
         if answer.error:

@@ -125,7 +125,8 @@ class InputSlot:
         return TORCH
 
     def _bind_numpy(self, array: Any) -> int:
-        if array.dtype != self._numpy_dtype or not array.flags.c_contiguous or not array.ndim:
+        known = self._numpy_dtype is not None and array.dtype == self._numpy_dtype
+        if not known or not array.flags.c_contiguous or not array.ndim:
             array = self._plain(array)
             self._keep(array)
         shape = array.shape

@@ -85,9 +85,7 @@ class Program:
 
     def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
         """Run ``forward``, or the only method there is; see ``Method.__call__``."""
-        default = self._default
-        if default is None:
-            default = self._load_default()
+        default = self._default or self._load_default()
         return default(*inputs, copy=copy)
 
     def close(self) -> None:
@@ -192,6 +190,7 @@ class Method:
         ]
         self._out_slots = [OutputSlot(outs[i], i, name, self._native) for i in range(len(outs))]
         self._n_in = len(ins)
+        self._viewed: list[Any] | None = None  # what views of the last call may look at
         self._arguments = (
             address,
             ctypes.addressof(ins),
@@ -207,8 +206,9 @@ class Method:
             *inputs: one per input: torch tensors, numpy arrays, anything with ``__dlpack__``, or
                 Python scalars where the method takes them. Tensors are on the CPU and read in
                 place; one that is not laid out as the method expects is copied.
-            copy: ``False`` gives tensors that look at the method's own memory. They are valid until
-                the method is called again or closed.
+            copy: ``False`` gives tensors that look at the method's own memory, or at an input's
+                where the model returns one. They are valid until the method is called again or
+                closed, and as long as the inputs are.
 
         Returns:
             One value per output. Torch tensors if an input was one, or if no input was a tensor of
@@ -232,12 +232,14 @@ class Method:
                 code = self._execute(*self._arguments)
                 if code:
                     raise self._runner.error(code, self._doing)
+                # An output may be an input's memory, so the kept inputs go only after this.
+                if seen & TORCH or (not seen and "torch" in sys.modules):
+                    return tuple([slot.torch(copy) for slot in self._out_slots])
+                return tuple([slot.numpy(copy) for slot in self._out_slots])
             finally:
                 if self._kept:
+                    self._viewed = None if copy else list(self._kept)
                     self._kept.clear()
-            if seen & TORCH or (not seen and "torch" in sys.modules):
-                return tuple([slot.torch(copy) for slot in self._out_slots])
-            return tuple([slot.numpy(copy) for slot in self._out_slots])
 
     def close(self) -> None:
         """Free the method's memory. May be called twice."""

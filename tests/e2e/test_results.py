@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,9 @@ def test_program(
                 _check(program(*fresh)[0], model(*fresh))
 
 
+@pytest.mark.skipif(
+    version("torch").startswith("2.11"), reason="executorch's extension does not fit torch 2.11"
+)
 @pytest.mark.parametrize("name", ["mlp", "cnn", "transformer"])
 def test_stock_runtime(
     name: str,

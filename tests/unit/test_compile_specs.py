@@ -27,7 +27,10 @@ def test_defaults_need_no_compile_specs() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([CompileSpec("other", b"1")], "unknown compile spec 'other'; known: aoti_debug_info, "),
+        (
+            [CompileSpec("aoti_other", b"1")],
+            "unknown compile spec 'aoti_other'; known: aoti_debug_info, ",
+        ),
         (
             [CompileSpec("aoti_debug_info", b"yes")],
             "compile spec 'aoti_debug_info' is 0 or 1; found b'yes'",

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from aoti_plugins.errors import LoweringError
 
-_CANDIDATES = ("g++", "clang++")
+_CANDIDATES = ("g++",)
 _MAX_ERROR_LINES = 40
 
 
 def cxx_compiler() -> list[str]:
-    """The compiler's command: ``$CXX``, else g++ or clang++ from the path.
+    """The compiler's command: ``$CXX``, else g++ from the path. It has to be a g++.
 
     Raises:
         LoweringError: there is none; the message says what to install.
@@ -27,13 +27,9 @@ def cxx_compiler() -> list[str]:
         found = shutil.which(command[0])
         if found:
             return [found, *command[1:]]
-    asked = (
-        f"$CXX is {chosen[0]!r}, which is not there"
-        if chosen
-        else "neither g++ nor clang++ is there"
-    )
+    asked = f"$CXX is {chosen[0]!r}, which is not there" if chosen else "there is no g++"
     raise LoweringError(
-        f"lowering needs a C++ compiler and {asked}. "
+        f"lowering needs the GNU C++ compiler and {asked}. "
         "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX."
     )
 

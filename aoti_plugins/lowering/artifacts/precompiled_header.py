@@ -1,8 +1,8 @@
 """Precompiled headers for the generated C++, cached per compiler, flags and torch version.
 
 A generated file is a few hundred lines behind megabytes of templates; with its header precompiled,
-a kernel file takes half a second instead of seven. A header that cannot be used is ignored by the
-compiler, so a stale cache costs time, not correctness.
+a kernel file takes half a second instead of seven. The key does not hold what
+is included: after reinstalling the same torch with other headers, empty the cache.
 """
 
 from __future__ import annotations

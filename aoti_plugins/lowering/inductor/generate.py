@@ -26,7 +26,7 @@ BASE_OPTIONS: Mapping[str, Any] = {
 _SHIM_CALL = re.compile(r"\baoti_torch_\w+(?=\()")
 
 # Inductor keeps its state in globals: one lowering at a time.
-_lock = threading.RLock()
+inductor_lock = threading.RLock()
 
 
 def generate(
@@ -47,7 +47,7 @@ def generate(
         Sources and constants.
     """
     with ExitStack() as stack:
-        stack.enter_context(_lock)
+        stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
         stack.enter_context(math_attention())
         stack.enter_context(environment)

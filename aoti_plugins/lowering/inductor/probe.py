@@ -2,8 +2,8 @@
 
 Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
 its lowerings are the only true answer. So a graph of that one node is run through code generation
-(about 50 ms) and read. Answers are cached by op and arguments. Ops tagged pointwise are always
-generated and are not asked about.
+(about 50 ms) and read. Answers are cached by op and arguments. Pointwise ops on floating-point
+tensors are always generated and are not asked about.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
-from aoti_plugins.lowering.inductor.generate import generate, shims_called
+from aoti_plugins.lowering.inductor.generate import generate, inductor_lock, shims_called
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
 from aoti_plugins.lowering.values import hint
@@ -87,7 +87,7 @@ class Probe:
             node: its arguments must carry ``meta["val"]``.
         """
         op = aten_op(node.target)
-        if _is_pointwise(op, node):
+        if _is_generated(op, node):
             return Answer()
         leaves, spec = pytree.tree_flatten(
             (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
@@ -100,26 +100,23 @@ class Probe:
 
     def _question(self, op: Any, described: list[Any], spec: pytree.TreeSpec) -> Answer:
         try:
-            module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
-            if op in self._decompositions:
-                module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
-            with _quiet():
-                declared = custom_op_options(module, self._kernels)
-                options = merge(self._options, declared)
+            with inductor_lock, _quiet():
+                module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
+                if op in self._decompositions:
+                    module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
+                options = merge(self._options, custom_op_options(module, self._kernels))
                 code = generate(module, inputs, options, self._environment())
-        except (
-            Exception
-        ) as error:  # Inductor raises whatever a lowering raises; any of it means "no".
+        except Exception as error:  # whatever a lowering raises means "no"
             logger.debug("probing %s failed", op, exc_info=True)
             return Answer(error=_first_line(error))
         return Answer(shims_called(code), code.proxy_ops)
 
 
-def _is_pointwise(op: Any, node: Node) -> bool:
-    tags = getattr(op, "tags", ())
+def _is_generated(op: Any, node: Node) -> bool:
+    """Whether no question is needed; integer and complex forms (``pow``) may be kernels."""
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
-    plain = not any(isinstance(v, torch.Tensor) and v.dtype.is_complex for v in values)
-    return plain and torch.Tag.pointwise in tags
+    floating = all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+    return floating and torch.Tag.pointwise in getattr(op, "tags", ())
 
 
 def _describe(leaf: Any) -> Any:
