@@ -31,7 +31,7 @@ def aoti_preprocess(
 
 @hookimpl
 def aoti_fallback_kernels(device: str) -> Iterable[FallbackKernel]:
-    """The runtime's matrix products and convolutions."""
+    """The runtime's own kernels."""
     from aoti_plugins.cpu.fallback_kernels import KERNELS
 
     return KERNELS if device == _DEVICE else ()
