@@ -52,7 +52,7 @@ class Result:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     quiet()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     names = ", ".join(options.models)
     console.print(f"Lowering {names} for the CPU. Each takes a C++ compiler some seconds.\n")
     options.output_dir.mkdir(parents=True, exist_ok=True)

@@ -19,5 +19,5 @@ python=${PYTHON:-python3}
 import platform, torch, executorch.version
 print(f"python {platform.python_version()}, torch {torch.__version__}, executorch {executorch.version.__version__}")
 PYTHON
-# The installed package is under test, not the sources beside the tests.
-"$python" -P -m pytest -p no:cacheprovider "${@:--q}"
+# The installed package is under test, here and in processes that tests start, not the sources beside the tests.
+PYTHONSAFEPATH=1 "$python" -m pytest -p no:cacheprovider "${@:--q}"

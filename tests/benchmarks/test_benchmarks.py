@@ -29,3 +29,8 @@ def test_stored_results_say_where_they_come_from() -> None:
         assert described["date"]
         assert described["hardware"]["cpu"]
         assert described["versions"]["torch"]
+
+
+def test_stored_overhead_keeps_its_promise() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cpu_overhead.json").read_text())
+    assert result["per_call_ratio"] <= 0.5
