@@ -85,6 +85,15 @@ def test_missing_compiler(
     assert "apt install g++" in str(caught.value)
 
 
+def test_clang_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pretender = tmp_path / "c++"
+    pretender.write_text("#!/bin/sh\necho Debian clang version 14.0.6\n")
+    pretender.chmod(0o755)
+    monkeypatch.setenv("CXX", str(pretender))
+    with pytest.raises(LoweringError, match=r"c\+\+ is clang.*set CXX to a g\+\+"):
+        compiler.cxx_compiler()
+
+
 def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
     command = compiler.cxx_compiler()

@@ -26,12 +26,22 @@ def cxx_compiler() -> list[str]:
     for command in [chosen] if chosen else [[name] for name in _CANDIDATES]:
         found = shutil.which(command[0])
         if found:
-            return [found, *command[1:]]
+            return _gnu([found, *command[1:]])
     asked = f"$CXX is {chosen[0]!r}, which is not there" if chosen else "there is no g++"
     raise LoweringError(
         f"lowering needs the GNU C++ compiler and {asked}. "
         "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX."
     )
+
+
+def _gnu(command: list[str]) -> list[str]:
+    """Refuse clang, whose parallel loops call an OpenMP library that the runtime does not have."""
+    if "clang" in compiler_identity(tuple(command)).lower():
+        raise LoweringError(
+            f"{command[0]} is clang, and the runtime has only gcc's OpenMP entry points; "
+            "set CXX to a g++, or leave it unset"
+        )
+    return command
 
 
 @functools.cache
