@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ SOURCE = Path(__file__).parents[2] / "examples" / "cpp_runner"
 @pytest.fixture(scope="session")
 def cpp_runner(shared_dir: Path) -> Path:
     build = shared_dir / "cpp_runner"
-    cmake = shutil.which("cmake")
+    # PyPI's CMake lies beside the interpreter; one that the system has may be too old.
+    places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    cmake = shutil.which("cmake", path=places)
     assert cmake, "the tests need CMake: pip install cmake"
     with FileLock(f"{build}.lock"):
         if not (build / "cpp_runner").exists():
