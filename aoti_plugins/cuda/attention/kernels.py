@@ -1,0 +1,555 @@
+"""Attention as Triton kernels.
+
+Not imported with the package: importing this module needs triton. All tensors are addressed by
+pointer and strides in elements, any strides, 0 for a dimension that is broadcast. A query is ``q
+[batch, heads, q_len, HEAD_DIM]``, keys are ``k [batch, heads / GROUP, kv_len, HEAD_DIM]``, values
+``v [batch, heads / GROUP, kv_len, V_HEAD_DIM]``, the mask broadcasts to ``[batch, heads, q_len,
+kv_len]``. Scores and sums are float32; exponentials are powers of two, so the scale comes
+multiplied by log2(e).
+
+A row for which nothing is left to attend to gives zeros, as PyTorch's math form does. ``CAUSAL``
+lets query ``i`` attend to keys ``0..i``, whatever the lengths (PyTorch's ``tril`` from the top
+left).
+
+Two ways through the keys: ``attention_prefill`` gives each program a tile of queries of one head
+and all keys; ``attention_decode`` gives each program the queries of all heads that share keys and a
+part of the keys, and ``attention_combine`` puts the parts together.
+"""
+
+# ruff: noqa: N803
+# mypy: allow-untyped-defs
+# The types of a kernel are Triton's: pointers, integers, and upper-case compile-time constants.
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+NO_MASK = tl.constexpr(0)
+BOOL_MASK = tl.constexpr(1)
+ADDED_MASK = tl.constexpr(2)
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def _masked_scores(
+    scores,
+    mask,
+    mask_rows,
+    row_is_real,
+    columns,
+    column_is_real,
+    mask_n,
+    MASK: tl.constexpr,
+):
+    # Scaled scores [rows, columns] with the user's mask applied; mask_rows points at column 0.
+    tile = mask + mask_rows[:, None] + (columns.to(tl.int64) * mask_n)[None, :]
+    is_real = row_is_real[:, None] & column_is_real[None, :]
+    if MASK == BOOL_MASK:
+        allowed = tl.load(tile, mask=is_real, other=0)
+        return tl.where(allowed != 0, scores, float("-inf"))
+    bias = tl.load(tile, mask=is_real, other=float("-inf"))
+    return scores + bias.to(tl.float32) * LOG2_E
+
+
+@triton.jit
+def _attend(
+    acc,
+    row_max,
+    row_sum,
+    q,
+    k_tile,
+    v_tile,
+    k_n,
+    v_n,
+    mask,
+    mask_rows,
+    mask_n,
+    row_is_real,
+    query_index,
+    start,
+    stop,
+    kv_len,
+    SCALE_LOG2: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    V_HEAD_DIM: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    EDGE: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASK: tl.constexpr,
+    ROWS_MAY_BE_EMPTY: tl.constexpr,
+    PRECISION: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    # One online-softmax sweep over the keys start..stop, a multiple of BLOCK_N from start on.
+    # EDGE: the last block may reach over kv_len. k_tile and v_tile point at key 0.
+    depth = tl.arange(0, BLOCK_D)
+    v_depth = tl.arange(0, BLOCK_DV)
+    for first in tl.range(start, stop, BLOCK_N, num_stages=STAGES):
+        columns = first + tl.arange(0, BLOCK_N)
+        column_is_real = columns < kv_len
+        k_pointers = k_tile + tl.cast(first, tl.int64) * k_n
+        if EDGE and HEAD_DIM != BLOCK_D:
+            k_is_real = column_is_real[:, None] & (depth < HEAD_DIM)[None, :]
+            k = tl.load(k_pointers, mask=k_is_real, other=0.0)
+        elif EDGE:
+            k = tl.load(k_pointers, mask=column_is_real[:, None], other=0.0)
+        elif HEAD_DIM != BLOCK_D:
+            k = tl.load(k_pointers, mask=(depth < HEAD_DIM)[None, :], other=0.0)
+        else:
+            k = tl.load(k_pointers)
+        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * SCALE_LOG2
+        if MASK != NO_MASK:
+            scores = _masked_scores(
+                scores, mask, mask_rows, row_is_real, columns, column_is_real, mask_n, MASK
+            )
+        if CAUSAL:
+            scores = tl.where(columns[None, :] <= query_index[:, None], scores, float("-inf"))
+        if EDGE:
+            scores = tl.where(column_is_real[None, :], scores, float("-inf"))
+        new_max = tl.maximum(row_max, tl.max(scores, 1))
+        origin = new_max
+        if ROWS_MAY_BE_EMPTY:
+            origin = tl.where(new_max == float("-inf"), 0.0, new_max)
+        weights = tl.exp2(scores - origin[:, None])
+        shrink = tl.exp2(row_max - origin)
+        row_sum = row_sum * shrink + tl.sum(weights, 1)
+        row_max = new_max
+        acc = acc * shrink[:, None]
+        v_pointers = v_tile + tl.cast(first, tl.int64) * v_n
+        if EDGE and V_HEAD_DIM != BLOCK_DV:
+            v_is_real = column_is_real[:, None] & (v_depth < V_HEAD_DIM)[None, :]
+            v = tl.load(v_pointers, mask=v_is_real, other=0.0)
+        elif EDGE:
+            v = tl.load(v_pointers, mask=column_is_real[:, None], other=0.0)
+        elif V_HEAD_DIM != BLOCK_DV:
+            v = tl.load(v_pointers, mask=(v_depth < V_HEAD_DIM)[None, :], other=0.0)
+        else:
+            v = tl.load(v_pointers)
+        acc = tl.dot(weights.to(v.dtype), v, acc, input_precision=PRECISION)
+    return acc, row_max, row_sum
+
+
+@triton.jit
+def _live_range(
+    mask,
+    mask_rows,
+    mask_n,
+    row_is_real,
+    start,
+    stop,
+    BLOCK_N: tl.constexpr,
+    MASK: tl.constexpr,
+):
+    # The blocks of start..stop outside which the mask forbids everything, as keys: first, end.
+    first_live = stop
+    end_live = start
+    for first in tl.range(start, stop, BLOCK_N):
+        columns = first + tl.arange(0, BLOCK_N)
+        tile = mask + mask_rows[:, None] + (columns.to(tl.int64) * mask_n)[None, :]
+        is_real = row_is_real[:, None] & (columns < stop)[None, :]
+        if MASK == BOOL_MASK:
+            allowed = tl.load(tile, mask=is_real, other=0) != 0
+        else:
+            allowed = tl.load(tile, mask=is_real, other=float("-inf")) != float("-inf")
+        some = tl.max(tl.max(allowed.to(tl.int32), 1), 0)
+        first_live = tl.where((some != 0) & (first < first_live), first, first_live)
+        end_live = tl.where(some != 0, first + BLOCK_N, end_live)
+    return first_live, tl.minimum(end_live, stop)
+
+
+@triton.jit
+def attention_prefill(
+    q,
+    k,
+    v,
+    mask,
+    out,
+    heads,
+    q_len,
+    kv_len,
+    q_b,
+    q_h,
+    q_m,
+    q_d,
+    k_b,
+    k_h,
+    k_n,
+    k_d,
+    v_b,
+    v_h,
+    v_n,
+    v_d,
+    mask_b,
+    mask_h,
+    mask_m,
+    mask_n,
+    out_b,
+    out_h,
+    out_m,
+    out_d,
+    SCALE_LOG2: tl.constexpr,
+    GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    V_HEAD_DIM: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASK: tl.constexpr,
+    EVEN_KV: tl.constexpr,
+    PRECISION: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    STAGES: tl.constexpr,
+    WARPS: tl.constexpr,
+):
+    """Attention of BLOCK_M queries of one head; grid: tiles of queries × heads × batch, flat.
+
+    ``EVEN_KV``: ``kv_len`` is a multiple of ``BLOCK_N``. ``WARPS`` repeats ``num_warps``: callers
+    that keep compiled kernels by their arguments must see the difference.
+    """
+    tiles = tl.cdiv(q_len, BLOCK_M)
+    program = tl.program_id(0)
+    # With CAUSAL the last tiles have most to do: they start first.
+    tile = tiles - 1 - program % tiles
+    head = (program // tiles) % heads
+    batch = (program // tiles // heads).to(tl.int64)
+    kv_head = (head // GROUP).to(tl.int64)
+    head = head.to(tl.int64)
+    first_row = tile * BLOCK_M
+
+    local = tl.arange(0, BLOCK_M)
+    rows = first_row + local
+    row_is_real = rows < q_len
+    columns = tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_D)
+    v_depth = tl.arange(0, BLOCK_DV)
+
+    q_tile = q + batch * q_b + head * q_h + first_row.to(tl.int64) * q_m
+    q_tile += local[:, None] * q_m + depth[None, :] * q_d
+    queries = tl.load(q_tile, mask=row_is_real[:, None] & (depth < HEAD_DIM)[None, :], other=0.0)
+    k_tile = k + batch * k_b + kv_head * k_h + columns[:, None] * k_n + depth[None, :] * k_d
+    v_tile = v + batch * v_b + kv_head * v_h + columns[:, None] * v_n + v_depth[None, :] * v_d
+    mask_rows = rows.to(tl.int64) * mask_m + (batch * mask_b + head * mask_h)
+
+    acc = tl.zeros([BLOCK_M, BLOCK_DV], dtype=tl.float32)
+    row_max = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
+    row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
+
+    first = 0
+    end = kv_len
+    if CAUSAL:
+        end = tl.minimum(kv_len, first_row + BLOCK_M)
+    if MASK != NO_MASK:
+        first, end = _live_range(mask, mask_rows, mask_n, row_is_real, 0, end, BLOCK_N, MASK)
+    # Blocks before `whole` need no look at columns.
+    whole = end
+    if CAUSAL:
+        whole = tl.minimum(first_row + 1, end) // BLOCK_N * BLOCK_N
+    elif not EVEN_KV:
+        whole = end // BLOCK_N * BLOCK_N
+    acc, row_max, row_sum = _attend(
+        acc,
+        row_max,
+        row_sum,
+        queries,
+        k_tile,
+        v_tile,
+        k_n,
+        v_n,
+        mask,
+        mask_rows,
+        mask_n,
+        row_is_real,
+        rows,
+        first,
+        whole,
+        kv_len,
+        SCALE_LOG2,
+        HEAD_DIM,
+        V_HEAD_DIM,
+        BLOCK_N,
+        BLOCK_D,
+        BLOCK_DV,
+        False,
+        False,
+        MASK,
+        MASK != NO_MASK,
+        PRECISION,
+        STAGES,
+    )
+    if CAUSAL or not EVEN_KV:
+        acc, row_max, row_sum = _attend(
+            acc,
+            row_max,
+            row_sum,
+            queries,
+            k_tile,
+            v_tile,
+            k_n,
+            v_n,
+            mask,
+            mask_rows,
+            mask_n,
+            row_is_real,
+            rows,
+            tl.maximum(first, whole),
+            end,
+            kv_len,
+            SCALE_LOG2,
+            HEAD_DIM,
+            V_HEAD_DIM,
+            BLOCK_N,
+            BLOCK_D,
+            BLOCK_DV,
+            not EVEN_KV,
+            CAUSAL,
+            MASK,
+            MASK != NO_MASK,
+            PRECISION,
+            STAGES,
+        )
+    result = acc / tl.where(row_sum == 0.0, 1.0, row_sum)[:, None]
+    out_tile = out + batch * out_b + head * out_h + first_row.to(tl.int64) * out_m
+    out_tile += local[:, None] * out_m + v_depth[None, :] * out_d
+    tl.store(
+        out_tile,
+        result.to(out.dtype.element_ty),
+        mask=row_is_real[:, None] & (v_depth < V_HEAD_DIM)[None, :],
+    )
+
+
+@triton.jit
+def attention_decode(
+    q,
+    k,
+    v,
+    mask,
+    out,
+    log_sums,
+    kv_heads,
+    q_len,
+    kv_len,
+    q_b,
+    q_h,
+    q_m,
+    q_d,
+    k_b,
+    k_h,
+    k_n,
+    k_d,
+    v_b,
+    v_h,
+    v_n,
+    v_d,
+    mask_b,
+    mask_h,
+    mask_m,
+    mask_n,
+    out_b,
+    out_h,
+    out_m,
+    out_d,
+    SCALE_LOG2: tl.constexpr,
+    GROUP: tl.constexpr,
+    HEAD_DIM: tl.constexpr,
+    V_HEAD_DIM: tl.constexpr,
+    CAUSAL: tl.constexpr,
+    MASK: tl.constexpr,
+    PRECISION: tl.constexpr,
+    SPLITS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    STAGES: tl.constexpr,
+    WARPS: tl.constexpr,
+):
+    """Attention of the queries that share keys, over one part of the keys.
+
+    Row ``r`` of the tiles is query ``r // GROUP`` of head ``r % GROUP`` of the group. Grid: (tiles
+    of rows × kv_heads × batch, SPLITS). With one split ``out`` is the result; with more it is
+    ``[SPLITS, batch, heads, q_len, V_HEAD_DIM]``, float32, contiguous, of which only ``out_d``, 1,
+    is asked, and ``log_sums [SPLITS, batch, heads, q_len]``, float32, takes the base-2 logarithm of
+    each row's sum of weights.
+    """
+    tiles = tl.cdiv(q_len * GROUP, BLOCK_M)
+    program = tl.program_id(0)
+    split = tl.program_id(1)
+    tile = program % tiles
+    kv_head = ((program // tiles) % kv_heads).to(tl.int64)
+    batch = (program // tiles // kv_heads).to(tl.int64)
+
+    rows = tile * BLOCK_M + tl.arange(0, BLOCK_M)
+    row_is_real = rows < q_len * GROUP
+    queries_at = rows // GROUP
+    heads_at = kv_head * GROUP + rows % GROUP
+    columns = tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_D)
+    v_depth = tl.arange(0, BLOCK_DV)
+
+    q_rows = batch * q_b + heads_at * q_h + queries_at.to(tl.int64) * q_m
+    k_tile = k + batch * k_b + kv_head * k_h + columns[:, None] * k_n + depth[None, :] * k_d
+    v_tile = v + batch * v_b + kv_head * v_h + columns[:, None] * v_n + v_depth[None, :] * v_d
+    mask_rows = batch * mask_b + heads_at * mask_h + queries_at.to(tl.int64) * mask_m
+
+    blocks_per_split = tl.cdiv(tl.cdiv(kv_len, BLOCK_N), SPLITS)
+    start = split * blocks_per_split * BLOCK_N
+    stop = tl.minimum(start + blocks_per_split * BLOCK_N, kv_len)
+    if CAUSAL:
+        last_query = (tl.minimum((tile + 1) * BLOCK_M, q_len * GROUP) - 1) // GROUP
+        stop = tl.minimum(stop, last_query + 1)
+    if MASK != NO_MASK:
+        start, stop = _live_range(mask, mask_rows, mask_n, row_is_real, start, stop, BLOCK_N, MASK)
+
+    if BLOCK_M == 1:
+        # No matrix product: every column of the tile keeps a softmax of its own, and the columns
+        # meet once, after the sweep.
+        query = tl.load(
+            q + q_rows[:, None] + depth[None, :] * q_d,
+            mask=(depth < HEAD_DIM)[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        query *= SCALE_LOG2
+        sums = tl.zeros([BLOCK_N, BLOCK_DV], dtype=tl.float32)
+        column_max = tl.full([BLOCK_N], float("-inf"), dtype=tl.float32)
+        column_sum = tl.zeros([BLOCK_N], dtype=tl.float32)
+        mask_row = tl.sum(mask_rows, 0)
+        for first in tl.range(start, stop, BLOCK_N, num_stages=STAGES):
+            is_real = first + columns < stop
+            keys = tl.load(
+                k_tile + tl.cast(first, tl.int64) * k_n,
+                mask=is_real[:, None] & (depth < HEAD_DIM)[None, :],
+                other=0.0,
+            )
+            values = tl.load(
+                v_tile + tl.cast(first, tl.int64) * v_n,
+                mask=is_real[:, None] & (v_depth < V_HEAD_DIM)[None, :],
+                other=0.0,
+            )
+            scores = tl.sum(keys.to(tl.float32) * query, 1)
+            mask_at = mask + mask_row + (first + columns).to(tl.int64) * mask_n
+            if MASK == BOOL_MASK:
+                allowed = tl.load(mask_at, mask=is_real, other=0) != 0
+                scores = tl.where(allowed, scores, float("-inf"))
+            elif MASK == ADDED_MASK:
+                bias = tl.load(mask_at, mask=is_real, other=float("-inf"))
+                scores += bias.to(tl.float32) * LOG2_E
+            scores = tl.where(is_real, scores, float("-inf"))
+            new_max = tl.maximum(column_max, scores)
+            origin = tl.where(new_max == float("-inf"), 0.0, new_max)
+            weights = tl.exp2(scores - origin)
+            shrink = tl.exp2(column_max - origin)
+            column_sum = column_sum * shrink + weights
+            sums = sums * shrink[:, None] + values.to(tl.float32) * weights[:, None]
+            column_max = new_max
+        largest = tl.max(column_max, 0)
+        origin = tl.where(largest == float("-inf"), 0.0, largest)
+        share = tl.exp2(column_max - origin)
+        row_sum = tl.sum((column_sum * share)[None, :], 1)
+        acc = tl.sum(sums * share[:, None], 0, keep_dims=True)
+        row_max = tl.max(column_max[None, :], 1)
+    else:
+        queries = tl.load(
+            q + q_rows[:, None] + depth[None, :] * q_d,
+            mask=row_is_real[:, None] & (depth < HEAD_DIM)[None, :],
+            other=0.0,
+        )
+        acc = tl.zeros([BLOCK_M, BLOCK_DV], dtype=tl.float32)
+        row_max = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
+        row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
+        acc, row_max, row_sum = _attend(
+            acc,
+            row_max,
+            row_sum,
+            queries,
+            k_tile,
+            v_tile,
+            k_n,
+            v_n,
+            mask,
+            mask_rows,
+            mask_n,
+            row_is_real,
+            queries_at,
+            start,
+            stop,
+            kv_len,
+            SCALE_LOG2,
+            HEAD_DIM,
+            V_HEAD_DIM,
+            BLOCK_N,
+            BLOCK_D,
+            BLOCK_DV,
+            True,
+            CAUSAL,
+            MASK,
+            True,
+            PRECISION,
+            STAGES,
+        )
+
+    result = acc / tl.where(row_sum == 0.0, 1.0, row_sum)[:, None]
+    if SPLITS > 1:
+        part_rows = tl.num_programs(0) // tiles * GROUP * q_len
+        at = (batch * kv_heads * GROUP + heads_at) * q_len + queries_at
+        at += tl.cast(split, tl.int64) * part_rows
+        # log2(0) is -inf, which takes a part without keys out of the sum.
+        tl.store(log_sums + at, row_max + tl.log2(row_sum), mask=row_is_real)
+        out_rows = at * V_HEAD_DIM
+    else:
+        out_rows = batch * out_b + heads_at * out_h + queries_at.to(tl.int64) * out_m
+    tl.store(
+        out + out_rows[:, None] + v_depth[None, :] * out_d,
+        result.to(out.dtype.element_ty),
+        mask=row_is_real[:, None] & (v_depth < V_HEAD_DIM)[None, :],
+    )
+
+
+@triton.jit
+def attention_combine(
+    parts,
+    log_sums,
+    out,
+    heads,
+    q_len,
+    out_b,
+    out_h,
+    out_m,
+    out_d,
+    V_HEAD_DIM: tl.constexpr,
+    SPLITS: tl.constexpr,
+    BLOCK_SPLITS: tl.constexpr,
+    BLOCK_DV: tl.constexpr,
+    WARPS: tl.constexpr,
+):
+    """Weigh the parts of ``attention_decode`` by their sums; grid: (batch * heads * q_len, tiles).
+
+    A tile is BLOCK_DV elements of the head; BLOCK_SPLITS is a power of two, at least SPLITS.
+    """
+    row = tl.program_id(0)
+    rows = tl.num_programs(0)
+    depth = tl.program_id(1) * BLOCK_DV + tl.arange(0, BLOCK_DV)
+    splits = tl.arange(0, BLOCK_SPLITS)
+    at = splits.to(tl.int64) * rows + row
+    log_sum = tl.load(log_sums + at, mask=splits < SPLITS, other=float("-inf"))
+    largest = tl.max(log_sum, 0)
+    weights = tl.exp2(log_sum - tl.where(largest == float("-inf"), 0.0, largest))
+    total = tl.sum(weights, 0)
+    part = tl.load(
+        parts + at[:, None] * V_HEAD_DIM + depth[None, :],
+        mask=(splits < SPLITS)[:, None] & (depth < V_HEAD_DIM)[None, :],
+        other=0.0,
+    )
+    result = tl.sum(part * weights[:, None], 0) / tl.where(total == 0.0, 1.0, total)
+    query = tl.cast(row % q_len, tl.int64)
+    head = tl.cast((row // q_len) % heads, tl.int64)
+    batch = tl.cast(row // q_len // heads, tl.int64)
+    tl.store(
+        out + batch * out_b + head * out_h + query * out_m + depth * out_d,
+        result.to(out.dtype.element_ty),
+        mask=depth < V_HEAD_DIM,
+    )

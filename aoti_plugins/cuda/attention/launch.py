@@ -1,0 +1,268 @@
+"""From tensors to kernel launches.
+
+Everything here runs while a graph is traced, too: sizes and strides may be symbolic, and only what
+a kernel takes as ``constexpr`` becomes a plain number.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import torch
+
+from aoti_plugins.cuda.attention.config import (
+    DecodeConfig,
+    PrefillConfig,
+    Problem,
+    block_width,
+    choose,
+)
+from aoti_plugins.cuda.attention.target import current_target
+
+Size: TypeAlias = "int | torch.SymInt"
+Config: TypeAlias = PrefillConfig | DecodeConfig
+
+_LOG2_E = math.log2(math.e)
+# Elements of the tile in which parts are put together.
+_COMBINE_ELEMENTS = 2048
+# A dynamic size is judged by its upper bound if that is one somebody chose.
+_LARGEST_CHOSEN_BOUND = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One attention, with its tensors seen as four-dimensional.
+
+    Attributes:
+        query: ``[..., heads, q_len, head_dim]``, 2 to 4 dimensions, f16, bf16 or f32, any strides.
+        key: ``[..., kv_heads, kv_len, head_dim]``; leading dimensions broadcast.
+        value: ``[..., kv_heads, kv_len, v_head_dim]``; leading dimensions broadcast.
+        mask: broadcasts to ``[..., heads, q_len, kv_len]``; true where a query may attend, or a
+            float that is added to the scaled scores.
+        causal: query ``i`` attends to keys ``0..i``.
+        scale: factor of the scores, greater than 0.
+    """
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    mask: torch.Tensor | None
+    causal: bool
+    scale: float
+
+    @property
+    def sizes(self) -> tuple[Size, Size, Size, Size]:
+        """Batch, heads, queries and elements of the result."""
+        q, k, v = (_four(tensor.shape, 1) for tensor in (self.query, self.key, self.value))
+        batch = _broadcast(_broadcast(q[0], k[0]), v[0])
+        return batch, q[1], q[2], v[3]
+
+    @property
+    def kv_heads(self) -> Size:
+        """Heads of key and value."""
+        return _broadcast(_four(self.key.shape, 1)[1], _four(self.value.shape, 1)[1])
+
+    @property
+    def group(self) -> int:
+        """Query heads for each head of key and value."""
+        heads, kv_heads = self.sizes[1], self.kv_heads
+        if isinstance(heads, int) and isinstance(kv_heads, int):
+            return heads // kv_heads
+        return 1
+
+    def problem(self) -> Problem:
+        """The sizes as the choice of a configuration wants them."""
+        batch, heads, q_len, v_head_dim = self.sizes
+        return Problem(
+            batch=_likely(batch),
+            heads=_likely(heads),
+            kv_heads=_likely(heads) // self.group,
+            q_len=_likely(q_len),
+            kv_len=_likely(self.key.shape[-2]),
+            head_dim=int(self.query.shape[-1]),
+            v_head_dim=int(v_head_dim),
+            itemsize=self.query.itemsize,
+            mask_itemsize=0 if self.mask is None else self.mask.itemsize,
+            q_len_is_static=isinstance(q_len, int),
+        )
+
+
+def output_like(call: Call, order: Sequence[int]) -> torch.Tensor:
+    """An uninitialised result.
+
+    Args:
+        call: the attention.
+        order: its dimensions from the one of the largest stride to the one of stride 1.
+    """
+    sizes = list(call.sizes)[4 - call.query.dim() :]
+    strides: list[Size] = [1] * len(sizes)
+    step: Size = 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step = step * sizes[dim]
+    return torch.empty_strided(sizes, strides, dtype=call.query.dtype, device=call.query.device)
+
+
+def run(call: Call, out: torch.Tensor, config: Config | None = None) -> None:
+    """Compute an attention with the kernels, on the GPU or into a graph that is traced.
+
+    Args:
+        call: the attention.
+        out: the result, from ``output_like``; written.
+        config: how to; by default ``choose`` decides for the current target.
+    """
+    if any(isinstance(size, int) and size == 0 for size in out.shape):
+        return
+    config = config or choose(call.problem(), current_target())
+    if isinstance(config, PrefillConfig):
+        _prefill(call, out, config)
+    else:
+        _decode(call, out, config)
+
+
+def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig) -> None:
+    from aoti_plugins.cuda.attention import kernels
+
+    batch, heads, q_len, _ = call.sizes
+    kv_len = call.key.shape[-2]
+    grid = (_cdiv(q_len, config.block_m) * heads * batch,)
+    _wrapped(kernels.attention_prefill)[grid](
+        *_pointers(call),
+        out,
+        heads,
+        q_len,
+        kv_len,
+        *_all_strides(call),
+        *_strides(out),
+        EVEN_KV=isinstance(kv_len, int) and kv_len % config.block_n == 0,
+        **_constants(call, config),
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+    )
+
+
+def _decode(call: Call, out: torch.Tensor, config: DecodeConfig) -> None:
+    from aoti_plugins.cuda.attention import kernels
+
+    batch, heads, q_len, v_head_dim = call.sizes
+    if config.splits > 1:
+        shape = (config.splits, batch, heads, q_len)
+        parts = torch.empty((*shape, v_head_dim), dtype=torch.float32, device=out.device)
+        log_sums = torch.empty(shape, dtype=torch.float32, device=out.device)
+        strides: Sequence[Size] = (0, 0, 0, 1)
+    else:
+        parts, log_sums, strides = out, out, _strides(out)
+    tiles = _cdiv(q_len * call.group, config.block_m)
+    grid = (tiles * (heads // call.group) * batch, config.splits)
+    _wrapped(kernels.attention_decode)[grid](
+        *_pointers(call),
+        parts,
+        log_sums,
+        heads // call.group,
+        q_len,
+        call.key.shape[-2],
+        *_all_strides(call),
+        *strides,
+        SPLITS=config.splits,
+        **_constants(call, config),
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+    )
+    if config.splits > 1:
+        _combine(call, parts, log_sums, out)
+
+
+def _combine(call: Call, parts: torch.Tensor, log_sums: torch.Tensor, out: torch.Tensor) -> None:
+    from aoti_plugins.cuda.attention import kernels
+
+    splits, batch, heads, q_len, v_head_dim = parts.shape
+    block_splits = 1 << (int(splits) - 1).bit_length()
+    block_dv = min(block_width(int(v_head_dim)), max(16, _COMBINE_ELEMENTS // block_splits))
+    _wrapped(kernels.attention_combine)[(batch * heads * q_len, _cdiv(v_head_dim, block_dv))](
+        parts,
+        log_sums,
+        out,
+        heads,
+        q_len,
+        *_strides(out),
+        V_HEAD_DIM=int(v_head_dim),
+        SPLITS=int(splits),
+        BLOCK_SPLITS=block_splits,
+        BLOCK_DV=block_dv,
+        WARPS=2,
+        num_warps=2,
+    )
+
+
+def _wrapped(kernel: Any) -> Any:
+    """The kernel as tracing can see it; an interpreted one as it is."""
+    from torch.library import wrap_triton
+    from triton.runtime.jit import JITFunction
+
+    return wrap_triton(kernel) if isinstance(kernel, JITFunction) else kernel
+
+
+def _pointers(call: Call) -> tuple[torch.Tensor, ...]:
+    mask = call.query if call.mask is None else call.mask
+    return call.query, call.key, call.value, mask
+
+
+def _all_strides(call: Call) -> tuple[Size, ...]:
+    mask = (0, 0, 0, 0) if call.mask is None else _strides(call.mask)
+    return (*_strides(call.query), *_strides(call.key), *_strides(call.value), *mask)
+
+
+def _constants(call: Call, config: Config) -> dict[str, Any]:
+    width, v_width = call.problem().widths
+    mask = 0 if call.mask is None else 1 if call.mask.dtype == torch.bool else 2
+    return {
+        "SCALE_LOG2": call.scale * _LOG2_E,
+        "GROUP": call.group,
+        "HEAD_DIM": int(call.query.shape[-1]),
+        "V_HEAD_DIM": int(call.value.shape[-1]),
+        "CAUSAL": call.causal,
+        "MASK": mask,
+        # Products of float32 keep float32's precision; 16-bit ones have only one.
+        "PRECISION": "ieee",
+        "BLOCK_M": config.block_m,
+        "BLOCK_N": config.block_n,
+        "BLOCK_D": width,
+        "BLOCK_DV": v_width,
+        "STAGES": config.num_stages,
+        "WARPS": config.num_warps,
+    }
+
+
+def _strides(tensor: torch.Tensor) -> tuple[Size, ...]:
+    """Four strides, 0 for a dimension that is missing or broadcast."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return _four([0 if _is_one(size) else stride for size, stride in pairs], 0)
+
+
+def _four(values: Sequence[Size], missing: int) -> tuple[Size, ...]:
+    return (*[missing] * (4 - len(values)), *values)
+
+
+def _broadcast(one: Size, other: Size) -> Size:
+    return other if _is_one(one) else one
+
+
+def _is_one(size: Size) -> bool:
+    return isinstance(size, int) and size == 1
+
+
+def _cdiv(size: Size, block: int) -> Size:
+    return (size + block - 1) // block
+
+
+def _likely(size: Size) -> int:
+    """A number to choose a configuration by."""
+    if isinstance(size, int):
+        return size
+    upper = size.node.shape_env.bound_sympy(size.node.expr).upper
+    if upper.is_Integer and int(upper) <= _LARGEST_CHOSEN_BOUND:
+        return int(upper)
+    return int(size.node.hint) if size.node.has_hint() else _LARGEST_CHOSEN_BOUND

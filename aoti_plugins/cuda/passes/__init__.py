@@ -1,0 +1,1 @@
+"""Graph passes of the CUDA plugin, one per file."""
