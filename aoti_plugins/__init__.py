@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from aoti_plugins.blob_names import ReadableNames
     from aoti_plugins.cpu.backend import AotiCpuBackend
     from aoti_plugins.cpu.partitioner import CpuPartitioner
+    from aoti_plugins.cuda.backend import AotiCudaBackend
+    from aoti_plugins.cuda.partitioner import CudaPartitioner
     from aoti_plugins.errors import (
         AotiPluginsError,
         LoweringError,
@@ -42,11 +44,13 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "AotiCpuBackend": "cpu.backend",
+    "AotiCudaBackend": "cuda.backend",
     "AotiPluginsError": "errors",
     "BlobName": "types",
     "BuiltinRuntime": "types",
     "CShim": "types",
     "CpuPartitioner": "cpu.partitioner",
+    "CudaPartitioner": "cuda.partitioner",
     "FallbackKernel": "types",
     "GraphPass": "types",
     "LinkedObjects": "types",
@@ -69,11 +73,13 @@ _MODULE_OF = {
 
 __all__ = [  # must match _MODULE_OF
     "AotiCpuBackend",
+    "AotiCudaBackend",
     "AotiPluginsError",
     "BlobName",
     "BuiltinRuntime",
     "CShim",
     "CpuPartitioner",
+    "CudaPartitioner",
     "FallbackKernel",
     "GraphPass",
     "LinkedObjects",

@@ -20,6 +20,7 @@ TARGETS_COMPILE_SPEC_KEY = "aoti_targets"
 EXTERNAL_DATA_COMPILE_SPEC_KEY = "aoti_external_data"
 DEBUG_INFO_COMPILE_SPEC_KEY = "aoti_debug_info"
 KEEP_SOURCES_COMPILE_SPEC_KEY = "aoti_keep_sources"
+MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
 
 _OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
@@ -35,12 +36,15 @@ class LoweringOptions:
             the program.
         debug_info: keep line tables and symbols in the blobs, for debuggers and profilers.
         keep_sources: folder that gets the generated C++ of every partition; empty: it is dropped.
+        max_autotune: weigh generated kernels against the libraries for matrix products and
+            convolutions (GPUs).
     """
 
     targets: tuple[str, ...] = ()
     external_data: str = ""
     debug_info: bool = False
     keep_sources: str = ""
+    max_autotune: bool = False
 
     def __post_init__(self) -> None:
         for name in self.targets:
@@ -65,6 +69,8 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(DEBUG_INFO_COMPILE_SPEC_KEY, _TRUE))
     if options.keep_sources:
         specs.append(CompileSpec(KEEP_SOURCES_COMPILE_SPEC_KEY, options.keep_sources.encode()))
+    if options.max_autotune:
+        specs.append(CompileSpec(MAX_AUTOTUNE_COMPILE_SPEC_KEY, _TRUE))
     return specs
 
 
@@ -95,6 +101,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         external_data=_text(values, EXTERNAL_DATA_COMPILE_SPEC_KEY),
         debug_info=_flag(values, DEBUG_INFO_COMPILE_SPEC_KEY),
         keep_sources=_text(values, KEEP_SOURCES_COMPILE_SPEC_KEY),
+        max_autotune=_flag(values, MAX_AUTOTUNE_COMPILE_SPEC_KEY),
     )
 
 
@@ -104,6 +111,7 @@ _KNOWN_KEYS = frozenset(
         EXTERNAL_DATA_COMPILE_SPEC_KEY,
         DEBUG_INFO_COMPILE_SPEC_KEY,
         KEEP_SOURCES_COMPILE_SPEC_KEY,
+        MAX_AUTOTUNE_COMPILE_SPEC_KEY,
     )
 )
 

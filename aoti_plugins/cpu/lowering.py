@@ -9,6 +9,8 @@ from aoti_plugins.cpu import target as cpu_target
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.types import Target
 
+RUNTIME_LIBRARY = "libexecutorch_backend_aoti.so"
+
 # Thread counts are decided where the program runs; what is fixed here only steers how loops are
 # cut, and makes the code independent of the machine that lowers.
 _ASSUMED_THREADS = 8
@@ -36,8 +38,9 @@ def environment(target: Target) -> Iterator[None]:
 
 CPU = Device(
     name="cpu",
-    runtime_library="libexecutorch_backend_aoti.so",
+    runtime_libraries=(RUNTIME_LIBRARY,),
     environment=environment,
+    probe_environment=environment,
     default_target=cpu_target.default_target,
     aliases={cpu_target.NATIVE: cpu_target.native_target},
 )

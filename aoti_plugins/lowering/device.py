@@ -7,7 +7,27 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.artifacts.compiler import check_compiler
+from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
+from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 from aoti_plugins.types import Target
+
+Environment = Callable[[Target], AbstractContextManager[None]]
+"""Patches under which Inductor works for a target."""
+
+
+def _check_compiler(target: Target) -> None:
+    check_compiler(target.machine, target.name)
+
+
+def _binary(target: Target, kernel: GpuKernel) -> bytes:
+    del target
+    return kernel.binary
+
+
+def _features_of_target(target: Target, code: GeneratedCode) -> tuple[str, ...]:
+    del code
+    return target.features
 
 
 @dataclass(frozen=True)
@@ -16,17 +36,31 @@ class Device:
 
     Attributes:
         name: ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        runtime_library: file name of the delegate's library; blobs need it by that soname.
-        environment: patches under which Inductor generates code for a target.
+        runtime_libraries: file names of the libraries that blobs need, by that soname; the C shims
+            of all of them can be called.
+        environment: for generating code.
+        probe_environment: for asking what code would be generated; compiles nothing.
         default_target: name of the target when the user gives none.
         aliases: names that stand for a target found on this machine, for instance ``"native"``.
+        torch_device: where the program's tensors are while code is generated.
+        headers: what the C++ of a blob is compiled with.
+        kernel_image: what is embedded for one GPU kernel.
+        features: what a machine must have to run some code.
+        check_tools: says what is missing on this machine to lower for a target, before anything
+            is done.
     """
 
     name: str
-    runtime_library: str
-    environment: Callable[[Target], AbstractContextManager[None]]
+    runtime_libraries: tuple[str, ...]
+    environment: Environment
+    probe_environment: Environment
     default_target: Callable[[], str]
     aliases: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    torch_device: str = "cpu"
+    headers: Callable[[], BlobHeaders] = BlobHeaders
+    kernel_image: Callable[[Target, GpuKernel], bytes] = _binary
+    features: Callable[[Target, GeneratedCode], tuple[str, ...]] = _features_of_target
+    check_tools: Callable[[Target], None] = _check_compiler
 
     def resolve(self, names: tuple[str, ...], known: Mapping[str, Target]) -> list[Target]:
         """Look targets up by name.

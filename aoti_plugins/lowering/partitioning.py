@@ -85,12 +85,14 @@ class Plan:
         return [op for op, is_refused in refused.items() if not is_refused]
 
     def _support(self) -> Support:
+        for target in self._targets:
+            self._device.check_tools(target)
         return Support(self._device.name, self._probes, self._shims)
 
     @functools.cached_property
     def _shims(self) -> runtime_shims.AvailableShims:
         kernels = get_manager().fallback_kernels(self._device.name)
-        return runtime_shims.available(self._device.runtime_library, kernels)
+        return runtime_shims.available(self._device.runtime_libraries, kernels)
 
     @functools.cached_property
     def _probes(self) -> list[Probe]:
@@ -103,7 +105,8 @@ class Plan:
                 options,
                 decompositions,
                 kernels,
-                functools.partial(self._device.environment, target),
+                functools.partial(self._device.probe_environment, target),
+                self._device.torch_device,
             )
             for target in self._targets
         ]

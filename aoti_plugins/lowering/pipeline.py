@@ -96,9 +96,11 @@ class _Lowering:
         self._place = place
         self._options = specs.decode(compile_specs)
         self._targets = device.resolve(self._options.targets, manager.targets(device.name))
+        for target in self._targets:
+            device.check_tools(target)
         self._inductor_options = manager.inductor_options(device.name, compile_specs)
         kernels = manager.fallback_kernels(device.name)
-        self._shims = runtime_shims.available(device.runtime_library, kernels)
+        self._shims = runtime_shims.available(device.runtime_libraries, kernels)
         self._store = NamedDataStore()
 
     def run(self, program: ExportedProgram) -> PreprocessResult:
@@ -150,6 +152,7 @@ class _Lowering:
                 _example_inputs(program),
                 merge(self._inductor_options, custom_op_options(module, kernels)),
                 self._device.environment(target),
+                self._device.torch_device,
             )
 
     def _check(self, code: GeneratedCode) -> None:
@@ -180,7 +183,7 @@ class _Lowering:
         return TargetArtifact(
             name=target.name,
             machine=target.machine,
-            features=target.features,
+            features=self._device.features(target, code),
             artifact_kind=ArtifactKind.SHARED_OBJECT,
             artifact_key=self._add_blob("so", blob.data, _SO_ALIGNMENT, None),
             artifact_nbytes=len(blob.data),
@@ -200,8 +203,10 @@ class _Lowering:
             SharedObjectBuild(
                 device=self._device.name,
                 target_flags=tuple(target.properties["cxx_flags"]),
-                runtime_library=native_files.library(self._device.runtime_library),
+                runtime_libraries=tuple(map(native_files.library, self._device.runtime_libraries)),
                 include_dir=native_files.include_dir(),
+                headers=self._device.headers(),
+                images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},
                 objects=self._shims.objects(called),
                 libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
                 debug_info=self._options.debug_info,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,23 +58,27 @@ class AvailableShims:
         return [kernel.provider for kernel in kernels if isinstance(kernel.provider, kind)]
 
 
-def available(runtime_library: str, kernels: Mapping[str, RegisteredKernel]) -> AvailableShims:
+def available(
+    runtime_libraries: Sequence[str], kernels: Mapping[str, RegisteredKernel]
+) -> AvailableShims:
     """Shims of one device.
 
     Args:
-        runtime_library: file name of the delegate's library.
+        runtime_libraries: file names of the delegate's libraries.
         kernels: what plugins declared for the device.
 
     Raises:
-        RuntimeLoadError: the library is not there.
+        RuntimeLoadError: a library is not there.
     """
-    path = native_files.library(runtime_library)
-    return AvailableShims(_exported(path, path.stat().st_mtime_ns), kernels)
+    paths = [native_files.library(name) for name in runtime_libraries]
+    builtin = frozenset().union(*(_exported(path, path.stat().st_mtime_ns) for path in paths))
+    return AvailableShims(builtin, kernels)
 
 
 @functools.lru_cache(maxsize=8)
 def _exported(path: Path, mtime_ns: int) -> frozenset[str]:
     del mtime_ns  # part of the cache's key: a rebuilt library is read again
     exported = read_shared_object(path.read_bytes()).exported
-    prefix = f"{LINK_NAME_PREFIX}aoti_"
-    return frozenset(s.removeprefix(LINK_NAME_PREFIX) for s in exported if s.startswith(prefix))
+    return frozenset(
+        s.removeprefix(LINK_NAME_PREFIX) for s in exported if s.startswith(LINK_NAME_PREFIX)
+    )

@@ -33,7 +33,7 @@ def build() -> SharedObjectBuild:
     return SharedObjectBuild(
         device="cpu",
         target_flags=("-mavx2", "-mfma", "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"),
-        runtime_library=native_files.library("libexecutorch_backend_aoti.so"),
+        runtime_libraries=(native_files.library("libexecutorch_backend_aoti.so"),),
         include_dir=native_files.include_dir(),
     )
 

@@ -26,7 +26,7 @@ def probe() -> Probe:
 @pytest.fixture
 def support(probe: Probe) -> Support:
     kernels = get_manager().fallback_kernels("cpu")
-    return Support("cpu", [probe], runtime_shims.available(CPU.runtime_library, kernels))
+    return Support("cpu", [probe], runtime_shims.available(CPU.runtime_libraries, kernels))
 
 
 def _node(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Node:

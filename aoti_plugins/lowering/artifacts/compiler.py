@@ -34,6 +34,31 @@ def cxx_compiler() -> list[str]:
     )
 
 
+def check_compiler(machine: str, target: str) -> None:
+    """Fail early where the compiler makes code for another machine than a target's.
+
+    Args:
+        machine: the target's machine, for instance ``"x86_64"``.
+        target: its name, for the message.
+
+    Raises:
+        LoweringError: there is no compiler, or it makes code for another machine.
+    """
+    compiler = cxx_compiler()
+    found = compiler_machine(tuple(compiler))
+    if found != machine:
+        raise LoweringError(
+            f"target {target!r} is a {machine} machine, but {compiler[0]} makes {found} code; "
+            "lower on such a machine, or set CXX to a compiler for it"
+        )
+
+
+@functools.cache
+def compiler_machine(command: tuple[str, ...]) -> str:
+    """The machine that a compiler makes code for, for instance ``"x86_64"``."""
+    return run([*command, "-dumpmachine"]).strip().partition("-")[0]
+
+
 def _gnu(command: list[str]) -> list[str]:
     """Refuse clang, whose parallel loops call an OpenMP library that the runtime does not have."""
     if "clang" in compiler_identity(tuple(command)).lower():

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch.utils.cpp_extension import include_paths
@@ -75,16 +75,31 @@ _KERNEL_HEADERS = ("torch/csrc/inductor/cpp_prefix.h",)
 
 
 @dataclass(frozen=True)
+class BlobHeaders:
+    """What the C++ of a device's blobs is compiled with.
+
+    Attributes:
+        preludes: our headers that every file of a blob includes first; they redefine linker names.
+        include_dirs: folders of headers beside torch's and ours.
+        defines: macros, ``NAME`` or ``NAME=VALUE``.
+    """
+
+    preludes: tuple[str, ...] = ("aoti_plugins/blob_prelude.h",)
+    include_dirs: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class SharedObjectBuild:
     """How to compile one partition for one target.
 
     Attributes:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``; selects torch's wrapper header.
         target_flags: compiler flags of the target's instruction set, for the kernels.
-        runtime_library: the delegate's library, which the blob needs by soname.
+        runtime_libraries: the delegate's libraries, which the blob needs by soname.
         include_dir: folder of our headers.
-        prelude: our header that every file of a blob includes first, relative to ``include_dir``;
-            it redefines the shims' linker names.
+        headers: what else it is compiled with.
+        images: GPU kernels to embed, as the driver loads them, by symbol.
         objects: object files that hooks want linked in.
         libraries: further libraries that the blob needs.
         debug_info: keep symbols and line tables.
@@ -92,9 +107,10 @@ class SharedObjectBuild:
 
     device: str
     target_flags: tuple[str, ...]
-    runtime_library: Path
+    runtime_libraries: tuple[Path, ...]
     include_dir: Path
-    prelude: str = "aoti_plugins/blob_prelude.h"
+    headers: BlobHeaders = BlobHeaders()
+    images: Mapping[str, bytes] = field(default_factory=dict)
     objects: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     debug_info: bool = False
@@ -134,6 +150,8 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
             units.append(
                 _Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build))
             )
+        if build.images:
+            units.append(_Unit("images", _embedded(build.images, folder), (), "", "S"))
         with ThreadPoolExecutor() as pool:
             objects = list(pool.map(lambda unit: _compile(compiler, unit, folder), units))
         linked = folder / "blob.so"
@@ -155,10 +173,22 @@ class _Unit:
     source: str
     flags: tuple[str, ...]
     prefix: str
+    suffix: str = "cpp"
+
+
+def _embedded(images: Mapping[str, bytes], folder: Path) -> str:
+    """Assembly that holds bytes under the symbols by which the wrapper knows them."""
+    lines = ['.section .rodata,"a",@progbits']
+    for symbol, image in images.items():
+        path = folder / f"{symbol}.bin"
+        path.write_bytes(image)
+        lines += [f".hidden {symbol}", f".globl {symbol}", ".balign 64", f"{symbol}:"]
+        lines.append(f'.incbin "{path}"')
+    return "\n".join([*lines, '.section .note.GNU-stack,"",@progbits', ""])
 
 
 def _compile(compiler: list[str], unit: _Unit, folder: Path) -> Path:
-    source = folder / f"{unit.name}.cpp"
+    source = folder / f"{unit.name}.{unit.suffix}"
     source.write_text(unit.source)
     target = folder / f"{unit.name}.o"
     # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
@@ -183,7 +213,7 @@ def _link_command(
         *map(str, objects),
         *build.objects,
         "-Wl,--no-as-needed",
-        str(build.runtime_library),
+        *map(str, build.runtime_libraries),
         *build.libraries,
         "-Wl,--as-needed",
         "-o",
@@ -200,10 +230,11 @@ def _kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
 
 
 def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
-    includes = [str(build.include_dir), *include_paths()]
+    includes = [build.include_dir, *build.headers.include_dirs, *include_paths()]
     return (
         *_COMMON_FLAGS,
         *_DEFINES,
+        *(f"-D{define}" for define in build.headers.defines),
         *(f"-isystem{path}" for path in includes),
         "-g1" if build.debug_info else "-g0",
     )
@@ -211,11 +242,11 @@ def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
 
 def _wrapper_prefix(build: SharedObjectBuild) -> str:
     headers = [header.format(device=build.device) for header in _WRAPPER_HEADERS]
-    return _stamp(build.include_dir) + _includes([build.prelude, *headers])
+    return _stamp(build.include_dir) + _includes([*build.headers.preludes, *headers])
 
 
 def _kernel_prefix(build: SharedObjectBuild) -> str:
-    return _stamp(build.include_dir) + _includes([build.prelude, *_KERNEL_HEADERS])
+    return _stamp(build.include_dir) + _includes([*build.headers.preludes, *_KERNEL_HEADERS])
 
 
 def _stamp(include_dir: Path) -> str:
@@ -231,7 +262,7 @@ def _includes(headers: Sequence[str]) -> str:
 
 
 def _is_shim(symbol: str) -> bool:
-    return symbol.startswith((f"{LINK_NAME_PREFIX}aoti_", "aoti_torch_"))
+    return symbol.startswith((LINK_NAME_PREFIX, "aoti_torch_"))
 
 
 def check_machine(blob: SharedObject, expected: str, target: str) -> None:

@@ -11,12 +11,14 @@ flags).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,27 @@ class GeneratedConstant:
     mutated: bool
 
 
+@dataclass(frozen=True)
+class GpuKernel:
+    """One compiled GPU kernel.
+
+    Attributes:
+        name: the wrapper's name for it.
+        symbol: the symbol under which the wrapper finds its image.
+        binary: the machine code, an ELF file.
+        assembly: the assembly that it was made from; for CUDA, PTX.
+        config: what was chosen for it: block sizes, warps, stages.
+        shared_nbytes: dynamic shared memory of a block.
+    """
+
+    name: str
+    symbol: str
+    binary: bytes
+    assembly: str
+    config: Mapping[str, Any]
+    shared_nbytes: int
+
+
 @dataclass
 class GeneratedCode:
     """What Inductor made of one graph: two C++ translation units and the constants that they need.
@@ -47,22 +70,49 @@ class GeneratedCode:
         constants: in the order of the wrapper's table.
         proxy_ops: ops that the wrapper calls through the proxy executor, by qualified name; no
             runtime without libtorch has one.
-        files: other files that the wrapper loads at run time, for instance GPU binaries.
+        files: other files that the wrapper loads at run time.
+        gpu_kernels: what the wrapper launches, to be embedded in the blob.
     """
 
     wrapper: str = ""
     kernels: str = ""
     constants: tuple[GeneratedConstant, ...] = ()
     proxy_ops: tuple[str, ...] = ()
-    files: tuple[str, ...] = field(default_factory=tuple)
+    files: tuple[str, ...] = ()
+    gpu_kernels: tuple[GpuKernel, ...] = ()
+
+
+FindValue = Callable[[str, torch.Tensor], torch.Tensor]
+"""The value of a constant, from its FQN and the tensor that Inductor has for it."""
 
 
 @contextlib.contextmanager
-def captured_code() -> Iterator[GeneratedCode]:
-    """Fill the yielded object instead of compiling, for one ``aot_compile`` in the block."""
-    from torch._inductor.codecache import AotCodeCompiler
+def captured_code(
+    find_value: FindValue = lambda fqn, tensor: tensor,
+) -> Iterator[GeneratedCode]:
+    """Fill the yielded object instead of compiling, for one ``aot_compile`` in the block.
+
+    Args:
+        find_value: finds the real value where Inductor worked on a fake tensor.
+    """
+    from torch._inductor.codecache import AotCodeCompiler, CudaKernelParamCache
 
     captured = GeneratedCode()
+    compiled: dict[str, GpuKernel] = {}
+    original_set = CudaKernelParamCache.set
+
+    def keep_kernel(
+        key: str, params: dict[str, Any], binary: bytes, bin_type: str, asm: str, *rest: Any
+    ) -> None:
+        compiled[key] = GpuKernel(
+            name=key,
+            symbol=f"__{key}_start",
+            binary=binary,
+            assembly=asm,
+            config=params["config"],
+            shared_nbytes=params["shared_mem"],
+        )
+        original_set(key, params, binary, bin_type, asm, *rest)
 
     def keep_sources(
         graph: Any,
@@ -76,33 +126,52 @@ def captured_code() -> Iterator[GeneratedCode]:
         del device_type
         captured.wrapper = wrapper_code
         captured.kernels = kernel_code
-        captured.constants = _constants_of(graph)
+        captured.constants = _constants_of(graph, find_value)
+        captured.gpu_kernels = tuple(
+            compiled[name]
+            for name in sorted(set(_KERNEL_SYMBOL.findall(wrapper_code)))
+            if name in compiled  # not when only asking what would be generated
+        )
         captured.proxy_ops = _proxy_ops_of(graph, serialized_extern_kernel_nodes)
         captured.files = tuple(additional_files)
         return []
 
-    with mock.patch.object(AotCodeCompiler, "compile", staticmethod(keep_sources)):
+    with (
+        mock.patch.object(AotCodeCompiler, "compile", staticmethod(keep_sources)),
+        mock.patch.object(CudaKernelParamCache, "set", staticmethod(keep_kernel)),
+    ):
         yield captured
 
 
-def _constants_of(graph: Any) -> tuple[GeneratedConstant, ...]:
-    return tuple(
-        GeneratedConstant(
-            name=name,
-            fqn=graph.allocated_constant_name.get(name, name),
-            value=_with_layout_of(graph.get_original_value_of_constant(name), used),
-            mutated=name in graph.mutated_buffers,
+def _constants_of(graph: Any, find_value: FindValue) -> tuple[GeneratedConstant, ...]:
+    found = []
+    for name, used in graph.constants.items():
+        if name in graph.folded_constants:
+            continue
+        fqn = graph.allocated_constant_name.get(name, name)
+        value = find_value(fqn, graph.get_original_value_of_constant(name))
+        found.append(
+            GeneratedConstant(
+                name=name,
+                fqn=fqn,
+                value=_with_layout_of(value, used),
+                mutated=name in graph.mutated_buffers,
+            )
         )
-        for name, used in graph.constants.items()
-        if name not in graph.folded_constants
-    )
+    return tuple(found)
 
 
 def _with_layout_of(original: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
     """The original's values in the layout that the generated code assumes."""
     if original.size() == used.size() and original.stride() == used.stride():
         return original
-    return used
+    if not isinstance(used, FakeTensor):
+        return used
+    changed = torch.empty_strided(used.size(), used.stride(), dtype=used.dtype)
+    return changed.copy_(original)
+
+
+_KERNEL_SYMBOL = re.compile(r"extern const unsigned char __(\w+)_start\[\]")
 
 
 def _proxy_ops_of(graph: Any, serialized: str | None) -> tuple[str, ...]:

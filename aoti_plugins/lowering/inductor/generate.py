@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
+from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 
 # A blob carries no libtorch, no weights and nothing that is computed when it is loaded.
@@ -34,6 +35,7 @@ def generate(
     inputs: Sequence[Any],
     options: Mapping[str, Any],
     environment: AbstractContextManager[None],
+    torch_device: str = "cpu",
 ) -> GeneratedCode:
     """Generate the code of one graph.
 
@@ -42,6 +44,8 @@ def generate(
         inputs: example inputs, fake tensors allowed.
         options: Inductor options of device, plugins and user; they win over ``BASE_OPTIONS``.
         environment: patches for the device and target.
+        torch_device: where the program runs; anything but the CPU with an index. Module and inputs
+            are on the CPU and are placed there.
 
     Returns:
         Sources and constants.
@@ -51,7 +55,13 @@ def generate(
         stack.enter_context(torch.no_grad())
         stack.enter_context(math_attention())
         stack.enter_context(environment)
-        code = stack.enter_context(captured_code())
+        if torch_device == "cpu":
+            code = stack.enter_context(captured_code())
+        else:
+            placement = Placement(module, inputs, torch.device(torch_device))
+            stack.enter_context(placed_constants(placement))
+            code = stack.enter_context(captured_code(placement.real))
+            inputs = placement.inputs
         torch._inductor.aot_compile(module, tuple(inputs), options={**BASE_OPTIONS, **options})
     return code
 

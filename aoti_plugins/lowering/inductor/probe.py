@@ -65,6 +65,7 @@ class Probe:
         decompositions: what plugins decompose before Inductor sees it.
         kernels: fallback kernels of all plugins for the device.
         environment: makes the patches for the target, anew for each question.
+        torch_device: the device that the tensors are on.
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class Probe:
         decompositions: Mapping[Any, Callable[..., Any]],
         kernels: Iterable[FallbackKernel],
         environment: Callable[[], AbstractContextManager[None]],
+        torch_device: str = "cpu",
     ) -> None:
         self._options = options
         self._decompositions = dict(decompositions)
         self._kernels = tuple(kernels)
         self._environment = environment
+        self._torch_device = torch_device
         self._answers: dict[Any, Answer] = {}
 
     def ask(self, node: Node) -> Answer:
@@ -105,7 +108,7 @@ class Probe:
                 if op in self._decompositions:
                     module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
                 options = merge(self._options, custom_op_options(module, self._kernels))
-                code = generate(module, inputs, options, self._environment())
+                code = generate(module, inputs, options, self._environment(), self._torch_device)
         except Exception as error:  # whatever a lowering raises means "no"
             logger.debug("probing %s failed", op, exc_info=True)
             return Answer(error=_first_line(error))

@@ -1,0 +1,85 @@
+"""Decides which nodes of a program the CUDA delegate takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cuda.backend import AotiCudaBackend
+from aoti_plugins.cuda.lowering import CUDA
+from aoti_plugins.lowering import partitioning
+
+if TYPE_CHECKING:
+    import torch
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+EXTERNAL_DATA_TAG = "aoti_cuda_blob"
+
+
+@final
+class CudaPartitioner(Partitioner):
+    """Delegates what AOTInductor and the registered fallback kernels can run on an NVIDIA GPU.
+
+    Works without arguments, also on a machine without a GPU. An op that cannot be delegated stays
+    outside, with a warning that names it, its place in the model and what would provide it.
+
+    Args:
+        target: the GPU to make code for: ``"h100"``, ``"a100"``, ``"l4"``, … (the table of
+            ``aoti_plugins.cuda.target``), a name that a plugin brought, ``"native"`` for the GPU of
+            this machine, ``"portable"`` for code that runs on every GPU from compute capability 8.0
+            on. The default is the GPU of this machine, or ``"portable"`` where there is none.
+        targets: several such names; the program then holds code for each, and the runtime takes the
+            best that fits.
+        external_data: ``True`` puts the weights into a ``.ptd`` file with the tag
+            ``aoti_cuda_blob``; a string is another tag.
+        debug_info: keep symbols and line tables in the code.
+        keep_sources: folder for the generated C++ and Triton code, to look at.
+        max_autotune: also make Triton kernels for matrix products and convolutions, and take them
+            where they are faster than the libraries; lowering takes longer.
+        compile_specs: the same options as compile specs, instead of the arguments above.
+
+    Raises:
+        LoweringError: options that do not fit together or name no target.
+
+    Example:
+        >>> from aoti_plugins import CudaPartitioner
+        >>> CudaPartitioner(target="h100").delegation_spec.backend_id
+        'AotiCudaBackend'
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str | None = None,
+        targets: Sequence[str] = (),
+        external_data: bool | str = False,
+        debug_info: bool = False,
+        keep_sources: str = "",
+        max_autotune: bool = False,
+        compile_specs: Sequence[CompileSpec] | None = None,
+    ) -> None:
+        super().__init__()
+        options = LoweringOptions(
+            targets=partitioning.one_list_of_targets(target, targets),
+            external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
+            debug_info=debug_info,
+            keep_sources=keep_sources,
+            max_autotune=max_autotune,
+        )
+        given = partitioning.compile_specs_of(options, compile_specs)
+        self._plan = partitioning.Plan(CUDA, AotiCudaBackend.__name__, given)
+        self.delegation_spec = self._plan.delegation_spec
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the nodes of an edge program that this delegate takes."""
+        return self._plan.partition(exported_program)
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
+        """Ops that Inductor handles better whole, wherever this program uses them."""
+        return self._plan.ops_to_keep_whole(ep), None

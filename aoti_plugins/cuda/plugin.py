@@ -1,0 +1,74 @@
+"""The CUDA plugin: a plugin like any other, found through the entry point ``cuda``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from aoti_plugins.hooks import hookimpl
+from aoti_plugins.types import FallbackKernel, GraphPass, Target
+
+if TYPE_CHECKING:
+    from executorch.exir.backend.backend_details import PreprocessResult
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+_DEVICE = "cuda"
+
+
+@hookimpl(trylast=True)
+def aoti_preprocess(
+    device: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec], method: str
+) -> PreprocessResult | None:
+    """Lower with the shared pipeline."""
+    if device != _DEVICE:
+        return None
+    from aoti_plugins.cuda.lowering import CUDA
+    from aoti_plugins.lowering.pipeline import lower
+
+    return lower(CUDA, edge_program, compile_specs, method)
+
+
+@hookimpl
+def aoti_fallback_kernels(device: str) -> Iterable[FallbackKernel]:
+    """The runtime's own kernels."""
+    from aoti_plugins.cuda.fallback_kernels import KERNELS
+
+    return KERNELS if device == _DEVICE else ()
+
+
+@hookimpl
+def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
+    """From the edge dialect to ATen, and from copies back to views."""
+    if device != _DEVICE:
+        return ()
+    from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
+    from aoti_plugins.lowering.passes.restore_views import restore_views
+
+    return (
+        GraphPass("aoti_plugins.edge_to_aten", edge_to_aten),
+        GraphPass(
+            "aoti_plugins.restore_views", restore_views, after=("aoti_plugins.edge_to_aten",)
+        ),
+    )
+
+
+@hookimpl
+def aoti_inductor_options(device: str, compile_specs: Sequence[CompileSpec]) -> Mapping[str, Any]:
+    """Options that a CUDA blob needs."""
+    if device != _DEVICE:
+        return {}
+    from aoti_plugins.cuda.lowering import inductor_options
+
+    return inductor_options(compile_specs)
+
+
+@hookimpl
+def aoti_targets(device: str) -> Iterable[Target]:
+    """The table of GPUs, and the GPU of this machine."""
+    if device != _DEVICE:
+        return ()
+    from aoti_plugins.cuda.target import TARGETS, as_target, device_target
+
+    here = device_target()
+    return TARGETS if here is None else (*TARGETS, as_target(here))

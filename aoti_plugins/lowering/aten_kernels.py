@@ -1,0 +1,73 @@
+"""Declare the runtimes' own kernels for ATen ops, whose C shims are PyTorch's."""
+
+from __future__ import annotations
+
+from aoti_plugins.types import CShim, FallbackKernel
+
+FLOATS = ("float16", "float32", "float64", "bfloat16")
+INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+NUMBERS = FLOATS + INTEGERS
+REAL = (*NUMBERS, "bool")
+
+# Parameters of the shims, equal for all devices: torch/csrc/inductor/aoti_torch/generated/.
+_PARAMETERS = {
+    "aten::mm.out": ("AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
+    "aten::addmm.out": (
+        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat1, "
+        "AtenTensorHandle mat2, double beta, double alpha"
+    ),
+    "aten::bmm.out": ("AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
+    "aten::baddbmm.out": (
+        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle batch1, "
+        "AtenTensorHandle batch2, double beta, double alpha"
+    ),
+    "aten::convolution": (
+        "AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, "
+        "const int64_t* stride, int64_t stride_len_, const int64_t* padding, int64_t padding_len_, "
+        "const int64_t* dilation, int64_t dilation_len_, int32_t transposed, "
+        "const int64_t* output_padding, int64_t output_padding_len_, int64_t groups, "
+        "AtenTensorHandle* ret0"
+    ),
+    "aten::cumsum": ("AtenTensorHandle self, int64_t dim, int32_t* dtype, AtenTensorHandle* ret0"),
+    "aten::cumprod": ("AtenTensorHandle self, int64_t dim, int32_t* dtype, AtenTensorHandle* ret0"),
+    "aten::sort": (
+        "AtenTensorHandle self, int64_t dim, int32_t descending, AtenTensorHandle* ret0, "
+        "AtenTensorHandle* ret1"
+    ),
+    "aten::sort.stable": (
+        "AtenTensorHandle self, int32_t* stable, int64_t dim, int32_t descending, "
+        "AtenTensorHandle* ret0, AtenTensorHandle* ret1"
+    ),
+    "aten::topk": (
+        "AtenTensorHandle self, int64_t k, int64_t dim, int32_t largest, int32_t sorted, "
+        "AtenTensorHandle* ret0, AtenTensorHandle* ret1"
+    ),
+    "aten::scatter.src_out": (
+        "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
+        "AtenTensorHandle src"
+    ),
+    "aten::scatter.value_out": (
+        "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
+        "double value"
+    ),
+    "aten::scatter_reduce.two_out": (
+        "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
+        "AtenTensorHandle src, const char* reduce, int32_t include_self"
+    ),
+}
+
+
+def aten_kernel(device: str, op: str, dtypes: tuple[str, ...]) -> FallbackKernel:
+    """A kernel that a device's runtime has for an op.
+
+    Args:
+        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        op: schema name, such as ``aten::mm.out``.
+        dtypes: what the kernel takes.
+
+    Raises:
+        KeyError: the op's shim is not declared here.
+    """
+    name = f"aoti_torch_{device}_{op.split('::')[1].replace('.', '_')}"
+    declaration = f"AOTITorchError {name}({_PARAMETERS[op]})"
+    return FallbackKernel(op=op, c_shims=(CShim(name, declaration),), dtypes=dtypes)

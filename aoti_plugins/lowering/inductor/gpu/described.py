@@ -1,0 +1,156 @@
+"""Answer PyTorch's questions about the GPU from a description.
+
+Inductor asks ``torch.cuda`` and a ``DeviceInterface`` for the device's figures, its current index
+and stream, and guards its work with device contexts. None of these needs the device itself: what
+is generated depends on the figures alone. Inside the block every answer comes from the
+description and nothing reaches a driver, with a CPU build of PyTorch as with a CUDA build.
+Answers that Inductor has cached are dropped on both sides of the block. Tested with torch 2.11
+and 2.13. Can go when ``aot_compile`` takes a target.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
+
+# Cached answers about the GPU, by module; not every version has each.
+_ANSWERS = {
+    "torch.utils._triton": (
+        "_device_supports_tma",
+        "has_triton_experimental_host_tma",
+        "has_triton_tensor_descriptor_host_tma",
+        "has_triton_tma",
+        "has_triton_tma_device",
+        "has_datacenter_blackwell_tma_device",
+        "has_triton",
+        "triton_backend",
+        "triton_hash_with_backend",
+    ),
+    "torch._inductor.utils": (
+        "get_gpu_type",
+        "is_big_gpu",
+        "get_max_num_sms",
+        "using_b200",
+        "get_backend_num_stages",
+        "get_device_tflops",
+        "get_gpu_dram_gbps",
+        "_triton_supported_fp8_dtypes",
+        "use_decompose_k_choice",
+    ),
+    "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
+    "torch._inductor.codegen.cuda.cuda_env": ("get_cuda_arch", "is_datacenter_blackwell_arch"),
+    "torch._inductor.runtime.hints": ("DeviceProperties.create",),
+}
+
+
+@contextlib.contextmanager
+def described_gpu(gpu: GpuProperties) -> Iterator[None]:
+    """Let this process believe in one GPU, ``cuda:0``, with these properties."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_fresh_answers())
+        for target, name, value in _torch_cuda(gpu):
+            stack.enter_context(mock.patch.object(target, name, value, create=True))
+        stack.enter_context(_device_interface(gpu))
+        yield
+
+
+def _torch_cuda(gpu: GpuProperties) -> Iterator[tuple[Any, str, Any]]:
+    cuda = torch.cuda
+    yield cuda, "is_available", lambda: True
+    yield cuda, "is_initialized", lambda: False
+    yield cuda, "_lazy_init", lambda: None
+    yield cuda, "device_count", lambda: 1
+    yield cuda, "current_device", lambda: 0
+    yield cuda, "set_device", lambda device: None
+    yield cuda, "synchronize", lambda device=None: None
+    yield cuda, "get_device_name", lambda device=None: gpu.name
+    yield cuda, "get_device_capability", lambda device=None: gpu.capability
+    yield cuda, "get_device_properties", lambda device=None: gpu
+    yield cuda, "is_bf16_supported", lambda including_emulation=True: True
+    yield cuda, "mem_get_info", lambda device=None: (gpu.total_memory, gpu.total_memory)
+    yield cuda, "get_rng_state", lambda device="cuda": torch.zeros(16, dtype=torch.uint8)
+    yield cuda, "set_rng_state", lambda state, device="cuda": None
+    yield cuda, "_exchange_device", lambda device: 0
+    yield cuda, "_maybe_exchange_device", lambda device: 0
+    yield cuda, "_DeviceGuard", _NoGuard
+    yield cuda, "device", _NoGuard
+    yield torch._C, "_cuda_getCurrentRawStream", lambda device: 0
+    yield torch.version, "cuda", torch.version.cuda or "13.0"
+
+
+class _NoGuard:
+    """Stands for ``torch.cuda.device``: there is one device, and it is current."""
+
+    def __init__(self, *device: Any) -> None:
+        del device
+
+    def __enter__(self) -> _NoGuard:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        """Failures go on."""
+
+
+@contextlib.contextmanager
+def _device_interface(gpu: GpuProperties) -> Iterator[None]:
+    from torch._dynamo import device_interface
+
+    device_interface.init_device_reg()
+
+    class Described(device_interface.CudaInterface):
+        class Worker:
+            set_device = staticmethod(lambda device: None)
+            current_device = staticmethod(lambda: 0)
+            get_device_properties = staticmethod(lambda device=None: gpu)
+
+        device = _NoGuard
+        current_device = staticmethod(lambda: 0)
+        set_device = staticmethod(lambda device: None)
+        device_count = staticmethod(lambda: 1)
+        synchronize = staticmethod(lambda device=None: None)
+        get_device_properties = staticmethod(lambda device=None: gpu)
+        get_raw_stream = staticmethod(lambda device=0: 0)
+        is_available = staticmethod(lambda: True)
+        is_bf16_supported = staticmethod(lambda including_emulation=False: True)
+        get_compute_capability = staticmethod(lambda device=None: gpu.arch)
+        is_triton_capable = staticmethod(lambda device=None: True)
+        raise_if_triton_unavailable = staticmethod(lambda device=None: None)
+        maybe_exchange_device = staticmethod(lambda device: 0)
+        exchange_device = staticmethod(lambda device: 0)
+
+    answers: dict[Any, Any] = {"cuda": Described, "cuda:0": Described}
+    with mock.patch.dict(device_interface.device_interfaces, answers):
+        yield
+
+
+@contextlib.contextmanager
+def _fresh_answers() -> Iterator[None]:
+    _forget()
+    try:
+        yield
+    finally:
+        _forget()
+
+
+def _forget() -> None:
+    for name, functions in _ANSWERS.items():
+        with contextlib.suppress(ModuleNotFoundError):
+            module = importlib.import_module(name)
+            for path in functions:
+                _clear(module, path)
+
+
+def _clear(module: Any, path: str) -> None:
+    found = functools.reduce(
+        lambda owner, name: getattr(owner, name, None), path.split("."), module
+    )
+    if hasattr(found, "cache_clear"):
+        found.cache_clear()

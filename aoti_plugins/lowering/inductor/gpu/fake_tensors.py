@@ -1,0 +1,28 @@
+"""Make fake tensors of a GPU on a machine that has none.
+
+A fake tensor on ``cuda`` otherwise initialises the device when it is made. Tested with torch 2.11
+and 2.13. Can go when ``FakeTensorMode`` has an argument for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+
+@contextlib.contextmanager
+def no_device_init() -> Iterator[None]:
+    """Leave the device alone when a fake tensor on it is made."""
+    from torch._subclasses import fake_tensor
+
+    with contextlib.ExitStack() as stack:
+        for name in ("init_gpu_context", "init_cuda_context"):
+            if hasattr(fake_tensor, name):
+                stack.enter_context(mock.patch.object(fake_tensor, name, return_value=None))
+        stack.enter_context(
+            mock.patch.object(
+                fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda self: True)
+            )
+        )
+        yield

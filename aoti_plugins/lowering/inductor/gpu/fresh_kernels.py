@@ -1,0 +1,32 @@
+"""Compile and choose every kernel of a lowering anew.
+
+Inductor keeps the kernels that a process has compiled, with the configuration that was chosen,
+and does not hand out the binary of one that it has met before. Inside the block it starts with
+none, and afterwards has again those that it had. Compiled code still comes from Triton's cache on
+disk. Tested with torch 2.11 and 2.13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+
+@contextlib.contextmanager
+def fresh_kernels() -> Iterator[None]:
+    """Forget compiled kernels for the time of the block."""
+    from torch._inductor.async_compile import CompiledTritonKernels
+    from torch._inductor.codecache import CudaKernelParamCache, PyCodeCache
+
+    with contextlib.ExitStack() as stack:
+        for owner, name, value in (
+            (CompiledTritonKernels, "_cache", {}),
+            (PyCodeCache, "modules", []),
+            (PyCodeCache, "modules_no_attr", {}),
+            (PyCodeCache, "linemaps", {}),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, value))
+        # Changed in place: other modules hold its methods.
+        stack.enter_context(mock.patch.dict(CudaKernelParamCache.cache, clear=True))
+        yield

@@ -1,0 +1,25 @@
+"""Generate a wrapper without compiling the kernels that it launches.
+
+Enough to read which C shims it calls. Tested with torch 2.11 and 2.13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from unittest import mock
+
+
+@contextlib.contextmanager
+def no_kernel_compilation() -> Iterator[None]:
+    """Leave kernels uncompiled and their launches out of the wrapper."""
+    from torch._inductor.codegen import cpp_wrapper_gpu, wrapper
+
+    nothing = mock.patch.object(
+        wrapper.PythonWrapperCodegen, "generate_and_run_autotune_block", return_value=None
+    )
+    no_launch = mock.patch.object(
+        cpp_wrapper_gpu.DeferredTritonCallWrapper, "generate", return_value=None
+    )
+    with nothing, no_launch:
+        yield

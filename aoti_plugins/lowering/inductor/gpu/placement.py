@@ -1,0 +1,138 @@
+"""Place a program on a GPU without moving its data.
+
+Parameters, buffers and inputs become fake tensors on the device; the real values stay where they
+are, in a table by identity, and are looked up when Inductor asks for the value of a constant. The
+same way serves a machine with a GPU: weights never take device memory while a program is lowered.
+Tested with torch 2.11 and 2.13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+
+class Placement:
+    """One module on the device, with fakes for its constants.
+
+    Args:
+        module: an unlifted graph module; it is changed.
+        inputs: its example inputs, fake tensors and numbers.
+        device: with an index, for instance ``cuda:0``.
+    """
+
+    def __init__(self, module: GraphModule, inputs: Sequence[Any], device: torch.device) -> None:
+        self._device = device
+        self._mode = detect_fake_mode(list(inputs)) or _mode_of(module) or FakeTensorMode()
+        self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._by_name: dict[str, torch.Tensor] = {}
+        self._fake: dict[int, FakeTensor] = {}
+        self.module = module
+        self.inputs = [self._like(value) for value in inputs]
+        self._place_constants()
+        self._place_graphs()
+
+    def real(self, fqn: str, tensor: torch.Tensor) -> torch.Tensor:
+        """The value of a constant, by its name, else by the fake that stands for it.
+
+        Raises:
+            KeyError: Inductor made it from others, and only a fake is left.
+        """
+        found = self._by_name.get(fqn)
+        if found is None:
+            found = self.behind(tensor)
+        if isinstance(found, FakeTensor):
+            raise KeyError(f"the value of constant {fqn!r} is not known")
+        return found
+
+    def behind(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The value behind a placed constant; any other tensor as it is."""
+        known = self._real.get(id(tensor))
+        return known[1] if known else tensor
+
+    @contextlib.contextmanager
+    def real_inputs(self) -> Iterator[None]:
+        """Let the program's fake mode take real tensors too, such as scalars of the graph."""
+        before = self._mode.allow_non_fake_inputs
+        self._mode.allow_non_fake_inputs = True
+        try:
+            yield
+        finally:
+            self._mode.allow_non_fake_inputs = before
+
+    def _like(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        with self._mode:
+            return torch.empty_strided(
+                value.size(), value.stride(), dtype=value.dtype, device=self._device
+            )
+
+    def _placed(self, tensor: torch.Tensor) -> FakeTensor:
+        if id(tensor) not in self._fake:
+            with torch.no_grad():
+                fake = self._like(tensor)
+            self._fake[id(tensor)] = fake
+            self._real[id(fake)] = (fake, tensor.detach())
+        return self._fake[id(tensor)]
+
+    def _place_constants(self) -> None:
+        for path, owner in self.module.named_modules():
+            for table in (owner._parameters, owner._buffers, vars(owner)):
+                for name, value in list(table.items()):
+                    if isinstance(value, torch.Tensor):
+                        table[name] = self._place_constant(f"{path}.{name}".lstrip("."), value)
+
+    def _place_constant(self, fqn: str, value: torch.Tensor) -> torch.Tensor:
+        fake = self._placed(value)
+        self._by_name[fqn] = value.detach()
+        if not isinstance(value, torch.nn.Parameter):
+            return fake
+        parameter = torch.nn.Parameter(fake, requires_grad=False)
+        self._real[id(parameter)] = (parameter, value.detach())
+        return parameter
+
+    def _place_graphs(self) -> None:
+        for graph_module in self.module.modules():
+            if not isinstance(graph_module, GraphModule):
+                continue
+            for node in graph_module.graph.nodes:
+                if "device" in node.kwargs and node.kwargs["device"] is not None:
+                    node.kwargs = {**node.kwargs, "device": self._device}
+                node.args = pytree.tree_map_only(torch.device, lambda _: self._device, node.args)
+                if "val" in node.meta:
+                    node.meta["val"] = pytree.tree_map(self._like, node.meta["val"])
+            graph_module.recompile()
+
+
+def _mode_of(module: GraphModule) -> FakeTensorMode | None:
+    for node in module.graph.nodes:
+        for leaf in pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(leaf, FakeTensor):
+                return leaf.fake_mode
+    return None
+
+
+@contextlib.contextmanager
+def placed_constants(placement: Placement) -> Iterator[None]:
+    """Let Inductor tell constants apart by their real values."""
+    from torch._inductor import graph, utils
+
+    same = utils.is_same_tensor
+
+    def is_same_tensor(data: torch.Tensor, value: torch.Tensor) -> bool:
+        one, other = placement.behind(data), placement.behind(value)
+        if isinstance(one, FakeTensor) or isinstance(other, FakeTensor):
+            return data is value
+        return bool(same(one, other))
+
+    with mock.patch.object(graph, "is_same_tensor", is_same_tensor), placement.real_inputs():
+        yield
