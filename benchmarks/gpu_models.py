@@ -1,0 +1,128 @@
+"""The models of the GPU benchmarks: small, real architectures with seeded random weights."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+Model = tuple[nn.Module, tuple[torch.Tensor, ...]]
+
+
+class Perceptron(nn.Module):
+    """64-256-64 with GELU, a layer norm and a softmax: all overhead, no work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(64, 256), nn.Linear(256, 64), nn.LayerNorm(64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Map ``x [batch, 64]`` to probabilities."""
+        return torch.softmax(self.norm(self.down(functional.gelu(self.up(x)))), -1)
+
+
+class ConvNet(nn.Module):
+    """Four stages of two convolutions each, halving the image every time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        widths = (3, 32, 64, 128, 256)
+        stages = [
+            nn.Sequential(
+                nn.Conv2d(before, after, 3, 2, 1),
+                nn.BatchNorm2d(after),
+                nn.ReLU(),
+                nn.Conv2d(after, after, 3, 1, 1),
+                nn.ReLU(),
+            )
+            for before, after in itertools.pairwise(widths)
+        ]
+        self.stages, self.head = nn.Sequential(*stages), nn.Linear(256, 1000)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        """Class scores of ``image [batch, 3, height, width]``."""
+        return self.head(self.stages(image).mean((2, 3)))
+
+
+class RmsNorm(nn.Module):
+    """Root-mean-square norm, computed in float32."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Norm over the last dimension."""
+        y = x.float()
+        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * self.weight
+
+
+class Layer(nn.Module):
+    """Causal attention and a gated feed-forward layer."""
+
+    def __init__(self, width: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.gate_up = nn.Linear(width, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One layer over ``x [batch, tokens, width]``."""
+        batch, tokens, width = x.shape
+        qkv = self.qkv(self.norm1(x)).view(batch, tokens, 3, self.heads, width // self.heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, -1)
+        return x + self.down(functional.silu(gate) * up)
+
+
+class Decoder(nn.Module):
+    """A stack of layers between an embedding and a linear head."""
+
+    def __init__(
+        self, layers: int = 4, width: int = 1024, heads: int = 16, hidden: int = 2816
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(8192, width)
+        self.layers = nn.ModuleList(Layer(width, heads, hidden) for _ in range(layers))
+        self.norm, self.head = RmsNorm(width), nn.Linear(width, 8192, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Scores for every token of ``tokens [batch, tokens]``."""
+        x = self.tokens(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(self.norm(x))
+
+
+def mlp() -> Model:
+    """Perceptron, float32, batch 4."""
+    torch.manual_seed(0)
+    return Perceptron().eval(), (torch.randn(4, 64),)
+
+
+def cnn() -> Model:
+    """ConvNet, float32, eight images of 224 by 224."""
+    torch.manual_seed(0)
+    return ConvNet().eval(), (torch.randn(8, 3, 224, 224),)
+
+
+def transformer(tokens: int) -> Model:
+    """Decoder, bfloat16, one sequence."""
+    torch.manual_seed(0)
+    return Decoder().to(torch.bfloat16).eval(), (torch.randint(0, 8192, (1, tokens)),)
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "mlp": mlp,
+    "transformer_1": lambda: transformer(1),
+    "transformer_128": lambda: transformer(128),
+    "cnn": cnn,
+}
