@@ -9,7 +9,7 @@ import pytest
 
 from aoti_plugins import native_files
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import compiler, precompiled_header
+from aoti_plugins.lowering.artifacts import compile_cache, compiler
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
@@ -95,14 +95,14 @@ def test_clang_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
     command = compiler.cxx_compiler()
-    first = precompiled_header.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    first = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
     made = first.with_name("prefix.h.gch").stat().st_mtime_ns
-    again = precompiled_header.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    again = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
     assert again == first
     assert again.with_name("prefix.h.gch").stat().st_mtime_ns == made
-    other = precompiled_header.precompiled(command, ["-O2"], "inline int f() { return 1; }\n")
+    other = compile_cache.precompiled(command, ["-O2"], "inline int f() { return 1; }\n")
     assert other != first
     leftovers = [p for p in first.parent.parent.iterdir() if p.name.startswith("building-")]
     assert not leftovers
@@ -111,9 +111,9 @@ def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_header_that_does_not_compile_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(tmp_path))
     with pytest.raises(LoweringError, match="failed with exit status"):
-        precompiled_header.precompiled(compiler.cxx_compiler(), [], "int f( {")
+        compile_cache.precompiled(compiler.cxx_compiler(), [], "int f( {")
     assert list((tmp_path / "headers").iterdir()) == []
 
 
@@ -121,6 +121,6 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     blocked = tmp_path / "file"
     blocked.write_text("")
     blocked.chmod(stat.S_IRUSR)
-    monkeypatch.setenv(precompiled_header.CACHE_DIR_VARIABLE, str(blocked))
-    with pytest.raises(LoweringError, match=precompiled_header.CACHE_DIR_VARIABLE):
-        precompiled_header.precompiled(compiler.cxx_compiler(), [], "\n")
+    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(blocked))
+    with pytest.raises(LoweringError, match=compile_cache.CACHE_DIR_VARIABLE):
+        compile_cache.precompiled(compiler.cxx_compiler(), [], "\n")

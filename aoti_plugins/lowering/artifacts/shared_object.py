@@ -19,9 +19,10 @@ from torch.utils.cpp_extension import include_paths
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import elf
+from aoti_plugins.lowering.artifacts.compile_cache import compiled_object, precompiled
 from aoti_plugins.lowering.artifacts.compiler import cxx_compiler, run
-from aoti_plugins.lowering.artifacts.precompiled_header import precompiled
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
+from aoti_plugins.lowering.inductor.interface import split_wrapper
 
 # Must match native/include/aoti_plugins/shim_link_names.h.
 LINK_NAME_PREFIX = "aotip_"
@@ -142,14 +143,18 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     compiler = cxx_compiler()
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
         folder = Path(name)
+        wrapper = split_wrapper(code.wrapper)
         units = [
-            _Unit("wrapper", code.wrapper, _wrapper_flags(build), _wrapper_prefix(build)),
+            _Unit("wrapper", wrapper.model, _wrapper_flags(build), _wrapper_prefix(build)),
             _Unit("constants", _NO_CONSTANTS, _wrapper_flags(build), ""),
         ]
         if code.kernels.strip():
             units.append(
                 _Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build))
             )
+        if wrapper.interface:
+            flags, prefix = _wrapper_flags(build), _wrapper_prefix(build)
+            units.append(_Unit("interface", wrapper.interface, flags, prefix, shared=True))
         if build.images:
             units.append(_Unit("images", _embedded(build.images, folder), (), "", "S"))
         with ThreadPoolExecutor() as pool:
@@ -174,6 +179,7 @@ class _Unit:
     flags: tuple[str, ...]
     prefix: str
     suffix: str = "cpp"
+    shared: bool = False
 
 
 def _embedded(images: Mapping[str, bytes], folder: Path) -> str:
@@ -188,14 +194,17 @@ def _embedded(images: Mapping[str, bytes], folder: Path) -> str:
 
 
 def _compile(compiler: list[str], unit: _Unit, folder: Path) -> Path:
+    prefix: list[str] = []
+    if unit.prefix:
+        prefix = ["-include", str(precompiled(compiler, unit.flags, unit.prefix))]
+    if unit.shared:
+        return compiled_object(compiler, [*unit.flags, *prefix], unit.source)
     source = folder / f"{unit.name}.{unit.suffix}"
     source.write_text(unit.source)
     target = folder / f"{unit.name}.o"
     # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
     # bytes.
-    flags = [*unit.flags, f"-ffile-prefix-map={folder}=."]
-    if unit.prefix:
-        flags += ["-include", str(precompiled(compiler, unit.flags, unit.prefix))]
+    flags = [*unit.flags, *prefix, f"-ffile-prefix-map={folder}=."]
     run([*compiler, *flags, "-c", str(source), "-o", str(target)])
     return target
 

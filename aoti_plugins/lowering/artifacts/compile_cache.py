@@ -1,8 +1,9 @@
-"""Precompiled headers for the generated C++, cached per compiler, flags and torch version.
+"""What is the same for every blob, compiled once: cached per compiler, flags and torch version.
 
 A generated file is a few hundred lines behind megabytes of templates; with its header precompiled,
-a kernel file takes half a second instead of seven. The key does not hold what
-is included: after reinstalling the same torch with other headers, empty the cache.
+a kernel file takes half a second instead of seven. The C interface of models is an object that
+every blob links. The key does not hold what is included: after reinstalling the same torch with
+other headers, empty the cache.
 """
 
 from __future__ import annotations
@@ -47,20 +48,42 @@ def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Pat
     Raises:
         LoweringError: the header does not compile, or the cache cannot be written.
     """
-    key = repr((compiler_identity(tuple(compiler)), list(flags), text, torch.__version__))
-    folder = cache_dir() / "headers" / hashlib.sha256(key.encode()).hexdigest()[:24]
-    header = folder / "prefix.h"
-    if header.exists():
-        return header
+    build = [*compiler, *flags, "-x", "c++-header", "prefix.h", "-o", "prefix.h.gch"]
+    return _cached("headers", "prefix.h", text, build, "prefix.h")
+
+
+def compiled_object(compiler: Sequence[str], flags: Sequence[str], text: str) -> Path:
+    """The object file of a translation unit that many blobs share.
+
+    Args:
+        compiler: command of the compiler.
+        flags: all of its flags.
+        text: the source.
+
+    Returns:
+        Path of the object file.
+
+    Raises:
+        LoweringError: the source does not compile, or the cache cannot be written.
+    """
+    build = [*compiler, *flags, "-c", "shared.cpp", "-o", "shared.o"]
+    return _cached("objects", "shared.cpp", text, build, "shared.o")
+
+
+def _cached(kind: str, source: str, text: str, build: Sequence[str], wanted: str) -> Path:
+    """The path of ``wanted``, made by ``build`` from ``text`` unless the cache has it."""
+    key = repr((compiler_identity((build[0],)), list(build), text, torch.__version__))
+    folder = cache_dir() / kind / hashlib.sha256(key.encode()).hexdigest()[:24]
+    if (folder / wanted).exists():
+        return folder / wanted
     building = _new_folder(folder.parent)
     try:
-        (building / "prefix.h").write_text(text)
-        command = [*compiler, *flags, "-x", "c++-header", "prefix.h", "-o", "prefix.h.gch"]
-        run(command, cwd=building)
-        _publish(building, folder)
+        (building / source).write_text(text)
+        run(build, cwd=building)
+        _publish(building, folder, wanted)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    return header
+    return folder / wanted
 
 
 def _new_folder(parent: Path) -> Path:
@@ -69,14 +92,14 @@ def _new_folder(parent: Path) -> Path:
         return Path(tempfile.mkdtemp(dir=parent, prefix="building-"))
     except OSError as error:
         raise LoweringError(
-            f"the cache of precompiled headers cannot be written: {error}. "
+            f"the compile cache cannot be written: {error}. "
             f"Set {CACHE_DIR_VARIABLE} to a folder that can."
         ) from error
 
 
-def _publish(building: Path, folder: Path) -> None:
+def _publish(building: Path, folder: Path, wanted: str) -> None:
     try:
         building.rename(folder)
     except OSError:
-        if not (folder / "prefix.h").exists():  # not merely another process that was faster
+        if not (folder / wanted).exists():  # not merely another process that was faster
             raise
