@@ -1,4 +1,5 @@
-# Compares the shims that the library exports with the list that it gives: cmake -DNM=… -DLIBRARY=… -DNAMES=… -P …
+# Compares the shims that a library exports with the list that it gives, and checks that it exports nothing else but
+# what is expected: cmake -DNM=… -DLIBRARY=… -DNAMES=… -DALSO=<regex> -P …
 
 execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "aotip_aoti_torch_[A-Za-z0-9_]+" exported "${text}")
@@ -21,10 +22,21 @@ foreach(name IN LISTS listed)
     message(SEND_ERROR "${name} is in ${NAMES} but not exported")
   endif()
 endforeach()
-# Nothing else may leak out, above all no symbol with one of PyTorch's own names.
-string(REGEX MATCHALL " [TDB] [A-Za-z0-9_]+" global "${text}")
+# Functions that blobs call under names of ours, listed in a prelude.
+if(PRELUDE)
+  file(STRINGS "${PRELUDE}" redefined REGEX "^#pragma redefine_extname")
+  list(TRANSFORM redefined REPLACE ".* (aotip_[A-Za-z0-9_]+)$" "\\1")
+  foreach(symbol IN LISTS redefined)
+    if(NOT text MATCHES " T ${symbol}\n")
+      message(SEND_ERROR "${symbol} is in ${PRELUDE} but not exported")
+    endif()
+  endforeach()
+endif()
+# Nothing else may leak out, above all no symbol with one of PyTorch's or CUDA's own names. The core library also
+# exports what the libraries of other devices need of it.
+string(REGEX MATCHALL " [TDBVW] [A-Za-z0-9_]+" global "${text}")
 foreach(symbol IN LISTS global)
-  if(NOT symbol MATCHES " [TDB] aotip_")
+  if(NOT symbol MATCHES " [TDB] aotip_" AND NOT (ALSO AND symbol MATCHES "${ALSO}"))
     message(SEND_ERROR "unexpected export:${symbol}")
   endif()
 endforeach()

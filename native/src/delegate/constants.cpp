@@ -17,12 +17,14 @@ using ::executorch::runtime::FreeableBuffer;
 using ::executorch::runtime::NamedDataMap;
 using SharedStorage = std::shared_ptr<ConstantStorage>;
 
-/// Storages in use, by the map they come from and their key. A map lives as long as the delegates
-/// that read from it, so its address names it.
+constexpr size_t kAlignment = 16;
+
+/// Storages in use. A map lives as long as the delegates that read from it, so its address names
+/// it; null where the key alone says what the bytes are.
 struct Cache {
+  using Key = std::tuple<int32_t, int32_t, const NamedDataMap*, std::string, uint64_t>;
   std::mutex mutex;
-  std::map<std::tuple<const NamedDataMap*, std::string, uint64_t>, std::weak_ptr<ConstantStorage>>
-      storages;
+  std::map<Key, std::weak_ptr<ConstantStorage>> storages;
 };
 
 Cache& cache() {
@@ -30,62 +32,96 @@ Cache& cache() {
   return *instance;
 }
 
-}  // namespace
-
-ConstantStorage::~ConstantStorage() {
-  if (!in_place()) {
-    std::free(data_);
-  }
+/// Whether a key starts with the SHA-256 of the bytes, as the default names do.
+bool is_content_key(const std::string& key) {
+  constexpr size_t kDigits = 64;
+  return key.size() > kDigits && key[kDigits] == '_' &&
+         key.find_first_not_of("0123456789abcdef") == kDigits;
 }
 
-SharedStorage ConstantStorage::load(const NamedDataMap& map, const StorageRef& ref, bool copy) {
-  SharedStorage storage(new ConstantStorage());
-  if (ref.nbytes == 0) {
-    return storage;
+class HostStorage final : public ConstantStorage {
+ public:
+  HostStorage() = default;
+
+  /// The program's own memory.
+  explicit HostStorage(FreeableBuffer&& buffer) : buffer_(std::move(buffer)) {
+    data_ = const_cast<void*>(buffer_->data());
   }
+
+  ~HostStorage() override {
+    if (!buffer_.has_value()) {
+      std::free(data_);
+    }
+  }
+
+  Status copy(const FreeableBuffer& buffer, const StorageRef& ref) {
+    if (posix_memalign(&data_, kStorageAlignment, ref.nbytes) != 0) {
+      data_ = nullptr;
+      return fail("out of memory: a copy of the weights '%s', %llu bytes", ref.key.c_str(),
+                  static_cast<unsigned long long>(ref.nbytes));
+    }
+    std::memcpy(data_, buffer.data(), ref.nbytes);
+    return Status::kOk;
+  }
+
+ private:
+  std::optional<FreeableBuffer> buffer_;
+};
+
+}  // namespace
+
+ConstantStorage::~ConstantStorage() = default;
+
+std::optional<FreeableBuffer> read_storage(const NamedDataMap& map, const StorageRef& ref) {
   auto data = map.get_data(ref.key);
   if (!data.ok()) {
     (void)fail(
         "the weights '%s' are not in the program or its data files (%s). If they were saved "
         "to a separate file, load it together with the program.",
         ref.key.c_str(), ::executorch::runtime::to_string(data.error()));
-    return nullptr;
+    return std::nullopt;
   }
   FreeableBuffer buffer(std::move(data.get()));
   if (buffer.size() < ref.nbytes || buffer.data() == nullptr) {
     (void)fail("the weights '%s' have %zu bytes, the payload says %llu", ref.key.c_str(),
                buffer.size(), static_cast<unsigned long long>(ref.nbytes));
-    return nullptr;
+    return std::nullopt;
   }
-  const bool aligned = reinterpret_cast<uintptr_t>(buffer.data()) % kAlignment == 0;
-  if (aligned && !copy) {
-    storage->data_ = const_cast<void*>(buffer.data());
-    storage->buffer_.emplace(std::move(buffer));
-    return storage;
-  }
-  if (posix_memalign(&storage->data_, kStorageAlignment, ref.nbytes) != 0) {
-    storage->data_ = nullptr;
-    (void)fail("out of memory: a copy of the weights '%s', %llu bytes", ref.key.c_str(),
-               static_cast<unsigned long long>(ref.nbytes));
-    return nullptr;
-  }
-  std::memcpy(storage->data_, buffer.data(), ref.nbytes);
-  return storage;
+  return buffer;
 }
 
-SharedStorage ConstantStorage::get(const NamedDataMap& map, const StorageRef& ref,
-                                   bool copy) noexcept {
+SharedStorage load_host_storage(const NamedDataMap& map, const StorageRef& ref, bool writable) {
+  if (ref.nbytes == 0) {
+    return std::make_shared<HostStorage>();
+  }
+  std::optional<FreeableBuffer> buffer = read_storage(map, ref);
+  if (!buffer.has_value()) {
+    return nullptr;
+  }
+  const bool aligned = reinterpret_cast<uintptr_t>(buffer->data()) % kAlignment == 0;
+  if (aligned && !writable) {
+    return std::make_shared<HostStorage>(std::move(*buffer));
+  }
+  auto storage = std::make_shared<HostStorage>();
+  return storage->copy(*buffer, ref) == Status::kOk ? storage : nullptr;
+}
+
+SharedStorage ConstantStorage::get(DeviceSession& session, const NamedDataMap& map,
+                                   const StorageRef& ref, bool writable) noexcept {
   try {
-    if (copy) {
-      return load(map, ref, true);
+    if (writable) {
+      return session.load_storage(map, ref, true);
     }
+    const bool by_content = session.copies_storages() && is_content_key(ref.key);
+    const Device device = session.device();
     std::lock_guard<std::mutex> lock(cache().mutex);
     auto& storages = cache().storages;
-    auto& known = storages[{&map, ref.key, ref.nbytes}];
+    auto& known =
+        storages[{device.type, device.index, by_content ? nullptr : &map, ref.key, ref.nbytes}];
     if (SharedStorage storage = known.lock()) {
       return storage;
     }
-    SharedStorage storage = load(map, ref, false);
+    SharedStorage storage = session.load_storage(map, ref, false);
     known = storage;
     for (auto it = storages.begin(); it != storages.end();) {
       it = it->second.expired() ? storages.erase(it) : std::next(it);
@@ -103,7 +139,8 @@ Constants::~Constants() {
   }
 }
 
-Status Constants::load(const Payload& payload, const NamedDataMap* map) noexcept {
+Status Constants::load(const Payload& payload, DeviceSession& session,
+                       const NamedDataMap* map) noexcept {
   try {
     AOTIP_CHECK(map != nullptr || payload.storages.empty(),
                 "the program has weights but the runtime gives no named data");
@@ -113,7 +150,7 @@ Status Constants::load(const Payload& payload, const NamedDataMap* map) noexcept
           written[constant.storage] || constant.kind == ConstantKind::kMutableBuffer;
     }
     for (size_t i = 0; i < payload.storages.size(); ++i) {
-      storages_.push_back(ConstantStorage::get(*map, payload.storages[i], written[i]));
+      storages_.push_back(ConstantStorage::get(session, *map, payload.storages[i], written[i]));
       if (storages_.back() == nullptr) {
         return Status::kFailed;
       }
@@ -123,7 +160,7 @@ Status Constants::load(const Payload& payload, const NamedDataMap* map) noexcept
       Tensor* tensor = Tensor::borrow(
           storages_[constant.storage]->data(), static_cast<int64_t>(constant.sizes.size()),
           constant.sizes.data(), constant.strides.data(), constant.storage_offset,
-          static_cast<int32_t>(constant.dtype), Device{});
+          static_cast<int32_t>(constant.dtype), session.device());
       if (tensor == nullptr) {
         return fail("constant '%s': %s", constant.fqn.c_str(), last_failure());
       }

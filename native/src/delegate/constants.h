@@ -8,40 +8,43 @@
 #include <string>
 #include <vector>
 
+#include "delegate/delegate_device.h"
 #include "delegate/payload.h"
 #include "slim/status.h"
 #include "slim/tensor.h"
 
 namespace aoti_plugins {
 
-/// The bytes of one storage: the program's own memory where it is aligned and nothing writes to it,
-/// or else a copy.
-class ConstantStorage {
+/// The bytes of one storage, in the memory of the device that computes with them.
+class AOTIP_CORE ConstantStorage {
  public:
-  static constexpr size_t kAlignment = 16;
-
-  /// Gets the bytes of `ref` from `map`; `copy` asks for memory that may be written to. Storages
-  /// that are not written to are shared by all delegates that read them from the same map.
-  static std::shared_ptr<ConstantStorage> get(const ::executorch::runtime::NamedDataMap& map,
-                                              const StorageRef& ref, bool copy) noexcept;
-
-  void* data() const { return data_; }
-
-  /// Whether the bytes are the program's, not a copy.
-  bool in_place() const { return buffer_.has_value(); }
-
-  ~ConstantStorage();
+  virtual ~ConstantStorage();
   ConstantStorage(const ConstantStorage&) = delete;
   ConstantStorage& operator=(const ConstantStorage&) = delete;
 
- private:
-  ConstantStorage() = default;
-  static std::shared_ptr<ConstantStorage> load(const ::executorch::runtime::NamedDataMap& map,
-                                               const StorageRef& ref, bool copy);
+  void* data() const { return data_; }
 
-  std::optional<::executorch::runtime::FreeableBuffer> buffer_;
+  /// Gets a storage for a session's device; `writable` asks for memory that may be written to.
+  /// Others are shared: by all delegates that read them from the same map, and on devices that have
+  /// copies by all of the process where the key is a digest of the content.
+  static std::shared_ptr<ConstantStorage> get(DeviceSession& session,
+                                              const ::executorch::runtime::NamedDataMap& map,
+                                              const StorageRef& ref, bool writable) noexcept;
+
+ protected:
+  ConstantStorage() = default;
+
   void* data_ = nullptr;
 };
+
+/// The bytes of `ref`, checked against its size; empty, with a reason, when they are not there.
+AOTIP_CORE std::optional<::executorch::runtime::FreeableBuffer> read_storage(
+    const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref);
+
+/// A storage in host memory: the program's own memory where it is aligned to 16 bytes and nothing
+/// writes to it, or else a copy.
+std::shared_ptr<ConstantStorage> load_host_storage(const ::executorch::runtime::NamedDataMap& map,
+                                                   const StorageRef& ref, bool writable);
 
 /// The constants of one delegate, as tensors over their storages.
 class Constants {
@@ -51,8 +54,9 @@ class Constants {
   Constants(const Constants&) = delete;
   Constants& operator=(const Constants&) = delete;
 
-  /// Makes all tensors of `payload`.
-  Status load(const Payload& payload, const ::executorch::runtime::NamedDataMap* map) noexcept;
+  /// Makes all tensors of `payload` on the session's device.
+  Status load(const Payload& payload, DeviceSession& session,
+              const ::executorch::runtime::NamedDataMap* map) noexcept;
 
   /// The tensor of a constant by its FQN, borrowed; null when there is none.
   Tensor* find(const std::string& fqn) const noexcept;

@@ -10,46 +10,63 @@ using ::executorch::runtime::EValue;
 using ::executorch::runtime::NamedDataMap;
 using ::executorch::runtime::Span;
 
-std::unique_ptr<Delegate> Delegate::create(const void* bytes, size_t nbytes,
+std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t device_index,
+                                           const void* bytes, size_t nbytes,
                                            const NamedDataMap* map) noexcept {
   try {
     Payload payload;
     if (read_payload(bytes, nbytes, &payload) != Status::kOk) {
       return nullptr;
     }
-    if (payload.device != "cpu") {
-      (void)fail("the payload is for device '%s', this delegate runs 'cpu'",
-                 payload.device.c_str());
+    if (payload.device != device.name()) {
+      (void)fail("the payload is for device '%s', this delegate runs '%s'", payload.device.c_str(),
+                 device.name());
       return nullptr;
     }
     std::unique_ptr<Delegate> delegate(new Delegate());
-    delegate->method_ = payload.method;
-    for (const ValueSpec& spec : payload.inputs) {
-      delegate->inputs_.emplace_back("input", delegate->inputs_.size(), spec);
-    }
-    for (const ValueSpec& spec : payload.outputs) {
-      delegate->outputs_.emplace_back("output", delegate->outputs_.size(), spec);
-    }
-    delegate->input_handles_.resize(payload.inputs.size());
-    delegate->output_handles_.resize(payload.outputs.size());
-    delegate->model_ = Model::load(payload, map);
-    return delegate->model_ != nullptr ? std::move(delegate) : nullptr;
+    return delegate->load(device, device_index, payload, map) == Status::kOk ? std::move(delegate)
+                                                                             : nullptr;
   } catch (const std::exception& error) {
     (void)fail("%s", error.what());
     return nullptr;
   }
 }
 
-Status Delegate::execute(Span<EValue*> args) noexcept {
-  const size_t num_inputs = inputs_.size();
-  const size_t num_outputs = outputs_.size();
-  AOTIP_CHECK(args.size() == num_inputs + num_outputs,
-              "%zu arguments, expected %zu inputs and %zu outputs", args.size(), num_inputs,
-              num_outputs);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (size_t i = 0; i < num_inputs; ++i) {
+Delegate::~Delegate() {
+  if (session_ != nullptr) {
+    const SessionScope scope(*session_);
+    session_->wait();
+    model_.reset();
+  }
+}
+
+Status Delegate::load(const DelegateDevice& device, int32_t device_index, const Payload& payload,
+                      const NamedDataMap* map) {
+  method_ = payload.method;
+  for (const ValueSpec& spec : payload.inputs) {
+    inputs_.emplace_back("input", inputs_.size(), spec);
+  }
+  for (const ValueSpec& spec : payload.outputs) {
+    outputs_.emplace_back("output", outputs_.size(), spec);
+  }
+  input_handles_.resize(payload.inputs.size());
+  output_handles_.resize(payload.outputs.size());
+  const TargetArtifact* target = nullptr;
+  AOTIP_RETURN_IF_FAILED(device.choose_target(payload, device_index, &target));
+  session_ = device.open(device_index);
+  if (session_ == nullptr) {
+    return Status::kFailed;
+  }
+  const SessionScope scope(*session_);
+  AOTIP_RETURN_IF_FAILED(scope.status());
+  model_ = Model::load(payload, *target, *session_, map);
+  return model_ != nullptr ? Status::kOk : Status::kFailed;
+}
+
+Status Delegate::give_inputs(Span<EValue*> args) noexcept {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
     Tensor* tensor = nullptr;
-    if (inputs_[i].to_model(*args[i], &tensor) != Status::kOk) {
+    if (inputs_[i].to_model(*args[i], *session_, &tensor) != Status::kOk) {
       while (i-- > 0) {
         Tensor::destroy(unwrap(input_handles_[i]));
       }
@@ -57,16 +74,45 @@ Status Delegate::execute(Span<EValue*> args) noexcept {
     }
     input_handles_[i] = wrap(tensor);
   }
+  return Status::kOk;
+}
+
+Status Delegate::run(Span<EValue*> args) noexcept {
+  const size_t num_inputs = inputs_.size();
+  const size_t num_outputs = outputs_.size();
+  AOTIP_RETURN_IF_FAILED(session_->begin_call());
+  AOTIP_RETURN_IF_FAILED(give_inputs(args));
+  Status status = session_->inputs_done();
+  if (status != Status::kOk) {
+    for (AtenTensorHandle handle : input_handles_) {
+      Tensor::destroy(unwrap(handle));
+    }
+    return status;
+  }
   AOTIP_RETURN_IF_FAILED(
       model_->run(input_handles_.data(), num_inputs, output_handles_.data(), num_outputs));
-  Status status = Status::kOk;
   for (size_t i = 0; i < num_outputs; ++i) {
     Tensor* result = unwrap(output_handles_[i]);
     if (status == Status::kOk) {
-      status = result != nullptr ? outputs_[i].from_model(*result, args[num_inputs + i])
+      status = result != nullptr ? outputs_[i].from_model(*result, *session_, args[num_inputs + i])
                                  : fail("the model returns no handle for output %zu", i);
     }
     Tensor::destroy(result);
+  }
+  AOTIP_RETURN_IF_FAILED(status);
+  return session_->end_call();
+}
+
+Status Delegate::execute(Span<EValue*> args) noexcept {
+  AOTIP_CHECK(args.size() == inputs_.size() + outputs_.size(),
+              "%zu arguments, expected %zu inputs and %zu outputs", args.size(), inputs_.size(),
+              outputs_.size());
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const SessionScope scope(*session_);
+  AOTIP_RETURN_IF_FAILED(scope.status());
+  const Status status = run(args);
+  if (status != Status::kOk) {
+    session_->wait();
   }
   return status;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "delegate/delegate_device.h"
 #include "delegate/io.h"
 #include "delegate/model.h"
 #include "slim/status.h"
@@ -18,9 +19,15 @@ namespace aoti_plugins {
 /// One delegate of one loaded method: what `init` returns and `execute` runs.
 class Delegate {
  public:
-  /// Reads the payload and loads the model. Null, with a reason, when it fails.
-  static std::unique_ptr<Delegate> create(const void* payload, size_t nbytes,
+  /// Reads the payload and loads the model on a device with an index. Null, with a reason, when it
+  /// fails.
+  static std::unique_ptr<Delegate> create(const DelegateDevice& device, int32_t device_index,
+                                          const void* payload, size_t nbytes,
                                           const ::executorch::runtime::NamedDataMap* map) noexcept;
+
+  ~Delegate();
+  Delegate(const Delegate&) = delete;
+  Delegate& operator=(const Delegate&) = delete;
 
   /// Runs the model on the inputs in `args` and writes the outputs behind them. Threads take turns.
   Status execute(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
@@ -29,10 +36,15 @@ class Delegate {
 
  private:
   Delegate() = default;
+  Status load(const DelegateDevice& device, int32_t device_index, const Payload& payload,
+              const ::executorch::runtime::NamedDataMap* map);
+  Status run(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
+  Status give_inputs(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
 
   std::string method_;
   std::vector<ValuePort> inputs_;
   std::vector<ValuePort> outputs_;
+  std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<Model> model_;
   std::mutex mutex_;
   // Handles of the call that runs; kept here so that a call allocates nothing of its own.

@@ -3,10 +3,8 @@
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "slim/element.h"
-#include "slim/strided_copy.h"
 
 namespace aoti_plugins {
 namespace {
@@ -47,13 +45,19 @@ struct Shape {
   }
 };
 
-bool same_strides(int64_t ndim, const int64_t* sizes, const int64_t* a, const int64_t* b) {
-  for (int64_t d = 0; d < ndim; ++d) {
-    if (a[d] != b[d] && sizes[d] != 1) {
-      return false;
-    }
-  }
-  return true;
+ValueMemory memory_of(const ::executorch::aten::Tensor& tensor, const Shape& shape, void* data) {
+  ValueMemory memory;
+  memory.data = data;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  const ::executorch::aten::Device device = tensor.unsafeGetTensorImpl()->device();
+#pragma GCC diagnostic pop
+  memory.device = {static_cast<int32_t>(device.type()), device.index()};
+  memory.dtype = static_cast<int32_t>(tensor.scalar_type());
+  memory.ndim = tensor.dim();
+  memory.sizes = shape.sizes;
+  memory.strides = shape.strides;
+  return memory;
 }
 
 }  // namespace
@@ -91,24 +95,15 @@ void ValuePort::expected_strides(const int64_t* sizes, int64_t* ret) const noexc
   }
 }
 
-Status ValuePort::wrap_tensor(const ETensor& tensor, Tensor** ret) const noexcept {
+Status ValuePort::wrap_tensor(const ETensor& tensor, DeviceSession& session,
+                              Tensor** ret) const noexcept {
   AOTIP_RETURN_IF_FAILED(check_tensor(tensor));
-  const int64_t ndim = static_cast<int64_t>(spec_.dims.size());
   const Shape shape(tensor);
   int64_t strides[Tensor::kMaxDims];
   expected_strides(shape.sizes, strides);
-  const int32_t dtype = static_cast<int32_t>(spec_.dtype);
-  void* data = tensor.mutable_data_ptr();
-  if (same_strides(ndim, shape.sizes, shape.strides, strides)) {
-    *ret = Tensor::borrow(data, ndim, shape.sizes, strides, 0, dtype, Device{});
-  } else {
-    *ret = Tensor::empty_strided(ndim, shape.sizes, strides, dtype, Device{});
-    if (*ret != nullptr && data != nullptr) {
-      strided_copy_raw((*ret)->data(), strides, data, shape.strides, ndim, shape.sizes,
-                       element_nbytes(dtype));
-    }
-  }
-  AOTIP_CHECK(*ret != nullptr, "%s %zu: %s", what_, index_, last_failure());
+  const ValueMemory memory = memory_of(tensor, shape, tensor.mutable_data_ptr());
+  const Status status = session.import_tensor(memory, strides, ret);
+  AOTIP_CHECK(status == Status::kOk, "%s %zu: %s", what_, index_, last_failure());
   return Status::kOk;
 }
 
@@ -136,11 +131,12 @@ Status ValuePort::wrap_number(const EValue& value, Tensor** ret) const noexcept 
   return Status::kOk;
 }
 
-Status ValuePort::to_model(const EValue& value, Tensor** ret) const noexcept {
+Status ValuePort::to_model(const EValue& value, DeviceSession& session,
+                           Tensor** ret) const noexcept {
   switch (spec_.kind) {
     case ValueKind::kTensor:
       AOTIP_CHECK(value.isTensor(), "%s %zu is no tensor", what_, index_);
-      return wrap_tensor(value.toTensor(), ret);
+      return wrap_tensor(value.toTensor(), session, ret);
     case ValueKind::kNone:
       *ret = Tensor::undefined();
       return *ret != nullptr ? Status::kOk : Status::kFailed;
@@ -149,7 +145,8 @@ Status ValuePort::to_model(const EValue& value, Tensor** ret) const noexcept {
   }
 }
 
-Status ValuePort::write_tensor(const Tensor& result, const ETensor& tensor) const noexcept {
+Status ValuePort::write_tensor(const Tensor& result, DeviceSession& session,
+                               const ETensor& tensor) const noexcept {
   const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
   AOTIP_CHECK(result.dtype() == dtype, "the model returns %s for %s %zu, the program has %s there",
               dtype_name(result.dtype()), what_, index_, dtype_name(dtype));
@@ -177,13 +174,8 @@ Status ValuePort::write_tensor(const Tensor& result, const ETensor& tensor) cons
   AOTIP_CHECK(data != nullptr, "%s %zu has no memory: set it before running the method", what_,
               index_);
   const Shape shape(tensor);
-  if (same_strides(ndim, shape.sizes, shape.strides, result.strides())) {
-    // The runtime's tensors have no gaps.
-    std::memmove(data, result.data(), static_cast<size_t>(result.numel()) * result.itemsize());
-  } else {
-    strided_copy_raw(data, shape.strides, result.data(), result.strides(), ndim, shape.sizes,
-                     result.itemsize());
-  }
+  const Status status = session.export_tensor(result, memory_of(tensor, shape, data));
+  AOTIP_CHECK(status == Status::kOk, "%s %zu: %s", what_, index_, last_failure());
   return Status::kOk;
 }
 
@@ -192,7 +184,13 @@ Status ValuePort::write_number(const Tensor& result, EValue* value) const noexce
               "the model returns %lld elements of %s for %s %zu, expected one %s",
               static_cast<long long>(result.numel()), dtype_name(result.dtype()), what_, index_,
               kind_name(spec_.kind));
-  const Element element = load_element(result.data(), result.dtype());
+  alignas(16) char bytes[16];
+  DeviceInterface* device = find_device(result.device().type);
+  AOTIP_CHECK(device != nullptr, "%s %zu is on a device that is not here: %s", what_, index_,
+              device_type_name(result.device().type));
+  AOTIP_RETURN_IF_FAILED(
+      device->copy_to_host(bytes, result.data(), result.itemsize(), result.device().index));
+  const Element element = load_element(bytes, result.dtype());
   if (spec_.kind == ValueKind::kInt) {
     int64_t number = 0;
     store_element(&number, kInt64, element);
@@ -209,18 +207,17 @@ Status ValuePort::write_number(const Tensor& result, EValue* value) const noexce
   return Status::kOk;
 }
 
-Status ValuePort::from_model(const Tensor& result, EValue* value) const noexcept {
+Status ValuePort::from_model(const Tensor& result, DeviceSession& session,
+                             EValue* value) const noexcept {
   if (spec_.kind == ValueKind::kNone) {
     return Status::kOk;
   }
   AOTIP_CHECK(result.defined(), "the model returns nothing for %s %zu", what_, index_);
-  AOTIP_CHECK(result.device().type == kCpu, "the model returns %s memory for %s %zu, expected cpu",
-              device_type_name(result.device().type), what_, index_);
   if (spec_.kind != ValueKind::kTensor) {
     return write_number(result, value);
   }
   AOTIP_CHECK(value->isTensor(), "%s %zu of the program is no tensor", what_, index_);
-  return write_tensor(result, value->toTensor());
+  return write_tensor(result, session, value->toTensor());
 }
 
 }  // namespace aoti_plugins

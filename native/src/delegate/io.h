@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "delegate/delegate_device.h"
 #include "delegate/payload.h"
 #include "slim/status.h"
 #include "slim/tensor.h"
@@ -18,22 +19,25 @@ class ValuePort {
   /// @param what "input" or "output", for messages; a literal.
   ValuePort(const char* what, size_t index, const ValueSpec& spec);
 
-  /// A tensor for the model over the memory of `value`, or with a copy of it where the layout is
-  /// not the one that the model was compiled for; numbers become 0-dim tensors. The handle is the
+  /// A tensor for the model over the memory of `value`, or with a copy of it where the device or
+  /// the layout is not the model's; numbers become 0-dim tensors on the CPU. The handle is the
   /// caller's. Fails, naming this port, when kind, dtype, rank or a size is not as promised.
-  Status to_model(const ::executorch::runtime::EValue& value, Tensor** ret) const noexcept;
+  Status to_model(const ::executorch::runtime::EValue& value, DeviceSession& session,
+                  Tensor** ret) const noexcept;
 
   /// Writes what the model returned to `value`: resizes the tensor, copies the elements.
-  Status from_model(const Tensor& result, ::executorch::runtime::EValue* value) const noexcept;
+  Status from_model(const Tensor& result, DeviceSession& session,
+                    ::executorch::runtime::EValue* value) const noexcept;
 
  private:
   using ETensor = ::executorch::aten::Tensor;
 
   Status check_tensor(const ETensor& tensor) const noexcept;
   void expected_strides(const int64_t* sizes, int64_t* ret) const noexcept;
-  Status wrap_tensor(const ETensor& tensor, Tensor** ret) const noexcept;
+  Status wrap_tensor(const ETensor& tensor, DeviceSession& session, Tensor** ret) const noexcept;
   Status wrap_number(const ::executorch::runtime::EValue& value, Tensor** ret) const noexcept;
-  Status write_tensor(const Tensor& result, const ETensor& tensor) const noexcept;
+  Status write_tensor(const Tensor& result, DeviceSession& session,
+                      const ETensor& tensor) const noexcept;
   Status write_number(const Tensor& result, ::executorch::runtime::EValue* value) const noexcept;
 
   const char* what_;

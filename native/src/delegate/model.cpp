@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "delegate/target.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins {
@@ -58,7 +57,7 @@ Model::~Model() {
 Status Model::create(const Payload& payload) {
   AOTIP_RETURN_IF_FAILED(ModelApi::find(*object_, &api_));
   clear_failure();
-  const int32_t code = api_.create(&container_, 1, payload.device.c_str(), nullptr);
+  const int32_t code = api_.create(&container_, 1, session_.model_device().c_str(), nullptr);
   AOTIP_CHECK(code == 0 && container_ != nullptr, "creating the model failed: %s",
               api_.reason().c_str());
   AOTIP_RETURN_IF_FAILED(check_counts(payload));
@@ -126,15 +125,12 @@ Status Model::set_constants() {
   return Status::kOk;
 }
 
-std::unique_ptr<Model> Model::load(const Payload& payload, const NamedDataMap* map) noexcept {
+std::unique_ptr<Model> Model::load(const Payload& payload, const TargetArtifact& target,
+                                   DeviceSession& session, const NamedDataMap* map) noexcept {
   try {
-    const TargetArtifact* target = nullptr;
-    if (choose_target(payload, &target) != Status::kOk) {
-      return nullptr;
-    }
-    std::unique_ptr<Model> model(new Model());
-    model->object_ = load_blob(*target, map);
-    if (model->object_ == nullptr || model->constants_.load(payload, map) != Status::kOk ||
+    std::unique_ptr<Model> model(new Model(session));
+    model->object_ = load_blob(target, map);
+    if (model->object_ == nullptr || model->constants_.load(payload, session, map) != Status::kOk ||
         model->create(payload) != Status::kOk) {
       return nullptr;
     }
@@ -153,7 +149,8 @@ Status Model::run(AtenTensorHandle* inputs, size_t num_inputs, AtenTensorHandle*
   clear_failure();
   Status status = Status::kOk;
   try {
-    if (api_.run(container_, inputs, num_inputs, outputs, num_outputs, nullptr, nullptr) != 0) {
+    if (api_.run(container_, inputs, num_inputs, outputs, num_outputs, session_.stream(),
+                 nullptr) != 0) {
       status = fail("running the model failed: %s", api_.reason().c_str());
     }
   } catch (const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "delegate/constants.h"
+#include "delegate/delegate_device.h"
 #include "delegate/model_api.h"
 #include "delegate/payload.h"
 #include "delegate/shared_object.h"
@@ -17,9 +18,10 @@ namespace aoti_plugins {
 /// then constants, then the mapping of the blob.
 class Model {
  public:
-  /// Loads the blob of the right target and gives the model its constants. Null, with a reason,
-  /// when it fails.
-  static std::unique_ptr<Model> load(const Payload& payload,
+  /// Loads a target's blob and gives the model its constants. Null, with a reason, when it fails.
+  /// `session` must be entered, here and in the destructor, and live longer than the model.
+  static std::unique_ptr<Model> load(const Payload& payload, const TargetArtifact& target,
+                                     DeviceSession& session,
                                      const ::executorch::runtime::NamedDataMap* map) noexcept;
 
   /// Runs the model. Takes all input handles, whether it succeeds or not; on success `outputs`
@@ -32,11 +34,12 @@ class Model {
   Model& operator=(const Model&) = delete;
 
  private:
-  Model() = default;
+  explicit Model(DeviceSession& session) : session_(session) {}
   Status create(const Payload& payload);
   Status check_counts(const Payload& payload) const;
   Status set_constants();
 
+  DeviceSession& session_;
   std::shared_ptr<SharedObject> object_;
   Constants constants_;
   ModelApi api_{};

@@ -9,7 +9,7 @@
 namespace aoti_plugins {
 
 /// The machine this runs on, in the words of payloads: "x86_64", "aarch64", ….
-const char* host_machine() noexcept;
+AOTIP_CORE const char* host_machine() noexcept;
 
 /// Whether the processor has a feature by its name in payloads ("avx2", "fma", "avx512f", …). Names
 /// that are not known here are not there.

@@ -5,6 +5,7 @@
 #include <aoti_plugins/shim.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string_view>
 
 namespace {
@@ -27,10 +28,44 @@ const char* const* aotip_shim_names(size_t* ret_count) {
 }
 
 namespace aoti_plugins {
+namespace {
+
+/// One list per library; there are as many as devices.
+struct List {
+  std::atomic<const char* const*> names{nullptr};
+  size_t count = 0;
+};
+
+constexpr size_t kMaxLists = 8;
+List lists[kMaxLists];
+std::atomic<size_t> list_count{0};
+
+bool contains(const char* const* names, size_t count, std::string_view name) {
+  return std::binary_search(names, names + count, name,
+                            [](std::string_view a, std::string_view b) { return a < b; });
+}
+
+}  // namespace
 
 bool has_shim(const char* name) noexcept {
-  return std::binary_search(kNames, kNames + kCount, std::string_view(name),
-                            [](std::string_view a, std::string_view b) { return a < b; });
+  if (contains(kNames, kCount, name)) {
+    return true;
+  }
+  for (List& list : lists) {
+    const char* const* names = list.names.load(std::memory_order_acquire);
+    if (names != nullptr && contains(names, list.count, name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void register_shims(const char* const* names, size_t count) noexcept {
+  const size_t index = list_count.fetch_add(1, std::memory_order_relaxed);
+  if (index < kMaxLists) {
+    lists[index].count = count;
+    lists[index].names.store(names, std::memory_order_release);
+  }
 }
 
 }  // namespace aoti_plugins

@@ -15,7 +15,7 @@ inline constexpr AOTITorchError kShimFailure = 1;
 
 /// Logs this thread's reason as `<shim>: <reason>`, keeps it in that form, and returns the failure
 /// code.
-AOTITorchError report_failure(const char* shim) noexcept __attribute__((cold, noinline));
+AOTIP_CORE AOTITorchError report_failure(const char* shim) noexcept __attribute__((cold, noinline));
 
 /// Runs the body of a C shim: no exception leaves, and a failure is recorded and logged.
 template <typename Body>

@@ -14,12 +14,12 @@ class CpuDevice final : public DeviceInterface {
  public:
   bool has_index(int32_t index) const noexcept override { return index == 0 || index == -1; }
 
-  void* allocate(size_t nbytes, int32_t) noexcept override {
+  void* allocate(size_t nbytes, int32_t, void**) noexcept override {
     void* ptr = nullptr;
     return posix_memalign(&ptr, kStorageAlignment, nbytes) == 0 ? ptr : nullptr;
   }
 
-  void deallocate(void* ptr, size_t, int32_t) noexcept override { std::free(ptr); }
+  void deallocate(void* ptr, size_t, int32_t, void*) noexcept override { std::free(ptr); }
 
   Status fill_zero(void* ptr, size_t nbytes, int32_t) noexcept override {
     if (nbytes > 0) {

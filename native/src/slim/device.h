@@ -31,18 +31,19 @@ struct Device {
 /// it.
 ///
 /// Implementations are thread-safe and live as long as the library. Nothing here throws.
-class DeviceInterface {
+class AOTIP_CORE DeviceInterface {
  public:
   virtual ~DeviceInterface() = default;
 
   /// Whether the machine has a device of this type with this index.
   virtual bool has_index(int32_t index) const noexcept = 0;
 
-  /// New memory, aligned to 64 bytes at least; null when there is not enough.
-  virtual void* allocate(size_t nbytes, int32_t index) noexcept = 0;
+  /// New memory, aligned to 64 bytes at least; null, with a reason, when there is not enough.
+  /// `ret_owner` becomes what `deallocate()` is to be given, for instance a stream; it may be null.
+  virtual void* allocate(size_t nbytes, int32_t index, void** ret_owner) noexcept = 0;
 
   /// Gives memory of `allocate()` back. `ptr` may be null.
-  virtual void deallocate(void* ptr, size_t nbytes, int32_t index) noexcept = 0;
+  virtual void deallocate(void* ptr, size_t nbytes, int32_t index, void* owner) noexcept = 0;
 
   /// Sets bytes to zero, in the order of the device's stream.
   virtual Status fill_zero(void* ptr, size_t nbytes, int32_t index) noexcept = 0;
@@ -57,12 +58,12 @@ class DeviceInterface {
 };
 
 /// The interface of a device type; null when this process has none.
-DeviceInterface* find_device(int32_t type) noexcept;
+AOTIP_CORE DeviceInterface* find_device(int32_t type) noexcept;
 
 /// Adds a device type. `device` must outlive every tensor; a second one for a type is refused.
-Status register_device(int32_t type, DeviceInterface* device) noexcept;
+AOTIP_CORE Status register_device(int32_t type, DeviceInterface* device) noexcept;
 
 /// "cpu", "cuda", …; "unknown device type" for any other code.
-const char* device_type_name(int32_t type) noexcept;
+AOTIP_CORE const char* device_type_name(int32_t type) noexcept;
 
 }  // namespace aoti_plugins

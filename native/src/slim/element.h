@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "slim/dtype.h"
+#include "slim/export.h"
 
 namespace aoti_plugins {
 
@@ -16,13 +17,13 @@ struct Element {
 
 /// Whether `load_element()` and `store_element()` know the dtype. The 8- and 4-bit floats and
 /// complex32 are not known: they are only moved, never converted.
-bool is_convertible(int32_t dtype) noexcept;
+AOTIP_CORE bool is_convertible(int32_t dtype) noexcept;
 
 /// Reads the element at `address`; the dtype must be convertible.
-Element load_element(const void* address, int32_t dtype) noexcept;
+AOTIP_CORE Element load_element(const void* address, int32_t dtype) noexcept;
 
 /// Writes `element` as PyTorch's `.to(dtype)` would: integers wrap, reals are truncated to
 /// integers, complex numbers lose their imaginary part where the target has none, non-zero is true.
-void store_element(void* address, int32_t dtype, const Element& element) noexcept;
+AOTIP_CORE void store_element(void* address, int32_t dtype, const Element& element) noexcept;
 
 }  // namespace aoti_plugins

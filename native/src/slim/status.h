@@ -3,6 +3,8 @@
 #include <cstdarg>
 #include <cstdint>
 
+#include "slim/export.h"
+
 namespace aoti_plugins {
 
 /// Result of an operation that has nothing to return. The reason of a failure is kept per thread.
@@ -11,17 +13,17 @@ enum class [[nodiscard]] Status : int32_t { kOk = 0, kFailed = 1 };
 /// Records the reason of a failure for this thread and returns `Status::kFailed`.
 ///
 /// @param format printf format of the reason; the text is cut at 4 kB.
-Status fail(const char* format, ...) __attribute__((format(printf, 1, 2), cold));
+AOTIP_CORE Status fail(const char* format, ...) __attribute__((format(printf, 1, 2), cold));
 
 /// As `fail()`, with the arguments in a list.
-Status fail_v(const char* format, va_list args) __attribute__((cold));
+AOTIP_CORE Status fail_v(const char* format, va_list args) __attribute__((cold));
 
 /// The reason of this thread's most recent failure. Borrowed until the next failure on this thread;
 /// an empty string when there was none since `clear_failure()`.
-const char* last_failure() noexcept;
+AOTIP_CORE const char* last_failure() noexcept;
 
 /// Forgets the reason that `last_failure()` returns.
-void clear_failure() noexcept;
+AOTIP_CORE void clear_failure() noexcept;
 
 }  // namespace aoti_plugins
 

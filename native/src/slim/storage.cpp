@@ -32,20 +32,25 @@ Storage* Storage::allocate(size_t nbytes, Device device) noexcept {
     return nullptr;
   }
   void* block = std::malloc(sizeof(Storage));
-  void* data = block != nullptr && nbytes > 0 ? interface->allocate(nbytes, device.index) : nullptr;
+  void* owner = nullptr;
+  clear_failure();
+  void* data =
+      block != nullptr && nbytes > 0 ? interface->allocate(nbytes, device.index, &owner) : nullptr;
   if (block == nullptr || (data == nullptr && nbytes > 0)) {
     std::free(block);
-    (void)fail("out of memory: %zu bytes on %s:%d", nbytes, device_type_name(device.type),
-               device.index);
+    (void)fail("out of memory: %zu bytes on %s:%d%s%s", nbytes, device_type_name(device.type),
+               device.index, last_failure()[0] != '\0' ? ": " : "", last_failure());
     return nullptr;
   }
-  return new (block) Storage(data, nbytes, device);
+  Storage* storage = new (block) Storage(data, nbytes, device);
+  storage->owner_ = owner;
+  return storage;
 }
 
 void Storage::free() noexcept {
   if (device_.type != kCpu) {
     if (DeviceInterface* interface = find_device(device_.type)) {
-      interface->deallocate(data_, nbytes_, device_.index);
+      interface->deallocate(data_, nbytes_, device_.index, owner_);
     }
   }
   this->~Storage();

@@ -13,7 +13,7 @@ inline constexpr size_t kStorageAlignment = 64;
 
 /// Memory that several tensors share, counted by reference. On the CPU the counter and the bytes
 /// are one allocation.
-class Storage {
+class AOTIP_CORE Storage {
  public:
   /// New memory of `nbytes` on `device`, with one reference; null, with a reason, when it fails.
   static Storage* allocate(size_t nbytes, Device device) noexcept;
@@ -45,6 +45,7 @@ class Storage {
   void* data_;
   size_t nbytes_;
   Device device_;
+  void* owner_ = nullptr;  ///< what the device wants back with the memory
 };
 
 }  // namespace aoti_plugins

@@ -16,7 +16,7 @@ namespace aoti_plugins {
 /// Sizes, strides and offsets count elements. Small, and made and dropped several times per model
 /// call: up to `kInlineDims` dimensions need no second allocation. Different tensors may be used
 /// from different threads, also when they share a storage; one tensor may not be changed from two.
-class Tensor final {
+class AOTIP_CORE Tensor final {
  public:
   static constexpr int64_t kInlineDims = 6;
   static constexpr int64_t kMaxDims = 64;
@@ -105,16 +105,17 @@ class Tensor final {
 };
 
 /// Writes the row-major strides of `sizes`; a size of 0 counts as 1.
-void contiguous_strides(int64_t ndim, const int64_t* sizes, int64_t* ret_strides) noexcept;
+AOTIP_CORE void contiguous_strides(int64_t ndim, const int64_t* sizes,
+                                   int64_t* ret_strides) noexcept;
 
 /// Writes strides without gaps in the order of memory that `tensor` has: its own strides where it
 /// is dense. What a result "like" it gets.
-void dense_strides(const Tensor& tensor, int64_t* ret_strides) noexcept;
+AOTIP_CORE void dense_strides(const Tensor& tensor, int64_t* ret_strides) noexcept;
 
 /// Bytes from the start of the storage to the end of the last element; 0 without elements. Fails on
 /// a negative size, stride or offset, and where the result does not fit into an int64.
-Status storage_extent(int64_t ndim, const int64_t* sizes, const int64_t* strides,
-                      int64_t storage_offset, size_t itemsize, int64_t* ret_numel,
-                      size_t* ret_nbytes) noexcept;
+AOTIP_CORE Status storage_extent(int64_t ndim, const int64_t* sizes, const int64_t* strides,
+                                 int64_t storage_offset, size_t itemsize, int64_t* ret_numel,
+                                 size_t* ret_nbytes) noexcept;
 
 }  // namespace aoti_plugins

@@ -1,0 +1,70 @@
+# Finds CUDA's headers, and nvcc for our own kernels: a system toolkit, or PyPI's packages (nvidia-cuda-runtime and
+# nvidia-cuda-crt for the headers, with nvidia-cuda-nvcc, nvidia-nvvm and nvidia-cuda-cccl for the compiler), which
+# share one folder. Neither a driver nor cudart is linked.
+
+# Sets <out> to the folder of PyPI's CUDA packages, or to nothing.
+function(aotip_pypi_cuda out)
+  execute_process(
+    COMMAND "${Python3_EXECUTABLE}" -c
+            "import glob, importlib.util as u; s = u.find_spec('nvidia'); print(next((p for r in (s.submodule_search_locations if s else ()) for p in sorted(glob.glob(r + '/cu1[2-9]'), reverse=True)), ''))"
+    OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    set(folder "")
+  endif()
+  set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
+
+function(aotip_find_cuda)
+  aotip_pypi_cuda(pypi)
+  find_program(aotip_nvcc_on_path nvcc)
+  mark_as_advanced(aotip_nvcc_on_path)
+  set(roots "")
+  if(aotip_nvcc_on_path)
+    get_filename_component(real "${aotip_nvcc_on_path}" REALPATH)
+    get_filename_component(bin "${real}" DIRECTORY)
+    get_filename_component(root "${bin}" DIRECTORY)
+    list(APPEND roots "${root}")
+  endif()
+  foreach(root IN ITEMS "$ENV{CUDA_HOME}" "$ENV{CUDA_PATH}" ${roots} /usr/local/cuda "${pypi}")
+    if(root AND EXISTS "${root}/include/cuda.h" AND EXISTS "${root}/include/cuda_runtime_api.h"
+       AND EXISTS "${root}/include/crt/host_defines.h")
+      set(AOTIP_CUDA_INCLUDE_DIR "${root}/include" CACHE PATH "Folder of cuda.h")
+      break()
+    endif()
+  endforeach()
+  if(AOTIP_CUDA_INCLUDE_DIR)
+    get_filename_component(root "${AOTIP_CUDA_INCLUDE_DIR}" DIRECTORY)
+    find_program(AOTIP_NVCC nvcc HINTS "${root}/bin" NO_DEFAULT_PATH DOC "Compiler of our CUDA kernels")
+    find_program(AOTIP_NVCC nvcc)
+  endif()
+endfunction()
+
+# Adds our kernels, as one image for all GPUs, to a target: one cubin per major compute capability, and PTX.
+function(aotip_device_kernels target)
+  if(NOT AOTIP_NVCC)
+    message(STATUS "nvcc is not found: strided copies, conversions and fills on the GPU are left out")
+    return()
+  endif()
+  set(image "${CMAKE_CURRENT_BINARY_DIR}/aotip_device_kernels.fatbin")
+  set(sources ${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/kernels/kernels.cu)
+  file(GLOB parts CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/cuda/kernels/*")
+  execute_process(COMMAND "${AOTIP_NVCC}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
+  set(codes "")
+  foreach(arch IN ITEMS 80 90 100 120)
+    if(known MATCHES "sm_${arch}\n")
+      list(APPEND codes "-gencode=arch=compute_${arch},code=sm_${arch}")
+    endif()
+  endforeach()
+  add_custom_command(
+    OUTPUT "${image}"
+    COMMAND "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets
+            -I "${CMAKE_CURRENT_SOURCE_DIR}/src" ${codes} -gencode=arch=compute_80,code=compute_80
+            -o "${image}" ${sources}
+    DEPENDS ${sources} ${parts} src/slim/dtype.h
+    COMMENT "Compiling the kernels for NVIDIA GPUs" VERBATIM)
+  add_custom_target(${target}_kernels DEPENDS "${image}")
+  add_dependencies(${target} ${target}_kernels)
+  set_property(SOURCE src/cuda/device_kernels.cpp APPEND PROPERTY OBJECT_DEPENDS "${image}")
+  set_property(SOURCE src/cuda/device_kernels.cpp APPEND
+               PROPERTY COMPILE_DEFINITIONS "AOTIP_DEVICE_KERNELS=\"${image}\"")
+endfunction()

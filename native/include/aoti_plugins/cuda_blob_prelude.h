@@ -1,0 +1,84 @@
+#pragma once
+
+/// Force-included into every file of a blob for CUDA, after blob_prelude.h: gives the functions of
+/// the CUDA driver and of cudart that generated code calls linker names of our own.
+///
+/// The CUDA delegate's library answers for them: it opens the driver on first use, so a blob names
+/// neither libcuda nor cudart and loads on a machine without a GPU. Include it before cuda.h. What
+/// is listed is what PyTorch 2.11 to 2.13 generates, and near neighbours;
+/// src/cuda/driver_exports.cpp and src/cuda/runtime_exports.cpp define them.
+
+#pragma redefine_extname cuCtxGetCurrent aotip_cuCtxGetCurrent
+#pragma redefine_extname cuCtxGetDevice aotip_cuCtxGetDevice
+#pragma redefine_extname cuCtxSetCurrent aotip_cuCtxSetCurrent
+#pragma redefine_extname cuCtxSynchronize aotip_cuCtxSynchronize
+#pragma redefine_extname cuDeviceGet aotip_cuDeviceGet
+#pragma redefine_extname cuDeviceGetAttribute aotip_cuDeviceGetAttribute
+#pragma redefine_extname cuDeviceGetCount aotip_cuDeviceGetCount
+#pragma redefine_extname cuDevicePrimaryCtxRelease_v2 aotip_cuDevicePrimaryCtxRelease_v2
+#pragma redefine_extname cuDevicePrimaryCtxRetain aotip_cuDevicePrimaryCtxRetain
+#pragma redefine_extname cuDriverGetVersion aotip_cuDriverGetVersion
+#pragma redefine_extname cuEventCreate aotip_cuEventCreate
+#pragma redefine_extname cuEventDestroy_v2 aotip_cuEventDestroy_v2
+#pragma redefine_extname cuEventQuery aotip_cuEventQuery
+#pragma redefine_extname cuEventRecord aotip_cuEventRecord
+#pragma redefine_extname cuEventSynchronize aotip_cuEventSynchronize
+#pragma redefine_extname cuFuncGetAttribute aotip_cuFuncGetAttribute
+#pragma redefine_extname cuFuncSetAttribute aotip_cuFuncSetAttribute
+#pragma redefine_extname cuFuncSetCacheConfig aotip_cuFuncSetCacheConfig
+#pragma redefine_extname cuGetErrorName aotip_cuGetErrorName
+#pragma redefine_extname cuGetErrorString aotip_cuGetErrorString
+#pragma redefine_extname cuInit aotip_cuInit
+#pragma redefine_extname cuLaunchCooperativeKernel aotip_cuLaunchCooperativeKernel
+#pragma redefine_extname cuLaunchKernel aotip_cuLaunchKernel
+#pragma redefine_extname cuLaunchKernelEx aotip_cuLaunchKernelEx
+#pragma redefine_extname cuMemcpyAsync aotip_cuMemcpyAsync
+#pragma redefine_extname cuMemcpyDtoDAsync_v2 aotip_cuMemcpyDtoDAsync_v2
+#pragma redefine_extname cuMemcpyDtoHAsync_v2 aotip_cuMemcpyDtoHAsync_v2
+#pragma redefine_extname cuMemcpyHtoDAsync_v2 aotip_cuMemcpyHtoDAsync_v2
+#pragma redefine_extname cuMemsetD32Async aotip_cuMemsetD32Async
+#pragma redefine_extname cuMemsetD8Async aotip_cuMemsetD8Async
+#pragma redefine_extname cuModuleGetFunction aotip_cuModuleGetFunction
+#pragma redefine_extname cuModuleGetGlobal_v2 aotip_cuModuleGetGlobal_v2
+#pragma redefine_extname cuModuleLoad aotip_cuModuleLoad
+#pragma redefine_extname cuModuleLoadData aotip_cuModuleLoadData
+#pragma redefine_extname cuModuleLoadDataEx aotip_cuModuleLoadDataEx
+#pragma redefine_extname cuModuleUnload aotip_cuModuleUnload
+#pragma redefine_extname cuOccupancyMaxActiveBlocksPerMultiprocessor aotip_cuOccupancyMaxActiveBlocksPerMultiprocessor
+#pragma redefine_extname cuPointerGetAttribute aotip_cuPointerGetAttribute
+#pragma redefine_extname cuStreamQuery aotip_cuStreamQuery
+#pragma redefine_extname cuStreamSynchronize aotip_cuStreamSynchronize
+#pragma redefine_extname cuStreamWaitEvent aotip_cuStreamWaitEvent
+#pragma redefine_extname cuTensorMapEncodeTiled aotip_cuTensorMapEncodeTiled
+
+#pragma redefine_extname cudaDeviceGetAttribute aotip_cudaDeviceGetAttribute
+#pragma redefine_extname cudaDeviceSynchronize aotip_cudaDeviceSynchronize
+#pragma redefine_extname cudaEventCreate aotip_cudaEventCreate
+#pragma redefine_extname cudaEventCreateWithFlags aotip_cudaEventCreateWithFlags
+#pragma redefine_extname cudaEventDestroy aotip_cudaEventDestroy
+#pragma redefine_extname cudaEventQuery aotip_cudaEventQuery
+#pragma redefine_extname cudaEventRecord aotip_cudaEventRecord
+#pragma redefine_extname cudaEventSynchronize aotip_cudaEventSynchronize
+#pragma redefine_extname cudaFree aotip_cudaFree
+#pragma redefine_extname cudaFreeAsync aotip_cudaFreeAsync
+#pragma redefine_extname cudaFreeHost aotip_cudaFreeHost
+#pragma redefine_extname cudaGetDevice aotip_cudaGetDevice
+#pragma redefine_extname cudaGetDeviceCount aotip_cudaGetDeviceCount
+#pragma redefine_extname cudaGetErrorName aotip_cudaGetErrorName
+#pragma redefine_extname cudaGetErrorString aotip_cudaGetErrorString
+#pragma redefine_extname cudaGetLastError aotip_cudaGetLastError
+#pragma redefine_extname cudaMalloc aotip_cudaMalloc
+#pragma redefine_extname cudaMallocAsync aotip_cudaMallocAsync
+#pragma redefine_extname cudaMallocHost aotip_cudaMallocHost
+#pragma redefine_extname cudaMemcpy aotip_cudaMemcpy
+#pragma redefine_extname cudaMemcpyAsync aotip_cudaMemcpyAsync
+#pragma redefine_extname cudaMemset aotip_cudaMemset
+#pragma redefine_extname cudaMemsetAsync aotip_cudaMemsetAsync
+#pragma redefine_extname cudaPeekAtLastError aotip_cudaPeekAtLastError
+#pragma redefine_extname cudaSetDevice aotip_cudaSetDevice
+#pragma redefine_extname cudaStreamCreate aotip_cudaStreamCreate
+#pragma redefine_extname cudaStreamCreateWithFlags aotip_cudaStreamCreateWithFlags
+#pragma redefine_extname cudaStreamDestroy aotip_cudaStreamDestroy
+#pragma redefine_extname cudaStreamQuery aotip_cudaStreamQuery
+#pragma redefine_extname cudaStreamSynchronize aotip_cudaStreamSynchronize
+#pragma redefine_extname cudaStreamWaitEvent aotip_cudaStreamWaitEvent

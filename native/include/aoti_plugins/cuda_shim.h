@@ -1,0 +1,76 @@
+#pragma once
+
+/// The C shims that the CUDA delegate's library provides beside those of shim.h, with PyTorch's
+/// names and signatures. shim.h has the conventions. They work on this thread's current stream,
+/// which is the delegate's while its model runs, and do not wait for it unless they say so.
+///
+/// Not all of them have run on a GPU yet: docs/cuda-runtime.md says which.
+
+#include <aoti_plugins/shim.h>
+
+extern "C" {
+
+struct CUDAGuardOpaque;
+using CUDAGuardHandle = CUDAGuardOpaque*;
+struct CUDAStreamGuardOpaque;
+using CUDAStreamGuardHandle = CUDAStreamGuardOpaque*;
+
+/// Makes a GPU this thread's current one until the guard is deleted.
+AOTIP_EXPORT AOTITorchError aoti_torch_create_cuda_guard(int32_t device_index,
+                                                         CUDAGuardHandle* ret_guard);
+AOTIP_EXPORT AOTITorchError aoti_torch_delete_cuda_guard(CUDAGuardHandle guard);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_guard_set_index(CUDAGuardHandle guard,
+                                                            int32_t device_index);
+/// Makes a stream (and its GPU) this thread's current one until the guard is deleted.
+AOTIP_EXPORT AOTITorchError aoti_torch_create_cuda_stream_guard(void* stream, int32_t device_index,
+                                                                CUDAStreamGuardHandle* ret_guard);
+AOTIP_EXPORT AOTITorchError aoti_torch_delete_cuda_stream_guard(CUDAStreamGuardHandle guard);
+/// Borrowed; null is the default stream.
+AOTIP_EXPORT AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index,
+                                                               void** ret_stream);
+/// Index of this thread's current GPU.
+AOTIP_EXPORT AOTITorchError aoti_torch_get_current_device_index(int32_t* ret_device_index);
+
+/// Memory on the current GPU, outside of any pool.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t nbytes,
+                                                                        void** ret_ptr);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_caching_allocator_raw_delete(void* ptr);
+
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_view_dtype(AtenTensorHandle self, int32_t dtype,
+                                                       AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_view_as_real(AtenTensorHandle self,
+                                                         AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_fill__Scalar(AtenTensorHandle self, double value);
+
+// Matrix products over cuBLASLt, which is opened by the first of them. `self [m, k]`, `mat2 [k,
+// n]`, `out [m, n]`, with a batch in front for bmm; all on one GPU, one dtype of float32, float64,
+// float16, bfloat16. Rows or columns one behind the other are used in place; other strides through
+// a copy. float32 is not rounded to TF32 unless AOTI_PLUGINS_ALLOW_TF32=1. An error leaves `out`
+// untouched.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_mm_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                   AtenTensorHandle mat2);
+/// out = beta * self + alpha * (mat1 @ mat2); `self` broadcasts; with beta 0 its values do not
+/// matter.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_addmm_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                      AtenTensorHandle mat1, AtenTensorHandle mat2,
+                                                      double beta, double alpha);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_bmm_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                    AtenTensorHandle mat2);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_baddbmm_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                        AtenTensorHandle batch1,
+                                                        AtenTensorHandle batch2, double beta,
+                                                        double alpha);
+/// The activation of addmm: ReLU, or GELU (tanh) where `use_gelu` is not 0.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda__addmm_activation(AtenTensorHandle self,
+                                                              AtenTensorHandle mat1,
+                                                              AtenTensorHandle mat2, double beta,
+                                                              double alpha, int32_t use_gelu,
+                                                              AtenTensorHandle* ret0);
+/// int8 matrices, int32 result.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda__int_mm_out(AtenTensorHandle out, AtenTensorHandle self,
+                                                        AtenTensorHandle mat2);
+
+/// The names of all shims of this library, as `aotip_shim_names()`.
+AOTIP_EXPORT const char* const* aotip_cuda_shim_names(size_t* ret_count);
+
+}  // extern "C"

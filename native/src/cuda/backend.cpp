@@ -1,0 +1,53 @@
+// AotiCudaBackend: registers the delegate with ExecuTorch, and CUDA with SlimTensor, when this
+// library is loaded. Neither needs a driver; it is opened by the first program.
+
+#include <executorch/runtime/backend/interface.h>
+
+#include "cuda/cuda_device.h"
+#include "cuda/driver.h"
+#include "cuda/gpu.h"
+#include "cuda/session.h"
+#include "cuda/target.h"
+#include "delegate/delegate_backend.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+/// Must match AotiCudaBackend in aoti_plugins/cuda/backend.py.
+constexpr char kBackendId[] = "AotiCudaBackend";
+
+class CudaDelegateDevice final : public DelegateDevice {
+ public:
+  const char* name() const noexcept override { return "cuda"; }
+
+  bool is_available() const noexcept override {
+    if (open_driver() == nullptr) {
+      return false;
+    }
+    if (gpus().empty()) {
+      (void)fail("the NVIDIA driver shows no GPU (see CUDA_VISIBLE_DEVICES)");
+      return false;
+    }
+    return true;
+  }
+
+  Status choose_target(const Payload& payload, int32_t device_index,
+                       const TargetArtifact** ret) const noexcept override {
+    const Gpu* gpu = find_gpu(device_index);
+    return gpu != nullptr ? choose_gpu_target(payload, *gpu, gpus(), ret) : Status::kFailed;
+  }
+
+  std::unique_ptr<DeviceSession> open(int32_t device_index) const noexcept override {
+    return CudaSession::create(device_index);
+  }
+};
+
+CudaDelegateDevice device;
+DelegateBackend backend(kBackendId, device);
+
+[[maybe_unused]] const Status device_registered = register_device(kCuda, &cuda_device());
+[[maybe_unused]] const ::executorch::runtime::Error backend_registered =
+    ::executorch::runtime::register_backend({kBackendId, &backend});
+
+}  // namespace
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "slim/device.h"
+#include "slim/tensor.h"
+
+namespace aoti_plugins::cuda {
+
+/// CUDA for SlimTensor: memory from this thread's current stream, copies and fills on it.
+DeviceInterface& cuda_device() noexcept;
+
+/// Whether an address belongs to device memory, whatever the tensor says.
+bool is_device_address(const void* ptr) noexcept;
+
+/// Sets all elements to one value, given as the bytes of an element.
+Status fill(Tensor& tensor, const void* element) noexcept;
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "slim/status.h"
+
+namespace aoti_plugins::cuda {
+
+/// Our own kernels: one image for all GPUs (fatbin: sm_80, sm_90, sm_100, sm_120 and PTX), in this
+/// library's read-only data. Built where CMake found nvcc.
+
+/// The kernel of a name on the current GPU, loaded by the first call on each GPU and kept for the
+/// life of the process. Null, with a reason, when it fails.
+CUfunction device_kernel(int32_t gpu, const char* name) noexcept;
+
+/// Launches a kernel with one thread per element (but at most as many as fill the GPU) on this
+/// thread's current stream. `arguments` are the addresses of its arguments.
+Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** arguments) noexcept;
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,50 @@
+#include "cuda/device_storage.h"
+
+#include "cuda/driver.h"
+#include "cuda/gpu.h"
+#include "cuda/upload.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+class DeviceStorage final : public ConstantStorage {
+ public:
+  explicit DeviceStorage(int32_t gpu) : gpu_(gpu) {}
+
+  ~DeviceStorage() override {
+    const ContextGuard guard;
+    if (data_ != nullptr && use_gpu(gpu_) == Status::kOk) {
+      AOTIP_CU_LOG(cuMemFree, reinterpret_cast<CUdeviceptr>(data_));
+    }
+  }
+
+  Status fill(const void* bytes, const StorageRef& ref) {
+    CUdeviceptr ptr = 0;
+    const CUresult code = driver().cuMemAlloc(&ptr, ref.nbytes);
+    AOTIP_CHECK(code == CUDA_SUCCESS, "out of memory: the weights '%s', %llu bytes on cuda:%d: %s",
+                ref.key.c_str(), static_cast<unsigned long long>(ref.nbytes), gpu_,
+                error_text(code));
+    data_ = reinterpret_cast<void*>(ptr);
+    return upload(data_, bytes, ref.nbytes, gpu_);
+  }
+
+ private:
+  int32_t gpu_;
+};
+
+}  // namespace
+
+std::shared_ptr<ConstantStorage> load_device_storage(const ::executorch::runtime::NamedDataMap& map,
+                                                     const StorageRef& ref, int32_t gpu) {
+  auto storage = std::make_shared<DeviceStorage>(gpu);
+  if (ref.nbytes == 0) {
+    return storage;
+  }
+  const auto bytes = read_storage(map, ref);
+  if (!bytes.has_value() || storage->fill(bytes->data(), ref) != Status::kOk) {
+    return nullptr;
+  }
+  return storage;
+}
+
+}  // namespace aoti_plugins::cuda

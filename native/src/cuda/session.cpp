@@ -1,0 +1,248 @@
+#include "cuda/session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "cuda/cuda_device.h"
+#include "cuda/device_storage.h"
+#include "cuda/driver.h"
+#include "slim/strided_copy.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+// Larger inputs and outputs gain nothing from being copied twice.
+constexpr size_t kStagedNbytes = size_t{4} << 20;
+
+int64_t numel_of(const ValueMemory& value) {
+  int64_t numel = 1;
+  for (int64_t d = 0; d < value.ndim; ++d) {
+    numel *= value.sizes[d];
+  }
+  return numel;
+}
+
+CUdeviceptr address(const void* ptr) {
+  return reinterpret_cast<CUdeviceptr>(ptr);
+}
+
+/// A tensor over the program's memory.
+Tensor* borrow(const ValueMemory& value, Device device) {
+  return Tensor::borrow(value.data, value.ndim, value.sizes, value.strides, 0, value.dtype, device);
+}
+
+}  // namespace
+
+std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu) noexcept {
+  try {
+    const ContextGuard guard;
+    std::unique_ptr<CudaSession> session(new CudaSession());
+    session->gpu_ = gpu;
+    session->stream_ = Stream::create(gpu);
+    if (session->stream_ == nullptr) {
+      return nullptr;
+    }
+    session->inputs_.emplace(*session->stream_);
+    const CUresult code = driver().cuEventCreate(&session->inputs_read_, CU_EVENT_DISABLE_TIMING);
+    if (code != CUDA_SUCCESS) {
+      (void)fail_driver("cuEventCreate", code);
+      return nullptr;
+    }
+    return session;
+  } catch (const std::exception& error) {
+    (void)fail("opening cuda:%d: %s", gpu, error.what());
+    return nullptr;
+  }
+}
+
+CudaSession::~CudaSession() {
+  if (stream_ == nullptr) {
+    return;
+  }
+  const ContextGuard guard;
+  (void)use_gpu(gpu_);
+  wait();
+  if (inputs_read_ != nullptr) {
+    AOTIP_CU_LOG(cuEventDestroy, inputs_read_);
+  }
+  inputs_.reset();
+}
+
+Status CudaSession::enter() noexcept {
+  context_.emplace();
+  if (use_gpu(gpu_) != Status::kOk) {
+    context_.reset();
+    return Status::kFailed;
+  }
+  scope_.emplace(*stream_);
+  return Status::kOk;
+}
+
+void CudaSession::leave() noexcept {
+  scope_.reset();
+  context_.reset();
+}
+
+Status CudaSession::begin_call() noexcept {
+  if (inputs_in_flight_) {
+    AOTIP_CU(cuEventSynchronize, inputs_read_);
+    inputs_in_flight_ = false;
+  }
+  host_outputs_.clear();
+  outputs_in_flight_ = false;
+  if (output_wanted_ > output_memory_.nbytes()) {
+    AOTIP_RETURN_IF_FAILED(output_memory_.allocate(output_wanted_));
+  }
+  output_used_ = 0;
+  output_wanted_ = 0;
+  return inputs_->reset();
+}
+
+Status CudaSession::import_tensor(const ValueMemory& value, const int64_t* strides,
+                                  Tensor** ret) noexcept {
+  if (numel_of(value) == 0) {
+    *ret = Tensor::empty_strided(value.ndim, value.sizes, strides, value.dtype, device());
+    return *ret != nullptr ? Status::kOk : Status::kFailed;
+  }
+  AOTIP_CHECK(value.data != nullptr, "it has no memory");
+  return value.device.type == kCuda || is_device_address(value.data)
+             ? import_from_device(value, strides, ret)
+             : import_from_host(value, strides, ret);
+}
+
+Status CudaSession::import_from_device(const ValueMemory& value, const int64_t* strides,
+                                       Tensor** ret) noexcept {
+  AOTIP_CHECK(value.device.type != kCuda || value.device.index == gpu_,
+              "it is on cuda:%d, expected cuda:%d", value.device.index, gpu_);
+  if (value.has_strides(strides)) {
+    *ret = Tensor::borrow(value.data, value.ndim, value.sizes, strides, 0, value.dtype, device());
+    return *ret != nullptr ? Status::kOk : Status::kFailed;
+  }
+  Tensor* source = borrow(value, device());
+  Tensor* copy = Tensor::empty_strided(value.ndim, value.sizes, strides, value.dtype, device());
+  Status status =
+      source != nullptr && copy != nullptr ? cuda_device().copy(*copy, *source) : Status::kFailed;
+  Tensor::destroy(source);
+  if (status != Status::kOk) {
+    Tensor::destroy(copy);
+    return status;
+  }
+  *ret = copy;
+  return Status::kOk;
+}
+
+Status CudaSession::import_from_host(const ValueMemory& value, const int64_t* strides,
+                                     Tensor** ret) noexcept {
+  const size_t itemsize = element_nbytes(value.dtype);
+  const size_t nbytes = static_cast<size_t>(numel_of(value)) * itemsize;
+  if (nbytes > kStagedNbytes) {
+    Tensor* copy = Tensor::empty_strided(value.ndim, value.sizes, strides, value.dtype, device());
+    Tensor* source = borrow(value, Device{});
+    const Status status =
+        copy != nullptr && source != nullptr ? cuda_device().copy(*copy, *source) : Status::kFailed;
+    Tensor::destroy(source);
+    if (status != Status::kOk) {
+      Tensor::destroy(copy);
+      return status;
+    }
+    *ret = copy;
+    return Status::kOk;
+  }
+  Staging::Piece piece;
+  AOTIP_RETURN_IF_FAILED(inputs_->take(nbytes, &piece));
+  if (value.has_strides(strides)) {
+    std::memcpy(piece.host, value.data, nbytes);  // the runtime's tensors have no gaps
+  } else {
+    strided_copy_raw(piece.host, strides, value.data, value.strides, value.ndim, value.sizes,
+                     itemsize);
+  }
+  *ret = Tensor::borrow(piece.device, value.ndim, value.sizes, strides, 0, value.dtype, device());
+  return *ret != nullptr ? Status::kOk : Status::kFailed;
+}
+
+Status CudaSession::inputs_done() noexcept {
+  if (inputs_->empty()) {
+    return Status::kOk;
+  }
+  AOTIP_RETURN_IF_FAILED(inputs_->to_device());
+  inputs_in_flight_ = true;
+  return Status::kOk;
+}
+
+Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) noexcept {
+  const bool on_device = to.device.type == kCuda || is_device_address(to.data);
+  if (!on_device && result.device().type == kCuda) {
+    return export_to_host(result, to);
+  }
+  AOTIP_CHECK(to.device.type != kCuda || to.device.index == gpu_,
+              "it belongs on cuda:%d, expected cuda:%d", to.device.index, gpu_);
+  Tensor* target = borrow(to, on_device ? device() : Device{});
+  if (target == nullptr) {
+    return Status::kFailed;
+  }
+  const Status status =
+      on_device ? cuda_device().copy(*target, result) : strided_copy(*target, result);
+  Tensor::destroy(target);
+  return status;
+}
+
+Status CudaSession::export_to_host(const Tensor& result, const ValueMemory& to) noexcept {
+  const size_t nbytes = static_cast<size_t>(result.numel()) * result.itemsize();
+  const void* from = result.data();
+  Tensor* in_order = nullptr;  // the elements in the order that the program wants
+  if (!to.has_strides(result.strides())) {
+    in_order = Tensor::empty_strided(to.ndim, to.sizes, to.strides, to.dtype, device());
+    if (in_order == nullptr || cuda_device().copy(*in_order, result) != Status::kOk) {
+      Tensor::destroy(in_order);
+      return Status::kFailed;
+    }
+    from = in_order->data();
+  }
+  void* dst = to.data;
+  output_wanted_ += nbytes <= kStagedNbytes ? nbytes : 0;
+  const bool staged = nbytes <= kStagedNbytes && output_memory_.nbytes() - output_used_ >= nbytes;
+  if (staged) {
+    dst = output_memory_.data() + output_used_;
+  }
+  const CUresult code = driver().cuMemcpyDtoHAsync(dst, address(from), nbytes, stream_->handle());
+  Tensor::destroy(in_order);  // its memory is reused in the stream's order
+  AOTIP_CHECK(code == CUDA_SUCCESS, "copying %zu bytes to the host failed: %s", nbytes,
+              error_text(code));
+  if (!staged) {
+    outputs_in_flight_ = true;
+    return Status::kOk;
+  }
+  try {
+    host_outputs_.push_back({to.data, output_memory_.data() + output_used_, nbytes});
+  } catch (const std::exception& error) {
+    return fail("%s", error.what());
+  }
+  output_used_ += nbytes;
+  return Status::kOk;
+}
+
+Status CudaSession::end_call() noexcept {
+  if (!host_outputs_.empty() || outputs_in_flight_) {
+    AOTIP_RETURN_IF_FAILED(stream_->synchronize());
+    inputs_in_flight_ = false;
+    for (const HostOutput& output : host_outputs_) {
+      std::memcpy(output.dst, output.staged, output.nbytes);
+    }
+  } else if (inputs_in_flight_) {
+    AOTIP_CU(cuEventRecord, inputs_read_, stream_->handle());
+  }
+  return Status::kOk;
+}
+
+void CudaSession::wait() noexcept {
+  AOTIP_CU_LOG(cuStreamSynchronize, stream_->handle());
+  inputs_in_flight_ = false;
+}
+
+std::shared_ptr<ConstantStorage> CudaSession::load_storage(
+    const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool) {
+  return load_device_storage(map, ref, gpu_);
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cuda/gpu.h"
+#include "cuda/staging.h"
+#include "cuda/stream.h"
+#include "delegate/delegate_device.h"
+
+namespace aoti_plugins::cuda {
+
+/// One delegate's part of a GPU: a stream of its own, its memory, and staging for what comes from
+/// and goes to the host.
+///
+/// Inputs on the GPU are used where they are. Host inputs up to `kStagedNbytes` travel together in
+/// one copy from page-locked memory. Outputs go where the program wants them; where one of those is
+/// host memory the call waits for the stream, else it does not.
+class CudaSession final : public DeviceSession {
+ public:
+  /// Null, with a reason, when it fails.
+  static std::unique_ptr<CudaSession> create(int32_t gpu) noexcept;
+
+  ~CudaSession() override;
+
+  Device device() const noexcept override { return {kCuda, gpu_}; }
+  std::string model_device() const override { return "cuda:" + std::to_string(gpu_); }
+  void* stream() const noexcept override { return stream_->handle(); }
+  Status enter() noexcept override;
+  void leave() noexcept override;
+  Status begin_call() noexcept override;
+  Status import_tensor(const ValueMemory& value, const int64_t* strides,
+                       Tensor** ret) noexcept override;
+  Status inputs_done() noexcept override;
+  Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept override;
+  Status end_call() noexcept override;
+  void wait() noexcept override;
+  std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
+                                                const StorageRef& ref, bool writable) override;
+  bool copies_storages() const noexcept override { return true; }
+
+ private:
+  /// An output in page-locked memory and where its bytes go at the end of the call.
+  struct HostOutput {
+    void* dst;
+    const char* staged;
+    size_t nbytes;
+  };
+
+  CudaSession() = default;
+  Status import_from_host(const ValueMemory& value, const int64_t* strides, Tensor** ret) noexcept;
+  Status import_from_device(const ValueMemory& value, const int64_t* strides,
+                            Tensor** ret) noexcept;
+  Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
+
+  int32_t gpu_ = 0;
+  std::shared_ptr<Stream> stream_;
+  std::optional<Staging> inputs_;
+  std::vector<HostOutput> host_outputs_;
+  PinnedMemory output_memory_;
+  size_t output_used_ = 0;
+  size_t output_wanted_ = 0;
+  CUevent inputs_read_ = nullptr;   // the device has read the staged inputs
+  bool inputs_in_flight_ = false;   // since no wait for the stream followed
+  bool outputs_in_flight_ = false;  // to the program's memory, without staging
+  std::optional<ContextGuard> context_;
+  std::optional<StreamScope> scope_;
+};
+
+}  // namespace aoti_plugins::cuda

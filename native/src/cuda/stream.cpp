@@ -1,0 +1,167 @@
+#include "cuda/stream.h"
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <new>
+
+#include "cuda/driver.h"
+#include "cuda/gpu.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+constexpr size_t kGranularity = 512;
+constexpr size_t kLargeNbytes = size_t{32} << 20;
+constexpr size_t kLargeGranularity = size_t{2} << 20;
+
+/// The size that a block for `nbytes` has: eight sizes per power of two, so that blocks fit again
+/// where shapes change, and little is lost.
+size_t block_nbytes(size_t nbytes) {
+  size_t step = kGranularity;
+  if (nbytes >= kLargeNbytes) {
+    step = kLargeGranularity;
+  } else {
+    while (step * 16 <= nbytes) {
+      step *= 2;
+    }
+  }
+  return nbytes <= SIZE_MAX - step ? (nbytes + step - 1) / step * step : nbytes;
+}
+
+/// How many streams each GPU has; the last one gives the pool's memory back to the system.
+std::atomic<int64_t>& stream_count(int32_t gpu) {
+  static std::array<std::atomic<int64_t>, 64> counts = {};
+  return counts[static_cast<size_t>(gpu) % counts.size()];
+}
+
+thread_local CurrentStream current;
+
+}  // namespace
+
+CurrentStream& current_stream() noexcept {
+  return current;
+}
+
+std::shared_ptr<Stream> Stream::create(int32_t gpu) noexcept {
+  try {
+    MemoryPool* pool = MemoryPool::of(gpu);
+    if (pool == nullptr || use_gpu(gpu) != Status::kOk) {
+      return nullptr;
+    }
+    std::shared_ptr<Stream> stream(new Stream());
+    const CUresult code = driver().cuStreamCreate(&stream->handle_, CU_STREAM_DEFAULT);
+    if (code != CUDA_SUCCESS) {
+      (void)fail_driver("cuStreamCreate", code);
+      return nullptr;
+    }
+    stream->gpu_ = gpu;
+    stream->pool_ = pool;
+    stream_count(gpu).fetch_add(1, std::memory_order_acq_rel);
+    return stream;
+  } catch (const std::exception& error) {
+    (void)fail("making a stream: %s", error.what());
+    return nullptr;
+  }
+}
+
+Stream::~Stream() {
+  if (handle_ == nullptr) {
+    return;
+  }
+  const ContextGuard guard;
+  if (use_gpu(gpu_) != Status::kOk) {
+    return;
+  }
+  pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+  release_kept();
+  AOTIP_CU_LOG(cuStreamSynchronize, handle_);
+  AOTIP_CU_LOG(cuStreamDestroy, handle_);
+  if (stream_count(gpu_).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    pool_->trim(0);
+  }
+}
+
+void* Stream::take_kept(size_t size) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = kept_.find(size);
+  if (found == kept_.end() || found->second.empty()) {
+    return nullptr;
+  }
+  void* ptr = found->second.back();
+  found->second.pop_back();
+  return ptr;
+}
+
+void* Stream::make_block(size_t size) noexcept {
+  if (void* ptr = pool_->allocate(size, handle_)) {
+    return ptr;
+  }
+  // Once more with everything that is free, here and in the pool.
+  release_kept();
+  AOTIP_CU_LOG(cuStreamSynchronize, handle_);
+  pool_->trim(0);
+  return pool_->allocate(size, handle_);
+}
+
+void* Stream::allocate(size_t nbytes) noexcept {
+  const size_t size = block_nbytes(nbytes);
+  void* ptr = take_kept(size);
+  if (ptr == nullptr) {
+    ptr = make_block(size);
+  }
+  if (ptr != nullptr) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (live_++ == 0) {
+      self_ = shared_from_this();
+    }
+  }
+  return ptr;
+}
+
+void Stream::deallocate(void* ptr, size_t nbytes) noexcept {
+  if (ptr == nullptr) {
+    return;
+  }
+  const size_t size = block_nbytes(nbytes);
+  std::shared_ptr<Stream> last;  // declared first: dropped when the lock is free again
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--live_ == 0) {
+    last = std::move(self_);
+  }
+  try {
+    kept_[size].push_back(ptr);
+  } catch (const std::exception&) {
+    pool_->deallocate(ptr, size, handle_);  // no host memory to remember it
+  }
+}
+
+void Stream::release_kept() noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [size, blocks] : kept_) {
+    for (void* ptr : blocks) {
+      pool_->deallocate(ptr, size, handle_);
+    }
+  }
+  kept_.clear();
+}
+
+void* Stream::workspace(size_t nbytes) noexcept {
+  if (nbytes > workspace_nbytes_) {
+    void* larger = make_block(nbytes);
+    if (larger == nullptr) {
+      return nullptr;
+    }
+    pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+    workspace_ = larger;
+    workspace_nbytes_ = nbytes;
+  }
+  return workspace_;
+}
+
+Status Stream::synchronize() noexcept {
+  AOTIP_CU(cuStreamSynchronize, handle_);
+  return Status::kOk;
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cuda/memory_pool.h"
+#include "slim/status.h"
+
+namespace aoti_plugins::cuda {
+
+/// A CUDA stream with the device memory that work on it uses.
+///
+/// Memory that a tensor gives back is kept and given to the next tensor of about its size, without
+/// a call to the driver; that is right because all work on it is on this one stream. Blocks keep
+/// their stream alive. Work on the legacy default stream, cudart's and PyTorch's default, is
+/// ordered with work on this one, both ways. Thread-safe.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  /// A new stream on a GPU, which becomes current on this thread. Null, with a reason, when it
+  /// fails.
+  static std::shared_ptr<Stream> create(int32_t gpu) noexcept;
+
+  CUstream handle() const noexcept { return handle_; }
+  int32_t gpu() const noexcept { return gpu_; }
+
+  /// Memory that work on this stream may use from here on; null, with a reason, when there is none.
+  void* allocate(size_t nbytes) noexcept;
+
+  /// Takes memory of `allocate()` back; work on this stream that uses it may still be running.
+  void deallocate(void* ptr, size_t nbytes) noexcept;
+
+  /// Memory of at least `nbytes` for the work of one library call on this stream, reused by the
+  /// next; null, with a reason, when there is none.
+  void* workspace(size_t nbytes) noexcept;
+
+  /// Waits for all work on this stream.
+  Status synchronize() noexcept;
+
+  /// Gives what is kept and not in use back to the GPU's pool.
+  void release_kept() noexcept;
+
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+ private:
+  Stream() = default;
+  void* take_kept(size_t size) noexcept;
+  void* make_block(size_t size) noexcept;
+
+  CUstream handle_ = nullptr;
+  int32_t gpu_ = 0;
+  MemoryPool* pool_ = nullptr;
+  std::mutex mutex_;
+  std::map<size_t, std::vector<void*>> kept_;  // by size
+  size_t live_ = 0;                            // blocks that are in use
+  std::shared_ptr<Stream> self_;               // set while there are such
+  void* workspace_ = nullptr;
+  size_t workspace_nbytes_ = 0;
+};
+
+/// What this thread's shims work on: a stream, and the `Stream` it belongs to where it is ours.
+struct CurrentStream {
+  CUstream handle = nullptr;  ///< null: the default stream
+  Stream* owner = nullptr;    ///< borrowed; null for a stream of somebody else
+};
+
+/// This thread's current stream.
+CurrentStream& current_stream() noexcept;
+
+/// Makes a stream this thread's current one until the end of the scope.
+class StreamScope {
+ public:
+  explicit StreamScope(const CurrentStream& stream) noexcept : previous_(current_stream()) {
+    current_stream() = stream;
+  }
+  explicit StreamScope(Stream& stream) noexcept
+      : StreamScope(CurrentStream{stream.handle(), &stream}) {}
+  ~StreamScope() { current_stream() = previous_; }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  CurrentStream previous_;
+};
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,84 @@
+#include <cstring>
+#include <new>
+
+#include "delegate/constants.h"
+#include "delegate/delegate_device.h"
+#include "delegate/target.h"
+#include "slim/strided_copy.h"
+
+namespace aoti_plugins {
+namespace {
+
+class CpuSession final : public DeviceSession {
+ public:
+  Device device() const noexcept override { return {}; }
+  std::string model_device() const override { return "cpu"; }
+
+  Status import_tensor(const ValueMemory& value, const int64_t* strides,
+                       Tensor** ret) noexcept override {
+    AOTIP_RETURN_IF_FAILED(check(value));
+    if (value.has_strides(strides)) {
+      *ret = Tensor::borrow(value.data, value.ndim, value.sizes, strides, 0, value.dtype, {});
+      return *ret != nullptr ? Status::kOk : Status::kFailed;
+    }
+    *ret = Tensor::empty_strided(value.ndim, value.sizes, strides, value.dtype, {});
+    if (*ret == nullptr) {
+      return Status::kFailed;
+    }
+    if (value.data != nullptr) {
+      strided_copy_raw((*ret)->data(), strides, value.data, value.strides, value.ndim, value.sizes,
+                       element_nbytes(value.dtype));
+    }
+    return Status::kOk;
+  }
+
+  Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept override {
+    AOTIP_RETURN_IF_FAILED(check(to));
+    AOTIP_CHECK(result.device().type == kCpu, "the model returns %s memory, expected cpu",
+                device_type_name(result.device().type));
+    if (to.has_strides(result.strides())) {
+      // The runtime's tensors have no gaps.
+      std::memmove(to.data, result.data(), static_cast<size_t>(result.numel()) * result.itemsize());
+    } else {
+      strided_copy_raw(to.data, to.strides, result.data(), result.strides(), to.ndim, to.sizes,
+                       result.itemsize());
+    }
+    return Status::kOk;
+  }
+
+  std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
+                                                const StorageRef& ref, bool writable) override {
+    return load_host_storage(map, ref, writable);
+  }
+
+ private:
+  static Status check(const ValueMemory& value) {
+    AOTIP_CHECK(value.device.type == kCpu, "the program has it on %s, expected cpu",
+                device_type_name(value.device.type));
+    return Status::kOk;
+  }
+};
+
+class CpuDelegateDevice final : public DelegateDevice {
+ public:
+  const char* name() const noexcept override { return "cpu"; }
+  bool is_available() const noexcept override { return true; }
+
+  Status choose_target(const Payload& payload, int32_t,
+                       const TargetArtifact** ret) const noexcept override {
+    return aoti_plugins::choose_target(payload, ret);
+  }
+
+  std::unique_ptr<DeviceSession> open(int32_t) const noexcept override {
+    return std::unique_ptr<DeviceSession>(new (std::nothrow) CpuSession());
+  }
+};
+
+}  // namespace
+
+DelegateDevice& cpu_delegate_device() noexcept {
+  static CpuDelegateDevice device;
+  return device;
+}
+
+}  // namespace aoti_plugins

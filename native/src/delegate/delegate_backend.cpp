@@ -1,0 +1,121 @@
+#include "delegate/delegate_backend.h"
+
+#include <aoti_plugins/delegate.h>
+#include <executorch/runtime/platform/log.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "delegate/delegate.h"
+
+namespace aoti_plugins {
+namespace {
+
+using ::executorch::runtime::ArrayRef;
+using ::executorch::runtime::BackendExecutionContext;
+using ::executorch::runtime::BackendInitContext;
+using ::executorch::runtime::CompileSpec;
+using ::executorch::runtime::DelegateHandle;
+using ::executorch::runtime::Error;
+using ::executorch::runtime::EValue;
+using ::executorch::runtime::FreeableBuffer;
+using ::executorch::runtime::Result;
+using ::executorch::runtime::Span;
+
+/// Compile spec that names the device to run on, for instance "cuda:1". ExecuTorch's own key.
+constexpr const char* kTargetDeviceKey = "target_device";
+
+thread_local char delegate_error[4352] = {};
+
+/// The index in "cuda:1"; 0 where none is given.
+Status device_index_of(ArrayRef<CompileSpec> specs, const char* device, int32_t* ret) {
+  *ret = 0;
+  for (const CompileSpec& spec : specs) {
+    if (spec.key == nullptr || std::strcmp(spec.key, kTargetDeviceKey) != 0) {
+      continue;
+    }
+    std::string text(static_cast<const char*>(spec.value.buffer), spec.value.nbytes);
+    text.resize(std::strlen(text.c_str()));
+    const std::string prefix = device + std::string(":");
+    const char* end = text.c_str() + text.size();
+    const bool indexed = text.compare(0, prefix.size(), prefix) == 0;
+    const auto parsed = std::from_chars(text.c_str() + prefix.size(), end, *ret);
+    AOTIP_CHECK(text == device || (indexed && parsed.ec == std::errc() && parsed.ptr == end),
+                "compile spec %s is '%s', expected '%s' or '%s:0', '%s:1', ...", kTargetDeviceKey,
+                text.c_str(), device, device, device);
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+void DelegateBackend::report(const char* stage, const char* method) const noexcept {
+  std::snprintf(delegate_error, sizeof(delegate_error), "%s: %s of method '%s': %s", id_, stage,
+                method != nullptr && method[0] != '\0' ? method : "?", last_failure());
+  ET_LOG(Error, "%s", delegate_error);
+}
+
+bool DelegateBackend::is_available() const {
+  if (device_.is_available()) {
+    return true;
+  }
+  // The runtime only says that the backend is not available; this says why.
+  std::snprintf(delegate_error, sizeof(delegate_error), "%s is not available: %s", id_,
+                last_failure());
+  return false;
+}
+
+Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
+                                              FreeableBuffer* processed,
+                                              ArrayRef<CompileSpec> compile_specs) const {
+  if (processed == nullptr) {
+    (void)fail("the runtime gives no payload");
+    report("init", context.get_method_name());
+    return Error::InvalidArgument;
+  }
+  int32_t index = 0;
+  if (device_index_of(compile_specs, device_.name(), &index) != Status::kOk) {
+    report("init", context.get_method_name());
+    return Error::InvalidArgument;
+  }
+  std::unique_ptr<Delegate> delegate = Delegate::create(
+      device_, index, processed->data(), processed->size(), context.get_named_data_map());
+  if (delegate == nullptr) {
+    report("init", context.get_method_name());
+    return Error::DelegateInvalidCompatibility;
+  }
+  processed->Free();
+  return static_cast<DelegateHandle*>(delegate.release());
+}
+
+Error DelegateBackend::execute(BackendExecutionContext& context, DelegateHandle* handle,
+                               Span<EValue*> args) const {
+  (void)context;
+  if (handle == nullptr) {
+    (void)fail("the handle is null");
+    report("execute", nullptr);
+    return Error::DelegateInvalidHandle;
+  }
+  Delegate* delegate = static_cast<Delegate*>(handle);
+  if (delegate->execute(args) != Status::kOk) {
+    report("execute", delegate->method().c_str());
+    return Error::InvalidArgument;
+  }
+  return Error::Ok;
+}
+
+void DelegateBackend::destroy(DelegateHandle* handle) const {
+  delete static_cast<Delegate*>(handle);
+}
+
+}  // namespace aoti_plugins
+
+const char* aotip_delegate_last_error(void) {
+  return aoti_plugins::delegate_error;
+}
+
+void aotip_delegate_clear_error(void) {
+  aoti_plugins::delegate_error[0] = '\0';
+}

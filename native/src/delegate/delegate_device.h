@@ -1,0 +1,125 @@
+#pragma once
+
+#include <executorch/runtime/core/named_data_map.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "delegate/payload.h"
+#include "slim/device.h"
+#include "slim/export.h"
+#include "slim/status.h"
+#include "slim/tensor.h"
+
+namespace aoti_plugins {
+
+class ConstantStorage;
+
+/// The memory of one input or output of the program. Strides count elements.
+struct AOTIP_CORE ValueMemory {
+  void* data = nullptr;
+  Device device;
+  int32_t dtype = -1;
+  int64_t ndim = 0;
+  const int64_t* sizes = nullptr;
+  const int64_t* strides = nullptr;
+
+  bool has_strides(const int64_t* other) const noexcept;
+};
+
+/// One delegate's part of a device: where its model computes, and how values get there and back.
+///
+/// A call is `enter`, `begin_call`, `import_tensor` for each input, `inputs_done`, the model,
+/// `export_tensor` for each output, `end_call`, `leave`. Calls of one session take turns.
+class AOTIP_CORE DeviceSession {
+ public:
+  virtual ~DeviceSession();
+
+  /// The device of the model's tensors.
+  virtual Device device() const noexcept = 0;
+
+  /// Its name for the model's container, for instance "cuda:0".
+  virtual std::string model_device() const = 0;
+
+  /// The stream that the model is given.
+  virtual void* stream() const noexcept { return nullptr; }
+
+  /// Makes the device this thread's current one, until `leave()` puts back what was.
+  virtual Status enter() noexcept { return Status::kOk; }
+  virtual void leave() noexcept {}
+
+  virtual Status begin_call() noexcept { return Status::kOk; }
+
+  /// A tensor for the model with the elements of `value` and the given strides: over the same
+  /// memory where device and strides are right, or else over a copy, which the call may use until
+  /// its end.
+  virtual Status import_tensor(const ValueMemory& value, const int64_t* strides,
+                               Tensor** ret) noexcept = 0;
+
+  virtual Status inputs_done() noexcept { return Status::kOk; }
+
+  /// Copies what the model returned to where the program wants it, by the end of the call at the
+  /// latest. `to` has the result's sizes and dtype, and at least one element.
+  virtual Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept = 0;
+
+  /// Ends a call that succeeded: outputs in host memory are there. Outputs on the device may still
+  /// be in the making, in the order of the session's stream.
+  virtual Status end_call() noexcept { return Status::kOk; }
+
+  /// Waits until the device is done with what calls, failed ones too, have given it to do.
+  virtual void wait() noexcept {}
+
+  /// The bytes of `ref` as the device needs them; `writable` asks for memory of the delegate's own.
+  virtual std::shared_ptr<ConstantStorage> load_storage(
+      const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool writable) = 0;
+
+  /// Whether what `load_storage()` returns may outlive the map that it was read from.
+  virtual bool copies_storages() const noexcept { return false; }
+};
+
+/// While one lives, this thread works on the session's device.
+class SessionScope {
+ public:
+  explicit SessionScope(DeviceSession& session) noexcept
+      : session_(session), status_(session.enter()) {}
+  ~SessionScope() {
+    if (status_ == Status::kOk) {
+      session_.leave();
+    }
+  }
+  SessionScope(const SessionScope&) = delete;
+  SessionScope& operator=(const SessionScope&) = delete;
+
+  /// Whether the device could be entered.
+  Status status() const noexcept { return status_; }
+
+ private:
+  DeviceSession& session_;
+  Status status_;
+};
+
+/// What a device brings to the delegate. One object per device type, as long as the process.
+class AOTIP_CORE DelegateDevice {
+ public:
+  virtual ~DelegateDevice();
+
+  /// The device's name in payloads.
+  virtual const char* name() const noexcept = 0;
+
+  /// Whether programs can run here now; false comes with a reason.
+  virtual bool is_available() const noexcept = 0;
+
+  /// Picks the target whose code runs on the device with this index. The reason of a failure lists
+  /// what the program was made for and what is here.
+  virtual Status choose_target(const Payload& payload, int32_t device_index,
+                               const TargetArtifact** ret) const noexcept = 0;
+
+  /// A session for one delegate; null, with a reason, when it fails.
+  virtual std::unique_ptr<DeviceSession> open(int32_t device_index) const noexcept = 0;
+};
+
+/// The CPU: memory of the program in place, no stream, targets by instruction set.
+DelegateDevice& cpu_delegate_device() noexcept;
+
+}  // namespace aoti_plugins
