@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aoti_plugins import compile_specs as specs
 from aoti_plugins.cpu.lowering import RUNTIME_LIBRARY as CORE_LIBRARY
 from aoti_plugins.cuda import toolkit
+from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
 from aoti_plugins.cuda.kernel_image import kernel_image
 from aoti_plugins.cuda.target import (
     NATIVE,
@@ -87,6 +88,11 @@ def _described(gpu: CudaTarget) -> Iterator[None]:
         stack.enter_context(triton_driver(properties, _registers_and_spills))
         stack.enter_context(no_line_info())
         stack.enter_context(fresh_kernels())
+        stack.enter_context(
+            attention_target(
+                AttentionTarget(gpu.capability, gpu.multiprocessors, gpu.shared_memory_per_block)
+            )
+        )
         stack.enter_context(patterns_on_cpu())
         yield
 

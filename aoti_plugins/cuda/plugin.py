@@ -39,9 +39,10 @@ def aoti_fallback_kernels(device: str) -> Iterable[FallbackKernel]:
 
 @hookimpl
 def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
-    """From the edge dialect to ATen, and from copies back to views."""
+    """From the edge dialect to ATen, from copies back to views, attention to its own kernels."""
     if device != _DEVICE:
         return ()
+    from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
     from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
     from aoti_plugins.lowering.passes.restore_views import restore_views
 
@@ -49,6 +50,11 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
         GraphPass("aoti_plugins.edge_to_aten", edge_to_aten),
         GraphPass(
             "aoti_plugins.restore_views", restore_views, after=("aoti_plugins.edge_to_aten",)
+        ),
+        GraphPass(
+            "aoti_plugins.attention_to_triton",
+            attention_to_triton,
+            after=("aoti_plugins.restore_views",),
         ),
     )
 

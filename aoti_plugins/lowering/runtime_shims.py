@@ -79,6 +79,5 @@ def available(
 def _exported(path: Path, mtime_ns: int) -> frozenset[str]:
     del mtime_ns  # part of the cache's key: a rebuilt library is read again
     exported = read_shared_object(path.read_bytes()).exported
-    return frozenset(
-        s.removeprefix(LINK_NAME_PREFIX) for s in exported if s.startswith(LINK_NAME_PREFIX)
-    )
+    prefix = f"{LINK_NAME_PREFIX}aoti_"
+    return frozenset(s.removeprefix(LINK_NAME_PREFIX) for s in exported if s.startswith(prefix))

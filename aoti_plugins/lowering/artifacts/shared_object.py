@@ -271,7 +271,7 @@ def _includes(headers: Sequence[str]) -> str:
 
 
 def _is_shim(symbol: str) -> bool:
-    return symbol.startswith((LINK_NAME_PREFIX, "aoti_torch_"))
+    return symbol.startswith((f"{LINK_NAME_PREFIX}aoti_", "aoti_torch_"))
 
 
 def check_machine(blob: SharedObject, expected: str, target: str) -> None:

@@ -94,6 +94,8 @@ class Placement:
     def _place_constant(self, fqn: str, value: torch.Tensor) -> torch.Tensor:
         fake = self._placed(value)
         self._by_name[fqn] = value.detach()
+        # Inductor writes small constants into the code and asks the tensor itself for its values.
+        fake.item, fake.tolist = value.item, value.tolist  # type: ignore[method-assign]
         if not isinstance(value, torch.nn.Parameter):
             return fake
         parameter = torch.nn.Parameter(fake, requires_grad=False)
