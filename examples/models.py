@@ -131,11 +131,83 @@ def lstm() -> Model:
     return TaggerLstm().eval(), (torch.randn(2, 8, 16),)
 
 
+class _CachedBlock(nn.Module):
+    """A decoder block with grouped heads that keeps keys and values of earlier tokens."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, capacity: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
+        self.norm1 = nn.RMSNorm(width)
+        self.query = nn.Linear(width, width, bias=False)
+        self.key_value = nn.Linear(width, 2 * kv_heads * self.head_dim, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.norm2 = nn.RMSNorm(width)
+        self.gate_up = nn.Linear(width, 4 * width, bias=False)
+        self.down = nn.Linear(2 * width, width, bias=False)
+        cache = torch.zeros(1, kv_heads, capacity, self.head_dim)
+        self.register_buffer("keys", cache.clone())
+        self.register_buffer("values", cache.clone())
+
+    def forward(
+        self, x: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor
+    ) -> torch.Tensor:
+        batch, tokens, width = x.shape
+        y = self.norm1(x)
+        query = self.query(y).view(batch, tokens, self.heads, self.head_dim).transpose(1, 2)
+        pair = self.key_value(y).view(batch, tokens, 2, self.kv_heads, self.head_dim)
+        key, value = pair.permute(2, 0, 3, 1, 4)
+        self.keys.index_copy_(2, positions, key)
+        self.values.index_copy_(2, positions, value)
+        attended = functional.scaled_dot_product_attention(
+            query, self.keys, self.values, mask, enable_gqa=True
+        )
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, dim=-1)
+        return x + self.down(functional.silu(gate) * up)
+
+
+class CachedDecoder(nn.Module):
+    """Language model for one sequence that is fed token by token, or some at a time."""
+
+    def __init__(
+        self,
+        vocabulary: int = 256,
+        width: int = 64,
+        heads: int = 4,
+        kv_heads: int = 2,
+        layers: int = 2,
+        capacity: int = 64,
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.blocks = nn.ModuleList(
+            _CachedBlock(width, heads, kv_heads, capacity) for _ in range(layers)
+        )
+        self.norm = nn.RMSNorm(width)
+        self.head = nn.Linear(width, vocabulary, bias=False)
+        self.capacity = capacity
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Tokens ``[1, n]`` at ``positions`` ``[n]``; logits ``[1, n, vocabulary]``."""
+        mask = torch.arange(self.capacity, device=positions.device) <= positions[:, None]
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = block(x, positions, mask)
+        return self.head(self.norm(x))
+
+
+def cached_decoder() -> Model:
+    """CachedDecoder, one token at position 0."""
+    torch.manual_seed(0)
+    return CachedDecoder().eval(), (torch.randint(0, 256, (1, 1)), torch.tensor([0]))
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "mlp": mlp,
     "cnn": small_cnn,
     "transformer": small_transformer,
     "transformer_bf16": lambda: small_transformer(torch.bfloat16),
     "lstm": lstm,
+    "decoder": cached_decoder,
 }
 """Models by the name that the command-line examples and the tests use."""
