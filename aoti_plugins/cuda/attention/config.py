@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 from aoti_plugins.cuda.attention.target import AttentionTarget
 from aoti_plugins.errors import LoweringError
@@ -112,25 +112,44 @@ def block_width(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def shared_nbytes(config: PrefillConfig | DecodeConfig, problem: Problem) -> int:
+def shared_nbytes(
+    config: PrefillConfig | DecodeConfig, problem: Problem, target: AttentionTarget
+) -> int:
     """Upper bound of the shared memory that a block needs, in bytes.
 
-    Queries, the buffered tiles of keys, values and mask, and where products run outside the tensor
-    cores (float32) the weights; what a reduction over warps needs comes on top.
+    Tiles of keys, values and mask, once for each load in flight; queries; weights on their way from
+    one matrix product to the next; and what a reduction over warps needs. Matrix products that read
+    shared memory while they run (compute capability 9 and 10) keep one more tile than has loads in
+    flight.
     """
     width, v_width = problem.widths
     if config.block_m == 1:
         return config.block_n * v_width * 4 + _REDUCTION_NBYTES
     step = config.block_n * (width + v_width) * problem.itemsize
     step += config.block_n * config.block_m * problem.mask_itemsize
-    per_step = step * config.num_stages
+    tiles = config.num_stages
+    weights = config.block_m * config.block_n * problem.itemsize
+    if _products_read_shared_memory(config, problem, target):
+        weights = 0
+    else:
+        tiles = max(tiles - 1, 1)
     queries = config.block_m * width * problem.itemsize
-    weights = config.block_m * config.block_n * 4 if problem.itemsize == 4 else 0
     result = config.block_m * v_width * problem.itemsize
-    return max(per_step + queries + weights, result) + _REDUCTION_NBYTES
+    return max(step * tiles + queries + weights, result) + _REDUCTION_NBYTES
 
 
 _REDUCTION_NBYTES = 2048
+
+
+def _products_read_shared_memory(
+    config: PrefillConfig | DecodeConfig, problem: Problem, target: AttentionTarget
+) -> bool:
+    return _has_large_tiles(target) and problem.itemsize == 2 and config.block_m >= 64
+
+
+def _has_large_tiles(target: AttentionTarget) -> bool:
+    """Whether warps compute matrix products together, on tiles in shared memory."""
+    return target.capability[0] in (9, 10, 11)
 
 
 def _decodes(problem: Problem, target: AttentionTarget) -> bool:
@@ -143,34 +162,33 @@ def _decodes(problem: Problem, target: AttentionTarget) -> bool:
     return tiles * 4 <= target.multiprocessors and problem.kv_len >= 8 * problem.q_len
 
 
-# Prefill candidates by preference: block_m, block_n, num_warps, num_stages.
-_Candidates = tuple[tuple[int, int, int, int], ...]
+_Candidates: TypeAlias = "tuple[tuple[int, int, int, int], ...]"
 
-_HOPPER: dict[int, _Candidates] = {
+# Tiles for prefill by head size and preference: block_m, block_n, num_warps, num_stages.
+_LARGE_TILES: dict[int, _Candidates] = {
     64: ((128, 128, 8, 3), (128, 64, 4, 3)),
     128: ((128, 128, 8, 2), (128, 64, 8, 2)),
-    256: ((128, 64, 8, 2), (64, 64, 4, 2), (64, 32, 4, 2)),
+    256: ((128, 64, 8, 2), (128, 32, 8, 2)),
 }
-_AMPERE: dict[int, _Candidates] = {
-    64: ((128, 64, 4, 3), (128, 64, 4, 2), (64, 64, 4, 2)),
-    128: ((128, 64, 8, 3), (128, 32, 4, 3), (128, 32, 4, 2)),
-    256: ((128, 64, 8, 2), (64, 32, 4, 2), (64, 16, 4, 2)),
+_SMALL_TILES: dict[int, _Candidates] = {
+    64: ((128, 64, 4, 3), (128, 64, 4, 2)),
+    128: ((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2)),
+    256: ((64, 64, 8, 2), (64, 32, 8, 2), (64, 16, 4, 2)),
 }
-# Outside the tensor cores every operand passes through registers: small tiles.
+# Outside the tensor cores operands pass through registers, and the code is long.
 _FLOAT32: dict[int, _Candidates] = {
-    64: ((64, 32, 4, 2), (32, 32, 4, 2)),
-    128: ((32, 32, 4, 2), (32, 32, 4, 1)),
-    256: ((32, 16, 4, 2), (16, 16, 4, 1)),
+    64: ((64, 32, 8, 2), (32, 32, 4, 2)),
+    128: ((64, 32, 8, 2), (32, 32, 4, 2)),
+    256: ((32, 32, 8, 2), (32, 16, 4, 2)),
 }
 
 
 def _prefill(problem: Problem, target: AttentionTarget) -> PrefillConfig:
     candidates = _prefill_candidates(problem, target)
     chosen = _first_that_fits((PrefillConfig(*c) for c in candidates), problem, target)
-    while chosen.block_m > 64 and _programs(problem, chosen.block_m) < target.multiprocessors:
-        chosen = PrefillConfig(
-            chosen.block_m // 2, chosen.block_n, max(chosen.num_warps // 2, 4), chosen.num_stages
-        )
+    if chosen.block_m > 64 and _programs(problem, chosen.block_m) < target.multiprocessors:
+        warps = 4 if max(problem.widths) <= 128 else chosen.num_warps
+        return PrefillConfig(64, min(chosen.block_n, 64), warps, chosen.num_stages)
     return chosen
 
 
@@ -178,7 +196,7 @@ def _prefill_candidates(problem: Problem, target: AttentionTarget) -> _Candidate
     if problem.itemsize == 4:
         table = _FLOAT32
     else:
-        table = _HOPPER if target.capability >= (9, 0) else _AMPERE
+        table = _LARGE_TILES if _has_large_tiles(target) else _SMALL_TILES
     return table[max(64, *problem.widths)]
 
 
@@ -187,26 +205,29 @@ def _programs(problem: Problem, block_m: int) -> int:
 
 
 def _decode(problem: Problem, target: AttentionTarget) -> DecodeConfig:
-    block_m = 1 if problem.rows == 1 else min(block_width(problem.rows), _DECODE_ROWS)
+    chosen = _first_that_fits(_decode_candidates(problem), problem, target)
+    return replace(chosen, splits=_splits(problem, target, chosen))
+
+
+def _decode_candidates(problem: Problem) -> Iterator[DecodeConfig]:
+    """By preference: all rows in one tile, and 16 KiB of keys in a step."""
     width = max(64, *problem.widths)
-    # A step reads 16 or 32 KiB of keys, and as much of values.
-    block_n = max(16, min(128, 16384 // (width * problem.itemsize)))
-    if block_m == 1:
-        shapes = [(1, min(block_n, 64), 4, 1)]
-    else:
-        stages = (3, 2, 1)
-        shapes = [(block_m, n, 4, s) for n in (block_n, block_n // 2) if n >= 16 for s in stages]
-    chosen = _first_that_fits(
-        (DecodeConfig(m, n, 1, warps, stages) for m, n, warps, stages in shapes), problem, target
-    )
-    splits = _splits(problem, target, chosen.block_m, chosen.block_n)
-    return DecodeConfig(block_m, chosen.block_n, splits, chosen.num_warps, chosen.num_stages)
+    keys = max(16, min(128, 16384 // (width * problem.itemsize)))
+    if problem.rows == 1:
+        yield DecodeConfig(1, min(keys, 64), 1, 4, 1)
+        return
+    rows = min(block_width(problem.rows), _DECODE_ROWS)
+    while rows >= 16:
+        for block_n in (keys, keys // 2):
+            for stages in (3, 2, 1):
+                yield DecodeConfig(rows, max(block_n, 16), 1, 4, stages)
+        rows //= 2
 
 
-def _splits(problem: Problem, target: AttentionTarget, block_m: int, block_n: int) -> int:
+def _splits(problem: Problem, target: AttentionTarget, config: DecodeConfig) -> int:
     """The number of parts of least estimated time, in steps of the longest multiprocessor."""
-    blocks = math.ceil(problem.kv_len / block_n)
-    programs = problem.batch * problem.kv_heads * math.ceil(problem.rows / block_m)
+    blocks = math.ceil(problem.kv_len / config.block_n)
+    programs = problem.batch * problem.kv_heads * math.ceil(problem.rows / config.block_m)
     slots = 2 * target.multiprocessors
     most = max(1, min(_MAX_SPLITS, problem.kv_len // _KEYS_PER_SPLIT))
 
@@ -224,7 +245,7 @@ def _first_that_fits(
     """The first candidate whose shared memory a block of the target can get."""
     needed = []
     for candidate in candidates:
-        needed.append(shared_nbytes(candidate, problem))
+        needed.append(shared_nbytes(candidate, problem, target))
         if needed[-1] <= target.shared_memory:
             return candidate
     raise LoweringError(

@@ -198,6 +198,7 @@ def attention_prefill(
     CAUSAL: tl.constexpr,
     MASK: tl.constexpr,
     EVEN_KV: tl.constexpr,
+    ONE_SWEEP: tl.constexpr,
     PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -208,9 +209,14 @@ def attention_prefill(
 ):
     """Attention of BLOCK_M queries of one head; grid: tiles of queries × heads × batch, flat.
 
-    ``EVEN_KV``: ``kv_len`` is a multiple of ``BLOCK_N``. ``WARPS`` repeats ``num_warps``: callers
-    that keep compiled kernels by their arguments must see the difference.
+    ``EVEN_KV``: ``kv_len`` is a multiple of ``BLOCK_N``. ``ONE_SWEEP``: look at the columns of all
+    blocks, for half the code; only where some blocks need it (``CAUSAL or not EVEN_KV``). ``WARPS``
+    repeats ``num_warps``: callers that keep compiled kernels by their arguments must see the
+    difference.
     """
+    # Dynamic sizes come as 64-bit numbers; lengths need no more than 32.
+    q_len = tl.cast(q_len, tl.int32)
+    kv_len = tl.cast(kv_len, tl.int32)
     tiles = tl.cdiv(q_len, BLOCK_M)
     program = tl.program_id(0)
     # With CAUSAL the last tiles have most to do: they start first.
@@ -247,40 +253,43 @@ def attention_prefill(
         first, end = _live_range(mask, mask_rows, mask_n, row_is_real, 0, end, BLOCK_N, MASK)
     # Blocks before `whole` need no look at columns.
     whole = end
-    if CAUSAL:
+    if ONE_SWEEP:
+        whole = 0
+    elif CAUSAL:
         whole = tl.minimum(first_row + 1, end) // BLOCK_N * BLOCK_N
     elif not EVEN_KV:
         whole = end // BLOCK_N * BLOCK_N
-    acc, row_max, row_sum = _attend(
-        acc,
-        row_max,
-        row_sum,
-        queries,
-        k_tile,
-        v_tile,
-        k_n,
-        v_n,
-        mask,
-        mask_rows,
-        mask_n,
-        row_is_real,
-        rows,
-        first,
-        whole,
-        kv_len,
-        SCALE_LOG2,
-        HEAD_DIM,
-        V_HEAD_DIM,
-        BLOCK_N,
-        BLOCK_D,
-        BLOCK_DV,
-        False,
-        False,
-        MASK,
-        MASK != NO_MASK,
-        PRECISION,
-        STAGES,
-    )
+    if not ONE_SWEEP:
+        acc, row_max, row_sum = _attend(
+            acc,
+            row_max,
+            row_sum,
+            queries,
+            k_tile,
+            v_tile,
+            k_n,
+            v_n,
+            mask,
+            mask_rows,
+            mask_n,
+            row_is_real,
+            rows,
+            first,
+            whole,
+            kv_len,
+            SCALE_LOG2,
+            HEAD_DIM,
+            V_HEAD_DIM,
+            BLOCK_N,
+            BLOCK_D,
+            BLOCK_DV,
+            False,
+            False,
+            MASK,
+            MASK != NO_MASK,
+            PRECISION,
+            STAGES,
+        )
     if CAUSAL or not EVEN_KV:
         acc, row_max, row_sum = _attend(
             acc,
@@ -376,6 +385,9 @@ def attention_decode(
     is asked, and ``log_sums [SPLITS, batch, heads, q_len]``, float32, takes the base-2 logarithm of
     each row's sum of weights.
     """
+    # Dynamic sizes come as 64-bit numbers; lengths need no more than 32.
+    q_len = tl.cast(q_len, tl.int32)
+    kv_len = tl.cast(kv_len, tl.int32)
     tiles = tl.cdiv(q_len * GROUP, BLOCK_M)
     program = tl.program_id(0)
     split = tl.program_id(1)

@@ -128,6 +128,7 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig) -> None:
 
     batch, heads, q_len, _ = call.sizes
     kv_len = call.key.shape[-2]
+    is_even = isinstance(kv_len, int) and kv_len % config.block_n == 0
     grid = (_cdiv(q_len, config.block_m) * heads * batch,)
     _wrapped(kernels.attention_prefill)[grid](
         *_pointers(call),
@@ -137,7 +138,9 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig) -> None:
         kv_len,
         *_all_strides(call),
         *_strides(out),
-        EVEN_KV=isinstance(kv_len, int) and kv_len % config.block_n == 0,
+        EVEN_KV=is_even,
+        # Without tensor cores a sweep is long code, and looking at columns is little of its time.
+        ONE_SWEEP=call.query.itemsize == 4 and (call.causal or not is_even),
         **_constants(call, config),
         num_warps=config.num_warps,
         num_stages=config.num_stages,

@@ -70,7 +70,7 @@ def _replace(node: Node) -> None:
                     found.mask,
                     found.causal,
                     scale,
-                    _order(_value(result)),
+                    _order(result),
                 ),
             )
         new.meta.update(result.meta)
@@ -195,9 +195,35 @@ def _with_shared_heads(found: _Attention) -> _Attention:
     return replace(found, key=key.node, value=value.node, grouped=True)
 
 
-def _order(result: torch.Tensor) -> list[int]:
-    """Dimensions from the largest stride to the smallest, as the program expects the result."""
-    return sorted(range(result.dim()), key=lambda dim: -hint(result.stride(dim)))
+def _order(result: Node) -> list[int]:
+    """Dimensions of the result from the largest stride to the smallest.
+
+    As the program expects them; except where everybody swaps heads and rows first and expects that
+    to be contiguous, as the edge dialect has it, whose every op makes a copy.
+    """
+    if all(_swaps_heads_and_rows(user) and _is_in_order(user) for user in result.users):
+        return [0, 2, 1, 3]
+    return _order_in_memory(_value(result))
+
+
+def _order_in_memory(value: torch.Tensor) -> list[int]:
+    return sorted(range(value.dim()), key=lambda dim: -hint(value.stride(dim)))
+
+
+def _is_in_order(node: Node) -> bool:
+    return _order_in_memory(_value(node)) == [0, 1, 2, 3]
+
+
+def _swaps_heads_and_rows(node: Node) -> bool:
+    """Whether a node swaps the middle two of four dimensions."""
+    if not isinstance(_value(node), torch.Tensor) or _value(node).dim() != 4:
+        return False
+    op = aten_op(node.target)
+    if op in (_aten.transpose.int, _aten.transpose_copy.int):
+        return {dim % 4 for dim in node.args[1:3]} == {1, 2}
+    if op in (_aten.permute.default, _aten.permute_copy.default):
+        return [dim % 4 for dim in node.args[1]] == [0, 2, 1, 3]
+    return False
 
 
 def _value(node: Node) -> Any:

@@ -1,0 +1,97 @@
+"""Inductor compiles the kernels into the code of a program, without a GPU."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim, export
+
+from aoti_plugins.cuda import lowering
+from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
+from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
+from aoti_plugins.cuda.target import TARGETS, cuda_target_of
+from aoti_plugins.lowering.inductor.generate import generate
+
+pytest.importorskip("triton")
+
+
+class Attention(nn.Module):
+    """Attention over transposed views, heads joined afterwards."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        views = (tensor.transpose(1, 2) for tensor in (q, k, v))
+        out = nn.functional.scaled_dot_product_attention(*views, mask, **self.options)
+        return out.transpose(1, 2).flatten(2)
+
+
+def lowered(model: nn.Module, inputs: tuple[Any, ...], target: str, **options: Any) -> Any:
+    program = export(model, inputs, **options)
+    attention_to_triton(program)
+    names = set(program.graph_signature.user_inputs)
+    examples = [n.meta["val"] for n in program.graph.nodes if n.name in names]
+    found = next(t for t in TARGETS if t.name == target)
+    gpu = cuda_target_of(found)
+    attention = AttentionTarget(gpu.capability, gpu.multiprocessors, gpu.shared_memory_per_block)
+    with attention_target(attention):
+        return generate(
+            program.module(),
+            examples,
+            {**lowering.INDUCTOR_OPTIONS, "max_autotune": False},
+            lowering.environment(found),
+            "cuda:0",
+        )
+
+
+def tensors(*shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.zeros(shape, dtype=torch.bfloat16) for shape in shapes)
+
+
+def kernels(code: Any) -> set[str]:
+    return {re.sub(r"^_*|_\d+_start$", "", kernel.symbol) for kernel in code.gpu_kernels}
+
+
+def test_prefill_is_one_launch_over_the_views() -> None:
+    shape = (2, 256, 8, 64)
+    code = lowered(Attention(is_causal=True), tensors(shape, shape, shape), "h100")
+    assert kernels(code) == {"attention_prefill"}
+
+
+def test_decode_is_a_launch_and_one_to_combine() -> None:
+    cache = (2, 4096, 2, 64)
+    mask = torch.ones(2, 1, 1, 4096, dtype=torch.bool)
+    inputs = (*tensors((2, 1, 8, 64), cache, cache), mask)
+    code = lowered(Attention(enable_gqa=True), inputs, "a100")
+    assert kernels(code) == {"attention_decode", "attention_combine"}
+
+
+def test_dynamic_lengths_reach_the_kernel() -> None:
+    shape = (2, 100, 8, 64)
+    length = Dim("length", min=2, max=4096)
+    inputs = tensors(shape, shape, shape)
+    code = lowered(Attention(), inputs, "h100", dynamic_shapes=({1: length},) * 3)
+    assert kernels(code) == {"attention_prefill"}
+    assert "div_floor_integer" in code.wrapper  # the grid
+
+
+def test_one_kernel_for_equal_layers() -> None:
+    class Twice(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            attend = nn.functional.scaled_dot_product_attention
+            return attend(attend(q, k, k), k, k)
+
+    code = lowered(Twice(), tensors((1, 8, 256, 64), (1, 8, 256, 64)), "h100")
+    assert [kernel.symbol for kernel in code.gpu_kernels] == ["__attention_prefill_0_start"]
