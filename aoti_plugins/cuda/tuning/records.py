@@ -203,6 +203,10 @@ class Records:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether there is an entry; does not count as asking for it."""
+        return key in self._entries
+
     def __iter__(self) -> Iterator[Entry]:
         """In the order in which they are written."""
         return iter(sorted(self._entries.values(), key=lambda entry: entry.text))
