@@ -1,0 +1,117 @@
+#include "cuda/cublaslt.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <mutex>
+
+#include "cuda/driver.h"
+#include "cuda/library_search.h"
+
+namespace aoti_plugins::cuda::lt {
+namespace {
+
+std::atomic<const Library*> opened{nullptr};
+
+std::mutex& mutex() {
+  static std::mutex* instance = new std::mutex();
+  return *instance;
+}
+
+template <typename Function>
+void find(void* library, const char* name, Function* ret, const char** missing) {
+  *ret = reinterpret_cast<Function>(dlsym(library, name));
+  if (*ret == nullptr) {
+    *missing = name;
+  }
+}
+
+Status load(Library* table) {
+  // The libraries of CUDA 13 need its driver.
+  int version = 0;
+  const bool has_13 = open_driver() != nullptr &&
+                      driver().cuDriverGetVersion(&version) == CUDA_SUCCESS && version >= 13000;
+  void* library =
+      open_library({"cuBLASLt", "AOTI_PLUGINS_CUBLASLT", "libcublasLt.so.", has_13 ? "13 12" : "12",
+                    has_13 ? "nvidia/cu13/lib nvidia/cublas/lib" : "nvidia/cublas/lib",
+                    has_13 ? "Install it: pip install 'nvidia-cublas>=13'"
+                           : "Install it: pip install nvidia-cublas-cu12"});
+  if (library == nullptr) {
+    return Status::kFailed;
+  }
+  const char* missing = nullptr;
+#define AOTIP_LT_FIND(function) find(library, "cublasLt" #function, &table->function, &missing)
+  AOTIP_LT_FIND(Create);
+  AOTIP_LT_FIND(MatmulDescCreate);
+  AOTIP_LT_FIND(MatmulDescDestroy);
+  AOTIP_LT_FIND(MatmulDescSetAttribute);
+  AOTIP_LT_FIND(MatrixLayoutCreate);
+  AOTIP_LT_FIND(MatrixLayoutDestroy);
+  AOTIP_LT_FIND(MatrixLayoutSetAttribute);
+  AOTIP_LT_FIND(MatmulPreferenceCreate);
+  AOTIP_LT_FIND(MatmulPreferenceDestroy);
+  AOTIP_LT_FIND(MatmulPreferenceSetAttribute);
+  AOTIP_LT_FIND(MatmulAlgoGetHeuristic);
+  AOTIP_LT_FIND(Matmul);
+#undef AOTIP_LT_FIND
+  AOTIP_CHECK(missing == nullptr, "cuBLASLt lacks %s", missing);
+  return Status::kOk;
+}
+
+}  // namespace
+
+const Library* open() noexcept {
+  if (const Library* known = opened.load(std::memory_order_acquire)) {
+    return known;
+  }
+  const std::lock_guard<std::mutex> lock(mutex());
+  if (const Library* known = opened.load(std::memory_order_acquire)) {
+    return known;
+  }
+  static Library table{};
+  if (load(&table) != Status::kOk) {
+    return nullptr;
+  }
+  opened.store(&table, std::memory_order_release);
+  return &table;
+}
+
+Handle handle_for(int32_t gpu) noexcept {
+  const Library* library = open();
+  if (library == nullptr) {
+    return nullptr;
+  }
+  static auto* handles = new std::map<int32_t, Handle>();
+  const std::lock_guard<std::mutex> lock(mutex());
+  Handle& handle = (*handles)[gpu];
+  if (handle == nullptr) {
+    const Result result = library->Create(&handle);
+    if (result != kSuccess) {
+      handle = nullptr;
+      (void)fail("cublasLtCreate failed: %s", result_text(result));
+    }
+  }
+  return handle;
+}
+
+const char* result_text(Result result) noexcept {
+  const struct {
+    Result code;
+    const char* name;
+  } names[] = {{1, "NOT_INITIALIZED"}, {3, "ALLOC_FAILED"},
+               {7, "INVALID_VALUE"},   {8, "ARCH_MISMATCH"},
+               {11, "MAPPING_ERROR"},  {13, "EXECUTION_FAILED"},
+               {14, "INTERNAL_ERROR"}, {kNotSupported, "NOT_SUPPORTED"},
+               {16, "LICENSE_ERROR"}};
+  thread_local char text[64];
+  const char* name = "unknown";
+  for (const auto& entry : names) {
+    name = entry.code == result ? entry.name : name;
+  }
+  std::snprintf(text, sizeof(text), "CUBLAS_STATUS_%s (%d)", name, result);
+  return text;
+}
+
+}  // namespace aoti_plugins::cuda::lt

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda.h>
+#include <library_types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/cublaslt.h"
+#include "slim/status.h"
+
+namespace aoti_plugins::cuda {
+
+/// One operand as cuBLASLt wants it: a column-major matrix, or its transpose.
+struct GemmOperand {
+  const void* data = nullptr;
+  bool transposed = false;
+  int64_t leading = 0;       ///< elements from one stored column to the next
+  int64_t batch_stride = 0;  ///< elements from one matrix to the next
+};
+
+/// d [m, n] = alpha * (a [m, k] @ b [k, n]) + beta * c [m, n], all column-major, `batch` of them,
+/// with what the epilogue adds. `c` may be `d`.
+struct Gemm {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t batch = 1;
+  cudaDataType input_type = CUDA_R_32F;
+  cudaDataType output_type = CUDA_R_32F;
+  lt::ComputeType compute = lt::kCompute32F;
+  cudaDataType scale_type = CUDA_R_32F;
+  GemmOperand a;
+  GemmOperand b;
+  GemmOperand c;
+  GemmOperand d;
+  double alpha = 1.0;
+  double beta = 0.0;
+  uint32_t epilogue = lt::kDefault;
+  const void* bias = nullptr;  ///< m elements of the output's type
+};
+
+/// Whether cuBLASLt has a kernel for a problem on a GPU; what it answers is kept for this thread. A
+/// failure's reason names the problem.
+Status prepare_gemm(const Gemm& gemm, int32_t gpu) noexcept;
+
+/// Launches a problem on this thread's current stream. The GPU's context must be current.
+Status run_gemm(const Gemm& gemm, int32_t gpu) noexcept;
+
+}  // namespace aoti_plugins::cuda

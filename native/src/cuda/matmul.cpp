@@ -1,0 +1,382 @@
+#include "cuda/matmul.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "cuda/cuda_device.h"
+#include "cuda/gemm.h"
+#include "cuda/gpu.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+struct DestroyTensor {
+  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
+};
+using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
+
+/// Whether float32 products may round their operands to TF32, as PyTorch's allow_tf32.
+bool allows_tf32() {
+  static const bool allowed = [] {
+    const char* text = std::getenv("AOTI_PLUGINS_ALLOW_TF32");
+    return text != nullptr && std::strcmp(text, "1") == 0;
+  }();
+  return allowed;
+}
+
+/// What cuBLASLt calls a dtype that it multiplies.
+Status set_types(int32_t input, int32_t output, Gemm* gemm) {
+  gemm->compute = lt::kCompute32F;
+  gemm->scale_type = CUDA_R_32F;
+  if (input == kInt8 && output == kInt32) {
+    gemm->input_type = CUDA_R_8I;
+    gemm->output_type = CUDA_R_32I;
+    gemm->compute = lt::kCompute32I;
+    gemm->scale_type = CUDA_R_32I;
+    return Status::kOk;
+  }
+  AOTIP_CHECK(input == output, "the matrices are %s, expected %s as the result", dtype_name(input),
+              dtype_name(output));
+  switch (input) {
+    case kFloat64:
+      gemm->input_type = CUDA_R_64F;
+      gemm->compute = lt::kCompute64F;
+      gemm->scale_type = CUDA_R_64F;
+      break;
+    case kFloat32:
+      gemm->input_type = CUDA_R_32F;
+      gemm->compute = allows_tf32() ? lt::kCompute32FFastTf32 : lt::kCompute32F;
+      break;
+    case kFloat16:
+      gemm->input_type = CUDA_R_16F;
+      break;
+    case kBFloat16:
+      gemm->input_type = CUDA_R_16BF;
+      break;
+    default:
+      return fail("no matrix product for %s on cuda", dtype_name(input));
+  }
+  gemm->output_type = gemm->input_type;
+  return Status::kOk;
+}
+
+Status check_operand(const Tensor* t, const char* name, int64_t ndim, Device device) {
+  AOTIP_CHECK(t != nullptr, "%s is null", name);
+  AOTIP_CHECK(t->defined(), "%s is an undefined tensor", name);
+  AOTIP_CHECK(t->device().type == kCuda, "%s is on %s, expected cuda", name,
+              device_type_name(t->device().type));
+  AOTIP_CHECK(t->device() == device, "%s is on cuda:%d, expected cuda:%d as the result", name,
+              t->device().index, device.index);
+  AOTIP_CHECK(ndim < 0 || t->ndim() == ndim, "%s has %lld dims, expected %lld", name,
+              static_cast<long long>(t->ndim()), static_cast<long long>(ndim));
+  return Status::kOk;
+}
+
+Status check_sizes(const Tensor& out, const Tensor& a, const Tensor& b, bool batched) {
+  const int64_t f = batched ? 1 : 0;
+  AOTIP_CHECK(b.size(f) == a.size(f + 1),
+              "inner sizes differ: the first matrix has %lld columns, the second %lld rows",
+              static_cast<long long>(a.size(f + 1)), static_cast<long long>(b.size(f)));
+  AOTIP_CHECK(out.size(f) == a.size(f) && out.size(f + 1) == b.size(f + 1),
+              "the result is [%lld, %lld], expected [%lld, %lld]",
+              static_cast<long long>(out.size(f)), static_cast<long long>(out.size(f + 1)),
+              static_cast<long long>(a.size(f)), static_cast<long long>(b.size(f + 1)));
+  AOTIP_CHECK(!batched || (a.size(0) == out.size(0) && b.size(0) == out.size(0)),
+              "batch sizes differ: %lld and %lld, result %lld", static_cast<long long>(a.size(0)),
+              static_cast<long long>(b.size(0)), static_cast<long long>(out.size(0)));
+  return Status::kOk;
+}
+
+Status check_self(const Tensor& out, const Tensor& self) {
+  AOTIP_CHECK(self.dtype() == out.dtype(), "self is %s, expected %s as the result",
+              dtype_name(self.dtype()), dtype_name(out.dtype()));
+  AOTIP_CHECK(self.ndim() <= out.ndim(), "self has %lld dims, which do not broadcast to %lld",
+              static_cast<long long>(self.ndim()), static_cast<long long>(out.ndim()));
+  const int64_t extra = out.ndim() - self.ndim();
+  for (int64_t d = 0; d < self.ndim(); ++d) {
+    AOTIP_CHECK(self.size(d) == out.size(d + extra) || self.size(d) == 1,
+                "size %lld of dim %lld of self does not broadcast to %lld",
+                static_cast<long long>(self.size(d)), static_cast<long long>(d),
+                static_cast<long long>(out.size(d + extra)));
+  }
+  return Status::kOk;
+}
+
+/// A matrix [rows, cols] of a tensor's last two dims (or their transpose).
+struct Matrix {
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t row_stride = 0;
+  int64_t col_stride = 0;
+  int64_t batch_stride = 0;
+  const void* data = nullptr;
+
+  Matrix(const Tensor& t, bool swapped) {
+    const int64_t r = t.ndim() - 2;
+    rows = t.size(swapped ? r + 1 : r);
+    cols = t.size(swapped ? r : r + 1);
+    row_stride = t.stride(swapped ? r + 1 : r);
+    col_stride = t.stride(swapped ? r : r + 1);
+    batch_stride = t.ndim() == 3 && t.size(0) > 1 ? t.stride(0) : 0;
+    data = t.data();
+  }
+
+  /// Whether columns stand one behind the other, with the distance of two of them.
+  bool is_column_major(int64_t* ret_leading) const {
+    if ((row_stride != 1 && rows != 1) || (col_stride < rows && cols != 1)) {
+      return false;
+    }
+    *ret_leading = cols == 1 ? std::max<int64_t>(rows, 1) : col_stride;
+    return true;
+  }
+
+  Matrix transposed() const {
+    Matrix t = *this;
+    std::swap(t.rows, t.cols);
+    std::swap(t.row_stride, t.col_stride);
+    return t;
+  }
+};
+
+bool as_operand(const Matrix& matrix, GemmOperand* ret) {
+  ret->data = matrix.data;
+  ret->batch_stride = matrix.batch_stride;
+  ret->transposed = false;
+  if (matrix.is_column_major(&ret->leading)) {
+    return true;
+  }
+  ret->transposed = true;
+  return matrix.transposed().is_column_major(&ret->leading);
+}
+
+/// One product on its way to cuBLASLt, with the copies that it needed.
+class Product {
+ public:
+  Product(Tensor& out, double beta, double alpha, Activation activation)
+      : out_(out), target_(&out) {
+    gemm_.alpha = alpha;
+    gemm_.beta = beta;
+    gemm_.epilogue = activation == Activation::kRelu   ? lt::kRelu
+                     : activation == Activation::kGelu ? lt::kGelu
+                                                       : lt::kDefault;
+  }
+
+  Status run(const Tensor* self, const Tensor& a, const Tensor& b) {
+    const int32_t gpu = out_.device().index;
+    AOTIP_RETURN_IF_FAILED(set_types(a.dtype(), out_.dtype(), &gemm_));
+    AOTIP_RETURN_IF_FAILED(place_out());
+    AOTIP_RETURN_IF_FAILED(place(swapped_ ? b : a, &gemm_.a, &a_copy_));
+    AOTIP_RETURN_IF_FAILED(place(swapped_ ? a : b, &gemm_.b, &b_copy_));
+    gemm_.batch = out_.ndim() == 3 ? out_.size(0) : 1;
+    if (self != nullptr && gemm_.beta != 0.0) {
+      AOTIP_RETURN_IF_FAILED(place_self(*self));
+    } else {
+      gemm_.beta = 0.0;
+    }
+    AOTIP_RETURN_IF_FAILED(prepare(self, gpu));
+    if (self_to_copy_ != nullptr) {
+      AOTIP_RETURN_IF_FAILED(copy_self(*self_to_copy_));
+    }
+    AOTIP_RETURN_IF_FAILED(run_gemm(gemm_, gpu));
+    return target_ == &out_ ? Status::kOk : cuda_device().copy(out_, *target_);
+  }
+
+ private:
+  /// The result column-major, if need be as its transpose, or in memory of its own.
+  Status place_out() {
+    for (const bool swapped : {true, false}) {
+      const Matrix matrix(out_, swapped);
+      int64_t leading = 0;
+      const bool overlaps = out_.ndim() == 3 && out_.size(0) > 1 && matrix.batch_stride == 0;
+      if (matrix.is_column_major(&leading) && !overlaps) {
+        return set_out(matrix, swapped, leading);
+      }
+    }
+    target_copy_.reset(Tensor::empty(out_.ndim(), out_.sizes(), out_.dtype(), out_.device()));
+    target_ = target_copy_.get();
+    if (target_ == nullptr) {
+      return Status::kFailed;
+    }
+    const Matrix matrix(*target_, true);
+    int64_t leading = 0;
+    (void)matrix.is_column_major(&leading);
+    return set_out(matrix, true, leading);
+  }
+
+  Status set_out(const Matrix& matrix, bool swapped, int64_t leading) {
+    swapped_ = swapped;
+    gemm_.m = matrix.rows;
+    gemm_.n = matrix.cols;
+    gemm_.d.data = matrix.data;
+    gemm_.d.leading = leading;
+    gemm_.d.batch_stride = matrix.batch_stride;
+    gemm_.c = gemm_.d;
+    return Status::kOk;
+  }
+
+  /// An operand in place, or a copy of it where neither rows nor columns stand in one piece.
+  Status place(const Tensor& tensor, GemmOperand* operand, OwnedTensor* copy) {
+    const bool first = operand == &gemm_.a;
+    const Matrix matrix(tensor, swapped_);
+    gemm_.k = first ? matrix.cols : matrix.rows;
+    const bool fits = as_operand(matrix, operand);
+    // int8 has kernels for a transposed first and a plain second operand only.
+    const bool wrong = gemm_.input_type == CUDA_R_8I && operand->transposed != first;
+    if (fits && !wrong) {
+      return Status::kOk;
+    }
+    int64_t strides[3] = {};
+    const int64_t r = tensor.ndim() - 2;
+    // Column-major for cuBLASLt: the rows of `matrix` (or, transposed, its columns) at stride 1.
+    const bool rows_first = gemm_.input_type == CUDA_R_8I ? !first : swapped_;
+    const int64_t unit = rows_first != swapped_ ? r : r + 1;
+    const int64_t other = unit == r ? r + 1 : r;
+    strides[unit] = 1;
+    strides[other] = std::max<int64_t>(tensor.size(unit), 1);
+    if (r == 1) {
+      strides[0] = strides[other] * std::max<int64_t>(tensor.size(other), 1);
+    }
+    copy->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, tensor.dtype(),
+                                      tensor.device()));
+    if (*copy == nullptr) {
+      return Status::kFailed;
+    }
+    AOTIP_RETURN_IF_FAILED(cuda_device().copy(**copy, tensor));
+    const Matrix placed(**copy, swapped_);
+    AOTIP_CHECK(as_operand(placed, operand), "an operand's copy has the wrong layout");
+    if (gemm_.input_type == CUDA_R_8I && operand->transposed != first) {
+      force(placed, first, operand);
+    }
+    return Status::kOk;
+  }
+
+  /// A matrix of one row or column reads both ways; takes the way that is asked for.
+  static void force(const Matrix& matrix, bool transposed, GemmOperand* operand) {
+    int64_t leading = 0;
+    if ((transposed ? matrix.transposed() : matrix).is_column_major(&leading)) {
+      operand->transposed = transposed;
+      operand->leading = leading;
+    }
+  }
+
+  /// self as the bias of the epilogue, as the matrix c, or copied into the result first.
+  Status place_self(const Tensor& self) {
+    const int64_t last = self.ndim() - 1;
+    const bool vector = last >= 0 && swapped_ && self.numel() == gemm_.m &&
+                        self.size(last) == gemm_.m && (self.stride(last) == 1 || gemm_.m == 1) &&
+                        gemm_.output_type != CUDA_R_64F;
+    if (vector && gemm_.beta == 1.0) {
+      gemm_.bias = self.data();
+      gemm_.epilogue = (gemm_.epilogue == lt::kDefault ? 0 : gemm_.epilogue) | lt::kBias;
+      gemm_.beta = 0.0;
+      return Status::kOk;
+    }
+    bool same = self.ndim() == out_.ndim();
+    for (int64_t d = 0; same && d < self.ndim(); ++d) {
+      same = self.size(d) == out_.size(d);
+    }
+    int64_t leading = 0;
+    if (same && Matrix(self, swapped_).is_column_major(&leading)) {
+      const Matrix matrix(self, swapped_);
+      gemm_.c.data = matrix.data;
+      gemm_.c.leading = leading;
+      gemm_.c.batch_stride = matrix.batch_stride;
+      return Status::kOk;
+    }
+    self_to_copy_ = &self;
+    return Status::kOk;
+  }
+
+  /// Asks for a kernel before anything is written; without one for a bias, adds self as a matrix.
+  Status prepare(const Tensor* self, int32_t gpu) {
+    const Status status = prepare_gemm(gemm_, gpu);
+    if (status == Status::kOk || gemm_.bias == nullptr) {
+      return status;
+    }
+    gemm_.bias = nullptr;
+    gemm_.epilogue &= ~static_cast<uint32_t>(lt::kBias);
+    gemm_.epilogue = gemm_.epilogue == 0 ? lt::kDefault : gemm_.epilogue;
+    gemm_.beta = 1.0;
+    self_to_copy_ = self;
+    return prepare_gemm(gemm_, gpu);
+  }
+
+  /// Writes self, broadcast, where the result will be.
+  Status copy_self(const Tensor& self) {
+    int64_t strides[3] = {};
+    const int64_t extra = out_.ndim() - self.ndim();
+    for (int64_t d = 0; d < self.ndim(); ++d) {
+      strides[d + extra] = self.size(d) == out_.size(d + extra) ? self.stride(d) : 0;
+    }
+    const OwnedTensor expanded(
+        self.view(out_.ndim(), out_.sizes(), strides, self.storage_offset(), self.dtype()));
+    return expanded != nullptr ? cuda_device().copy(*target_, *expanded) : Status::kFailed;
+  }
+
+  Tensor& out_;
+  Tensor* target_;
+  Gemm gemm_;
+  bool swapped_ = false;  // computes the transpose
+  OwnedTensor target_copy_;
+  OwnedTensor a_copy_;
+  OwnedTensor b_copy_;
+  const Tensor* self_to_copy_ = nullptr;
+};
+
+/// The sum over nothing: a product with one column and one row of zeros.
+Status multiply_nothing(Tensor& out, const Tensor* self, double beta, int32_t dtype,
+                        Activation activation) {
+  alignas(16) const char zero[16] = {};
+  if (self == nullptr || beta == 0.0) {
+    return fill(out, zero);  // both activations keep zero
+  }
+  int64_t a_sizes[3] = {};
+  int64_t b_sizes[3] = {};
+  const int64_t r = out.ndim() - 2;
+  a_sizes[0] = b_sizes[0] = out.size(0);
+  a_sizes[r] = out.size(r);
+  a_sizes[r + 1] = 1;
+  b_sizes[r] = 1;
+  b_sizes[r + 1] = out.size(r + 1);
+  const OwnedTensor a(Tensor::empty(out.ndim(), a_sizes, dtype, out.device()));
+  const OwnedTensor b(Tensor::empty(out.ndim(), b_sizes, dtype, out.device()));
+  if (a == nullptr || b == nullptr) {
+    return Status::kFailed;
+  }
+  AOTIP_RETURN_IF_FAILED(fill(*a, zero));
+  AOTIP_RETURN_IF_FAILED(fill(*b, zero));
+  return Product(out, beta, 1.0, activation).run(self, *a, *b);
+}
+
+}  // namespace
+
+Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
+              double alpha, bool batched, Activation activation) noexcept {
+  const int64_t ndim = batched ? 3 : 2;
+  AOTIP_CHECK(out != nullptr, "out is null");
+  AOTIP_RETURN_IF_FAILED(check_operand(out, "out", ndim, out->device()));
+  AOTIP_RETURN_IF_FAILED(check_operand(a, "the first matrix", ndim, out->device()));
+  AOTIP_RETURN_IF_FAILED(check_operand(b, "the second matrix", ndim, out->device()));
+  AOTIP_CHECK(a->dtype() == b->dtype(), "the first matrix is %s, the second %s",
+              dtype_name(a->dtype()), dtype_name(b->dtype()));
+  Gemm types;
+  AOTIP_RETURN_IF_FAILED(set_types(a->dtype(), out->dtype(), &types));
+  if (self != nullptr) {
+    AOTIP_RETURN_IF_FAILED(check_operand(self, "self", -1, out->device()));
+    AOTIP_RETURN_IF_FAILED(check_self(*out, *self));
+  }
+  AOTIP_RETURN_IF_FAILED(check_sizes(*out, *a, *b, batched));
+  if (out->numel() == 0) {
+    return Status::kOk;
+  }
+  const ContextGuard guard;
+  AOTIP_RETURN_IF_FAILED(use_gpu(out->device().index));
+  if (a->size(ndim - 1) == 0) {
+    return multiply_nothing(*out, self, beta, a->dtype(), activation);
+  }
+  return Product(*out, beta, alpha, activation).run(self, *a, *b);
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "slim/status.h"
+#include "slim/tensor.h"
+
+namespace aoti_plugins::cuda {
+
+/// What becomes of the products before they are stored.
+enum class Activation : int32_t { kNone = 0, kRelu = 1, kGelu = 2 };
+
+/// out = activation(beta * self + alpha * (a @ b)), with one batch dim in front when `batched`.
+///
+/// @param self broadcasts to the sizes of `out`; null, or any values with `beta` 0, for a plain
+/// product. All on one GPU. One dtype: float64, float32, float16, bfloat16; or int8 matrices with
+/// an int32 result, without self. On an error of the arguments `out` is untouched.
+Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
+              double alpha, bool batched, Activation activation = Activation::kNone) noexcept;
+
+}  // namespace aoti_plugins::cuda
