@@ -10,7 +10,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("aoti-plugins", "executorch", "torch", "numpy")
+_PACKAGES = ("aoti-plugins", "executorch", "torch", "triton", "numpy")
 
 
 def describe() -> dict[str, Any]:
@@ -21,7 +21,7 @@ def describe() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "versions": {
             "python": platform.python_version(),
-            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+            **{name: _version(name) for name in _PACKAGES if _version(name)},
         },
     }
 
@@ -30,6 +30,14 @@ def save(path: Path, results: dict[str, Any]) -> None:
     """Write results with their environment as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"environment": describe(), **results}, indent=2) + "\n")
+
+
+def _version(package: str) -> str:
+    """Empty for a package that is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _cpu_name() -> str:

@@ -1,6 +1,7 @@
-"""Attention problems for tests: run as a script, it computes them with Triton's interpreter.
+"""Attention problems for tests: run as a script, it computes them all.
 
-    python attention_cases.py OUTPUT.json
+    python attention_cases.py OUTPUT.json         # in Triton's interpreter
+    python attention_cases.py OUTPUT.json cuda    # on this machine's GPU
 
 Tensors lie inside larger ones that are filled with NaN, so that a kernel that reads too much shows
 it, and the surroundings of the result are compared afterwards.
@@ -234,11 +235,30 @@ def multiply_bfloat16() -> None:
     interpreter.InterpreterBuilder.create_dot = create_dot
 
 
-def main() -> None:
+def errors_on_gpu() -> dict[str, float]:
+    """The errors of kernels that are compiled and configured for this machine's GPU."""
+    from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
+
+    gpu = torch.cuda.get_device_properties(0)
+    target = AttentionTarget(
+        (gpu.major, gpu.minor), gpu.multi_processor_count, gpu.shared_memory_per_block_optin
+    )
+    with attention_target(target), torch.device("cuda"):
+        return {name: error_of(case) for name, case in CASES.items()}
+
+
+def errors_in_interpreter() -> dict[str, float]:
+    """The errors of kernels that Triton interprets, configured for the default target."""
     os.environ["TRITON_INTERPRET"] = "1"
     multiply_bfloat16()
-    errors = {name: error_of(case) for name, case in CASES.items()}
+    return {name: error_of(case) for name, case in CASES.items()}
+
+
+def main() -> None:
+    errors = errors_on_gpu() if "cuda" in sys.argv[2:] else errors_in_interpreter()
     Path(sys.argv[1]).write_text(json.dumps(errors))
+    wrong = [n for n, error in errors.items() if not error < TOLERANCE[CASES[n].dtype]]
+    print("wrong:", ", ".join(wrong) or "none")
 
 
 if __name__ == "__main__":

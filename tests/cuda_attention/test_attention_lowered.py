@@ -11,9 +11,8 @@ from torch import nn
 from torch.export import Dim, export
 
 from aoti_plugins.cuda import lowering
-from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
 from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
-from aoti_plugins.cuda.target import TARGETS, cuda_target_of
+from aoti_plugins.cuda.target import TARGETS
 from aoti_plugins.lowering.inductor.generate import generate
 
 pytest.importorskip("triton")
@@ -44,16 +43,13 @@ def lowered(model: nn.Module, inputs: tuple[Any, ...], target: str, **options: A
     names = set(program.graph_signature.user_inputs)
     examples = [n.meta["val"] for n in program.graph.nodes if n.name in names]
     found = next(t for t in TARGETS if t.name == target)
-    gpu = cuda_target_of(found)
-    attention = AttentionTarget(gpu.capability, gpu.multiprocessors, gpu.shared_memory_per_block)
-    with attention_target(attention):
-        return generate(
-            program.module(),
-            examples,
-            {**lowering.INDUCTOR_OPTIONS, "max_autotune": False},
-            lowering.environment(found),
-            "cuda:0",
-        )
+    return generate(
+        program.module(),
+        examples,
+        {**lowering.INDUCTOR_OPTIONS, "max_autotune": False},
+        lowering.environment(found),
+        "cuda:0",
+    )
 
 
 def tensors(*shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:

@@ -19,10 +19,13 @@ def errors(shared_dir: Path) -> dict[str, float]:
     """Largest error by case, computed once per run: Triton interprets all or nothing."""
     path = shared_dir / "attention_errors.json"
     with FileLock(f"{path}.lock"):
-        if not path.exists():
-            command = [sys.executable, attention_cases.__file__, str(path)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
+        return compute(path) if not path.exists() else json.loads(path.read_text())
+
+
+def compute(path: Path, *arguments: str) -> dict[str, float]:
+    command = [sys.executable, attention_cases.__file__, str(path), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return json.loads(path.read_text())
 
 
@@ -30,3 +33,9 @@ def errors(shared_dir: Path) -> dict[str, float]:
 def test_equals_the_math_form(name: str, errors: dict[str, float]) -> None:
     case = attention_cases.CASES[name]
     assert errors[name] < attention_cases.TOLERANCE[case.dtype]
+
+
+@pytest.mark.gpu
+def test_equals_the_math_form_on_a_gpu(tmp_path: Path) -> None:
+    for name, error in compute(tmp_path / "errors.json", "cuda").items():
+        assert error < attention_cases.TOLERANCE[attention_cases.CASES[name].dtype], name
