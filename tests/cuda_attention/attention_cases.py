@@ -215,6 +215,19 @@ def _for_each_batch(tensor: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
     return tensor.expand(*query.shape[:-3], *tensor.shape[-3:]) if query.dim() > 3 else tensor
 
 
+def index_by_scalars() -> None:
+    """Triton 3.6's interpreter makes a loop bound of an array of one element; numpy 2.4 refuses."""
+    from triton.runtime import interpreter
+
+    original = interpreter._patch_lang_tensor
+
+    def patch(tensor: Any, scope: Any) -> None:
+        original(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patch
+
+
 def multiply_bfloat16() -> None:
     """Triton's interpreter multiplies the bit patterns of bfloat16; give it their values."""
     import numpy as np
@@ -250,6 +263,7 @@ def errors_on_gpu() -> dict[str, float]:
 def errors_in_interpreter() -> dict[str, float]:
     """The errors of kernels that Triton interprets, configured for the default target."""
     os.environ["TRITON_INTERPRET"] = "1"
+    index_by_scalars()
     multiply_bfloat16()
     return {name: error_of(case) for name, case in CASES.items()}
 
