@@ -297,6 +297,39 @@ def template_time(
     return constants.launch + _both(rounds * block, floor + constants.memory_latency)
 
 
+def few_rows_time(
+    gpu: CudaTarget,
+    product: Product,
+    tile: Tile,
+    num_warps: int,
+    constants: Constants = CONSTANTS,
+) -> float:
+    """Estimate a product of one to a few rows by a kernel without tensor cores.
+
+    A block multiplies all rows with ``tile.block_n`` columns and sums at the very end; threads hold
+    one partial sum for each element of the tile.
+
+    Returns:
+        Microseconds; infinity if the GPU cannot launch it.
+    """
+    sums = tile.block_m * tile.block_n * tile.block_k / (WARP_SIZE * num_warps)
+    registers = 18 + round(1.7 * sums)
+    launch = Launch(
+        blocks=-(-product.n // tile.block_n) * product.batch,
+        num_warps=num_warps,
+        registers=min(registers, _MOST_REGISTERS),
+        spills=max(0, registers - _MOST_REGISTERS),
+        shared_nbytes=512 * num_warps * tile.block_m,
+    )
+    traffic = Traffic(
+        nbytes=product.nbytes,
+        steps=-(-product.k // tile.block_k),
+        instructions=80 + round(7 * sums),
+        reduces=True,
+    )
+    return kernel_time(gpu, launch, traffic, constants)
+
+
 def _tile_efficiency(gpu: CudaTarget, launch: Launch, product: Product, tile: Tile) -> float:
     """Share of the tensor cores' rate that a tile of this shape reaches at best."""
     if product.rate in ("float32", "float64"):

@@ -37,6 +37,7 @@ from aoti_plugins.cuda.tuning.records import (
     kernel_key,
     product_key,
 )
+from aoti_plugins.lowering.inductor import few_rows
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +76,17 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
         (AlgorithmSelectorCache, "make_precompile_fn", _no_precompilation),
         (AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
     )
-    # Fusions with templates are otherwise timed too.
-    options = {"benchmark_epilogue_fusion": False, "autotune_in_subproc": False}
+    # These would be timed too: fusions with templates, and whether padding a product pays.
+    options = {
+        "benchmark_epilogue_fusion": False,
+        "shape_padding": False,
+        "autotune_in_subproc": False,
+    }
+    # A record may name any configuration of the kernel for few rows; else the best one will do.
+    offered = few_rows.few_rows_choice(target, most=1 if records is None else few_rows.ALL)
     with contextlib.ExitStack() as stack:
         stack.enter_context(config.patch(options))
+        stack.enter_context(offered)
         for owner, name, value in patches:
             stack.enter_context(mock.patch.object(owner, name, value))
         yield
@@ -440,6 +448,9 @@ class _ProductChoice:
         return None
 
     def _estimate(self, product: Product, choice: Any) -> float:
+        few = few_rows.estimate(self._target, product, choice)
+        if few is not None:
+            return few
         tile = _tile_of(choice)
         if tile is not None:
             rated = _rated(product, choice.info_dict().get("allow_tf32") == "True")
@@ -519,7 +530,7 @@ def product_of(name: str, input_nodes: Sequence[Any], layout: Any) -> Product | 
 
     Args:
         name: Inductor's name of the operation.
-        input_nodes: its inputs; the matrices come last, for a convolution first.
+        input_nodes: its inputs.
         layout: of its result.
 
     Returns:
@@ -533,15 +544,19 @@ def product_of(name: str, input_nodes: Sequence[Any], layout: Any) -> Product | 
         depth = math.prod(weight[1:])
         batch, first = 1, input_nodes[0]
     else:
-        matrices = [node for node in input_nodes if len(node.get_size()) >= 2][-2:]
-        if len(matrices) != 2 or len(result) not in (2, 3) or "mm" not in name:
+        if len(input_nodes) < 2 or len(result) not in (2, 3) or "mm" not in name:
             return None
-        first = matrices[0]
+        first = _matrices(name, input_nodes)[0]
         *outer, rows, columns = result
         batch = math.prod(outer)
         depth = max(math.prod(_hints(first.get_size())) // max(batch * rows, 1), 1)
     dtype = str(first.get_dtype()).removeprefix("torch.")
     return Product(rows, columns, depth, batch, first.get_dtype().itemsize, dtype)
+
+
+def _matrices(name: str, input_nodes: Sequence[Any]) -> Sequence[Any]:
+    """The two factors: something to add comes before them, scales come after."""
+    return input_nodes[-2:] if "add" in name else input_nodes[:2]
 
 
 def _hints(sizes: Sequence[Any]) -> tuple[int, ...]:
@@ -556,8 +571,8 @@ def _hints(sizes: Sequence[Any]) -> tuple[int, ...]:
 def _product_key(
     target: CudaTarget, name: str, input_nodes: Sequence[Any], product: Product
 ) -> Key:
-    matrices = [node for node in input_nodes if len(node.get_size()) >= 2][-2:]
-    layout = ",".join("row" if _hints(n.get_stride())[-1] == 1 else "column" for n in matrices)
+    strides = [_hints(node.get_stride()) for node in _matrices(name, input_nodes)]
+    layout = ",".join("row" if stride and stride[-1] == 1 else "column" for stride in strides)
     sizes = (product.batch, product.m, product.n, product.k)
     dtype = _rated(product, torch.backends.cuda.matmul.allow_tf32).rate
     return product_key(target, name, sizes, dtype, layout)

@@ -1,0 +1,183 @@
+"""Offer Inductor a kernel for matrix products of one to a few rows.
+
+Such a product reads a whole weight matrix for hardly any arithmetic: what counts is that all of the
+GPU's multiprocessors load at once. Templates for tensor cores waste 15 of 16 rows and have too few
+blocks; a library splits the sum and needs a second kernel. The template here gives every block a
+few columns, whole rows of the weight in memory order, and no tensor cores.
+
+Patched: ``AlgorithmSelectorCache.__call__``, which gets one more choice (and the same epilogues as
+Inductor's own templates). Tested with torch 2.11 and 2.13. Can go when Inductor brings such a
+template.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+
+from aoti_plugins.cuda.target import CudaTarget
+from aoti_plugins.cuda.tuning import cost_model
+from aoti_plugins.cuda.tuning.cost_model import Product, Tile
+
+TEMPLATE_NAME = "aoti_few_rows"
+
+# With more rows the arithmetic outside the tensor cores takes longer than the loads.
+MOST_ROWS = 4
+
+ALL = 8
+"""For ``most``: every configuration there is."""
+
+_LEAST_DEPTH = 128
+
+# Columns and depth of a tile, and warps: those that were fastest for some size on an H100.
+_CONFIGS = (
+    (1, 1024, 1),
+    (2, 1024, 2),
+    (2, 512, 1),
+    (4, 256, 1),
+    (2, 256, 1),
+    (2, 1024, 4),
+    (1, 512, 1),
+    (4, 1024, 4),
+)
+
+_SOURCE = r"""
+{{def_kernel("A", "B")}}
+    M = {{size("A", 0)}}
+    N = {{size("B", 1)}}
+    K = {{size("A", 1)}}
+    stride_am = {{stride("A", 0)}}
+    stride_ak = {{stride("A", 1)}}
+    stride_bk = {{stride("B", 0)}}
+    stride_bn = {{stride("B", 1)}}
+    rm = tl.arange(0, BLOCK_M)
+    rn = tl.program_id(0).to(INDEX_DTYPE) * BLOCK_N + tl.arange(0, BLOCK_N)
+    total = tl.zeros((BLOCK_M, BLOCK_N, BLOCK_K), tl.float32)
+    for start in range(0, K, BLOCK_K):
+        rk = start + tl.arange(0, BLOCK_K)
+        a = tl.load(
+            A + (rm[:, None] * stride_am + rk[None, :] * stride_ak),
+            mask=(rm[:, None] < M) & (rk[None, :] < K),
+            other=0.0,
+        ).to(tl.float32)
+        b = tl.load(
+            B + (rn[:, None] * stride_bn + rk[None, :] * stride_bk),
+            mask=(rn[:, None] < N) & (rk[None, :] < K),
+            other=0.0,
+            eviction_policy="evict_first",
+        ).to(tl.float32)
+        total += a[:, None, :] * b[None, :, :]
+    acc = tl.sum(total, axis=2)
+    idx_m = rm[:, None]
+    idx_n = rn[None, :]
+    mask = (idx_m < M) & (idx_n < N)
+    {{store_output(("idx_m", "idx_n"), "acc", "mask", val_shape=("BLOCK_M", "BLOCK_N"))}}
+"""
+
+
+@contextlib.contextmanager
+def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
+    """Offer the kernel wherever a product has at most ``MOST_ROWS`` rows.
+
+    Args:
+        target: the GPU.
+        most: configurations to offer, the best by the cost model first; several only make sense
+            where they are measured.
+    """
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    original = AlgorithmSelectorCache.__call__
+
+    def call(
+        self: Any,
+        name: str,
+        choices: list[Any],
+        input_nodes: Any,
+        layout: Any,
+        *rest: Any,
+        **more: Any,
+    ) -> Any:
+        product = _few_rows(name, choices, input_nodes, layout)
+        if product is not None:
+            _append(choices, input_nodes, layout, _best_configs(target, product)[:most])
+        return original(self, name, choices, input_nodes, layout, *rest, **more)
+
+    with mock.patch.object(AlgorithmSelectorCache, "__call__", call):
+        yield
+
+
+def estimate(target: CudaTarget, product: Product, choice: Any) -> float | None:
+    """Microseconds that a choice takes if it is this template's; ``None`` for any other."""
+    if TEMPLATE_NAME not in str(choice.name):
+        return None
+    info = choice.info_dict()
+    # Inductor writes the shape down as "(M, K, N)".
+    rows, depth, columns = (int(size) for size in str(info["tile_shape"]).strip("()").split(","))
+    tile = Tile(rows, columns, depth, 1)
+    return cost_model.few_rows_time(target, product, tile, int(info["num_warps"]))
+
+
+def _few_rows(
+    name: str, choices: Sequence[Any], input_nodes: Sequence[Any], layout: Any
+) -> Product | None:
+    """The product, if the template can compute it and may be faster."""
+    from torch._inductor.select_algorithm import TritonTemplateCaller
+
+    # Where Inductor offers no template (small GPUs, options), neither do we.
+    if name != "mm" or not any(isinstance(one, TritonTemplateCaller) for one in choices):
+        return None
+    sizes = (*input_nodes[0].get_size(), *input_nodes[1].get_size(), *layout.size)
+    if len(sizes) != 6 or not all(_is_number(size) for size in sizes):
+        return None
+    rows, depth, _, columns = map(int, sizes[:4])
+    dtype = input_nodes[0].get_dtype()
+    contiguous = input_nodes[1].get_stride()[0] == 1 and input_nodes[0].get_stride()[1] == 1
+    if rows > MOST_ROWS or depth < _LEAST_DEPTH or not contiguous:
+        return None
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return None
+    name_of_dtype = str(dtype).removeprefix("torch.")
+    return Product(rows, columns, depth, 1, dtype.itemsize, name_of_dtype)
+
+
+def _is_number(size: Any) -> bool:
+    return isinstance(size, int) or bool(getattr(size, "is_number", False))
+
+
+def _best_configs(target: CudaTarget, product: Product) -> list[tuple[Tile, int]]:
+    rows = 1 << (product.m - 1).bit_length()
+    tiles = [(Tile(rows, columns, depth, 1), warps) for columns, depth, warps in _CONFIGS]
+    return sorted(tiles, key=lambda one: cost_model.few_rows_time(target, product, *one))
+
+
+def _append(
+    choices: list[Any], input_nodes: Any, layout: Any, configs: Sequence[tuple[Tile, int]]
+) -> None:
+    for tile, num_warps in configs:
+        _template().maybe_append_choice(
+            choices,
+            input_nodes=tuple(input_nodes),
+            layout=layout,
+            num_stages=3,
+            num_warps=num_warps,
+            BLOCK_M=tile.block_m,
+            BLOCK_N=tile.block_n,
+            BLOCK_K=tile.block_k,
+        )
+
+
+@functools.cache
+def _template() -> Any:
+    from torch._inductor.select_algorithm import SymbolicGridFn, TritonTemplate
+
+    def grid(m: Any, n: Any, meta: Any, *, cdiv: Callable[..., Any]) -> tuple[Any, int, int]:
+        del m
+        return cdiv(n, meta["BLOCK_N"]), 1, 1
+
+    known = TritonTemplate.all_templates.get(TEMPLATE_NAME)
+    return known or TritonTemplate(name=TEMPLATE_NAME, grid=SymbolicGridFn(grid), source=_SOURCE)

@@ -1,0 +1,131 @@
+"""Choosing configurations without a GPU: by estimates, by records, and what makes records."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
+from aoti_plugins.cuda.tuning.records import KERNEL, PRODUCT, Entry, Records
+from aoti_plugins.lowering.inductor import few_rows
+from aoti_plugins.lowering.inductor.config_choice import choose_configs, record_configs
+from aoti_plugins.lowering.inductor.generate import generate
+
+pytest.importorskip("triton")
+
+from aoti_plugins.cuda import lowering
+
+H100 = next(target for target in TARGETS if target.name == "h100")
+GPU: CudaTarget = cuda_target_of(H100)
+
+
+class Head(nn.Module):
+    """A product, and a reduction over rows with several configurations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(512, 256, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.linear(x).float(), -1)
+
+
+def _head(rows: int) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(0)
+    return Head().to(torch.bfloat16).eval(), (torch.randn(rows, 512).to(torch.bfloat16),)
+
+
+def _generate(rows: int, *contexts: contextlib.AbstractContextManager[None]) -> Any:
+    """The code of ``Head`` for an H100, with the contexts entered from left to right."""
+    model, inputs = _head(rows)
+    program = torch.export.export(model, inputs)
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    fakes = [n.meta["val"] for n in placeholders if n.name in program.graph_signature.user_inputs]
+
+    @contextlib.contextmanager
+    def environment() -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(lowering.environment(H100, LoweringOptions()))
+            for context in contexts:
+                stack.enter_context(context)
+            yield
+
+    options = {**lowering.INDUCTOR_OPTIONS, "max_autotune": True}
+    options["max_autotune_gemm_backends"] = "ATEN,TRITON"
+    return generate(program.module(), fakes, options, environment(), "cuda:0")
+
+
+def test_estimates_decide_and_the_originals_are_back() -> None:
+    from torch._inductor import config
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache
+
+    patched = (
+        (CachingAutotuner, "precompile"),
+        (CachingAutotuner, "bench"),
+        (AlgorithmSelectorCache, "make_precompile_fn"),
+        (AlgorithmSelectorCache, "do_autotuning"),
+        (AlgorithmSelectorCache, "__call__"),
+    )
+    before = [getattr(*one) for one in patched]
+    fusion = config.benchmark_epilogue_fusion
+    with choose_configs(GPU):
+        assert all(getattr(*one) is not old for one, old in zip(patched, before, strict=True))
+        assert not config.benchmark_epilogue_fusion
+    assert [getattr(*one) for one in patched] == before
+    assert config.benchmark_epilogue_fusion == fusion
+
+
+def test_recorded_then_used(caplog: pytest.LogCaptureFixture) -> None:
+    # Without a GPU the estimates stand for measurements: records are made of them.
+    made = Records()
+    first = _generate(64, choose_configs(GPU), record_configs(GPU, made))
+    kinds = {entry.key.kind for entry in made}
+    assert kinds == {KERNEL, PRODUCT}
+    assert all(entry.made_with["gpu"] for entry in made)
+    used = Records(made)
+    caplog.set_level(logging.INFO, "aoti_plugins")
+    second = _generate(64, choose_configs(GPU, used))
+    assert not used.misses
+    assert set(used.hits) == {entry.key for entry in made}
+    assert "0 missing" in caplog.text
+    assert first.wrapper == second.wrapper
+
+
+def test_records_win_over_estimates(caplog: pytest.LogCaptureFixture) -> None:
+    asked = Records()
+    _generate(64, choose_configs(GPU, asked))
+    assert "had nothing for the following" in caplog.text
+    (product,) = (key for key in asked.misses if key.kind == PRODUCT)
+    (kernel,) = (key for key in asked.misses if key.kind == KERNEL)
+    library = Entry(product, {"choice": "cublaslt", "name": "mm"}, 1.0)
+    blocks = Entry(kernel, {"XBLOCK": 2, "num_warps": 1, "num_stages": 1}, 1.0)
+    chosen = Records([library, blocks])
+    code = _generate(64, choose_configs(GPU, chosen))
+    assert set(chosen.hits) == {product, kernel}
+    assert "aoti_torch_cuda_mm_out" in code.wrapper
+
+
+def test_records_that_do_not_fit_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    asked = Records()
+    expected = _generate(64, choose_configs(GPU, asked))
+    entries = [Entry(key, {"NONSENSE": 1, "num_warps": 1}, 1.0) for key in asked.misses]
+    caplog.clear()
+    code = _generate(64, choose_configs(GPU, Records(entries)))
+    assert caplog.text.count("is ignored") == 2
+    assert code.wrapper == expected.wrapper
+
+
+@pytest.mark.parametrize(("rows", "offered"), [(1, True), (3, True), (8, False)])
+def test_few_rows(rows: int, offered: bool) -> None:
+    made = Records()
+    _generate(rows, choose_configs(GPU), record_configs(GPU, made))
+    (product,) = (entry for entry in made if entry.key.kind == PRODUCT)
+    assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == offered
