@@ -148,9 +148,7 @@ class _CachedBlock(nn.Module):
         self.register_buffer("keys", cache.clone())
         self.register_buffer("values", cache.clone())
 
-    def forward(
-        self, x: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         batch, tokens, width = x.shape
         y = self.norm1(x)
         query = self.query(y).view(batch, tokens, self.heads, self.head_dim).transpose(1, 2)
