@@ -27,7 +27,8 @@ class Case:
     """One attention; ``mask`` is "", "bool", "added", "row", "rows_empty" or "none_left".
 
     ``layout`` gives the order of the dimensions in memory, batch, heads, rows, elements, and the
-    gap between elements. ``config`` overrides the choice, "prefill" or "decode" with its numbers.
+    gap between elements. ``config`` overrides the choice: "decode" with its numbers, or "either"
+    with the most queries that are few.
     """
 
     batch: int = 1
@@ -120,6 +121,10 @@ CASES = {
         q_len=1, kv_len=40, heads=4, kv_heads=2, config=("decode", 16, 16, 7, 4, 2)
     ),
     "decode_one_split": Case(q_len=1, kv_len=200, config=("decode", 1, 32, 1, 4, 1)),
+    # The number of queries decides at run time.
+    "either_few": Case(q_len=4, kv_len=200, heads=8, kv_heads=2, config=("either", 4)),
+    "either_one": Case(q_len=1, kv_len=200, causal=True, config=("either", 4)),
+    "either_many": Case(q_len=5, kv_len=200, heads=8, kv_heads=2, config=("either", 4)),
     # Nothing to do, and nothing to attend to.
     "no_batch": Case(batch=0, q_len=70),
     "no_queries": Case(q_len=0),
@@ -183,7 +188,6 @@ def scale_of(case: Case) -> float:
 def error_of(case: Case) -> float:
     """Largest difference between kernels and math form; infinite if they write too much."""
     from aoti_plugins.cuda.attention import launch
-    from aoti_plugins.cuda.attention.config import DecodeConfig, PrefillConfig
 
     torch.manual_seed(0)
     query, key, value, mask = tensors(case)
@@ -191,11 +195,7 @@ def error_of(case: Case) -> float:
     shape = (case.batch, case.heads, case.q_len, case.v_head_dim or case.head_dim)
     out = inside(shape, case.layout, query.dtype)
     around = out._base.isnan().sum().item() - out.numel()
-    config = None
-    if case.config:
-        kind = DecodeConfig if case.config[0] == "decode" else PrefillConfig
-        config = kind(*case.config[1:])
-    launch.run(call, out[(0,) * (4 - case.dims)], config)
+    launch.run(call, out[(0,) * (4 - case.dims)], _config(case))
     if out.isnan().any() or out._base.isnan().sum().item() != around:
         return math.inf
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -209,6 +209,17 @@ def error_of(case: Case) -> float:
             enable_gqa=case.heads != case.kv_heads,
         )
     return (out.double() - expected).abs().max().item() if out.numel() else 0.0
+
+
+def _config(case: Case) -> Any:
+    from aoti_plugins.cuda.attention.config import DecodeConfig, EitherConfig, PrefillConfig
+
+    if not case.config:
+        return None
+    kind, *numbers = case.config
+    if kind == "decode":
+        return DecodeConfig(*numbers)
+    return EitherConfig(DecodeConfig(16, 32, 3, 4, 2), PrefillConfig(64, 32, 4, 2), *numbers)
 
 
 def _for_each_batch(tensor: torch.Tensor, query: torch.Tensor) -> torch.Tensor:

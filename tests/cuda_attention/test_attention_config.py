@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aoti_plugins.cuda.attention.config import (
     DecodeConfig,
+    EitherConfig,
     PrefillConfig,
     Problem,
     block_width,
@@ -60,16 +61,27 @@ problems = st.builds(
 def test_every_choice_fits(problem: Problem, target: AttentionTarget) -> None:
     config = choose(problem, target)
     assert shared_nbytes(config, problem, target) <= target.shared_memory
-    sizes = [config.block_n, config.num_warps]
-    assert all(size & (size - 1) == 0 for size in (config.block_m, *sizes))
-    assert config.block_m == 1 or min(config.block_m, config.block_n) >= 16
-    assert config.num_stages >= 1
+    for one in (config.few, config.many) if isinstance(config, EitherConfig) else (config,):
+        sizes = [one.block_m, one.block_n, one.num_warps]
+        assert all(size & (size - 1) == 0 for size in sizes)
+        assert one.block_m == 1 or min(one.block_m, one.block_n) >= 16
+        assert one.num_stages >= 1
 
 
 @given(problems, st.sampled_from(TARGETS))
-def test_dynamic_queries_are_not_split(problem: Problem, target: AttentionTarget) -> None:
-    problem = dataclasses.replace(problem, q_len_is_static=False)
-    assert isinstance(choose(problem, target), PrefillConfig)
+def test_dynamic_queries_decide_when_the_program_runs(
+    problem: Problem, target: AttentionTarget
+) -> None:
+    config = choose(dataclasses.replace(problem, q_len_is_static=False), target)
+    assert isinstance(config, EitherConfig)
+    assert config.most_few >= 1
+    group = problem.heads // problem.kv_heads
+    assert config.most_few * group <= max(16, group)
+
+
+def test_self_attention_of_dynamic_length_has_no_cache_to_split() -> None:
+    problem = dataclasses.replace(ONE_LAYER, q_len_is_static=False, attends_to_itself=True)
+    assert isinstance(choose(problem, H100), PrefillConfig)
 
 
 def test_many_queries_take_large_tiles() -> None:

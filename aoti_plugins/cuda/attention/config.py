@@ -14,6 +14,8 @@ MAX_HEAD_DIM = 256
 
 # Rows (queries × heads of a group) up to which all queries of a key head fit one tile.
 _DECODE_ROWS = 64
+# The same where the number of queries is dynamic: a token after another, or a few at once.
+_FEW_ROWS = 16
 # A part of the keys shorter than this costs more to put together than it saves.
 _KEYS_PER_SPLIT = 128
 _MAX_SPLITS = 128
@@ -37,6 +39,7 @@ class Problem:
         itemsize: bytes of an element, 2 or 4.
         mask_itemsize: bytes of an element of the mask; 0 without one.
         q_len_is_static: whether every run has ``q_len`` queries.
+        attends_to_itself: whether every run has as many keys as queries.
     """
 
     batch: int
@@ -49,6 +52,7 @@ class Problem:
     itemsize: int
     mask_itemsize: int = 0
     q_len_is_static: bool = True
+    attends_to_itself: bool = False
 
     @property
     def rows(self) -> int:
@@ -97,11 +101,34 @@ class DecodeConfig:
     num_stages: int
 
 
-_AnyConfig = TypeVar("_AnyConfig", PrefillConfig, DecodeConfig)
+@dataclass(frozen=True)
+class EitherConfig:
+    """The number of queries is known when the program runs, and then decides.
+
+    Attributes:
+        few: for up to ``most_few`` queries.
+        many: for more.
+        most_few: queries whose rows fit one tile of ``few``.
+    """
+
+    few: DecodeConfig
+    many: PrefillConfig
+    most_few: int
 
 
-def choose(problem: Problem, target: AttentionTarget) -> PrefillConfig | DecodeConfig:
+Config: TypeAlias = PrefillConfig | DecodeConfig | EitherConfig
+
+_OneConfig = TypeVar("_OneConfig", PrefillConfig, DecodeConfig)
+
+
+def choose(problem: Problem, target: AttentionTarget) -> Config:
     """Choose kernel and configuration; what it returns fits the target's shared memory."""
+    if not problem.q_len_is_static and problem.attends_to_itself:
+        return _prefill(problem, target)
+    if not problem.q_len_is_static:
+        most_few = max(1, _FEW_ROWS * problem.kv_heads // problem.heads)
+        few = replace(problem, q_len=most_few, q_len_is_static=True)
+        return EitherConfig(_decode(few, target), _prefill(problem, target), most_few)
     if _decodes(problem, target):
         return _decode(problem, target)
     return _prefill(problem, target)
@@ -112,9 +139,7 @@ def block_width(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def shared_nbytes(
-    config: PrefillConfig | DecodeConfig, problem: Problem, target: AttentionTarget
-) -> int:
+def shared_nbytes(config: Config, problem: Problem, target: AttentionTarget) -> int:
     """Upper bound of the shared memory that a block needs, in bytes.
 
     Tiles of keys, values and mask, once for each load in flight; queries; weights on their way from
@@ -122,6 +147,8 @@ def shared_nbytes(
     shared memory while they run (compute capability 9 and 10) keep one more tile than has loads in
     flight.
     """
+    if isinstance(config, EitherConfig):
+        return max(shared_nbytes(one, problem, target) for one in (config.few, config.many))
     width, v_width = problem.widths
     if config.block_m == 1:
         return config.block_n * v_width * 4 + _REDUCTION_NBYTES
@@ -154,8 +181,6 @@ def _has_large_tiles(target: AttentionTarget) -> bool:
 
 def _decodes(problem: Problem, target: AttentionTarget) -> bool:
     """Whether splitting the keys pays: few queries, or too few tiles for the GPU and many keys."""
-    if not problem.q_len_is_static:
-        return False
     if problem.rows <= _DECODE_ROWS:
         return True
     tiles = problem.batch * problem.heads * math.ceil(problem.q_len / 64)
@@ -240,8 +265,8 @@ def _splits(problem: Problem, target: AttentionTarget, config: DecodeConfig) -> 
 
 
 def _first_that_fits(
-    candidates: Iterable[_AnyConfig], problem: Problem, target: AttentionTarget
-) -> _AnyConfig:
+    candidates: Iterable[_OneConfig], problem: Problem, target: AttentionTarget
+) -> _OneConfig:
     """The first candidate whose shared memory a block of the target can get."""
     needed = []
     for candidate in candidates:

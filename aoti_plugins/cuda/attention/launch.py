@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from aoti_plugins.cuda.attention.config import (
+    Config,
     DecodeConfig,
     PrefillConfig,
     Problem,
@@ -23,7 +25,6 @@ from aoti_plugins.cuda.attention.config import (
 from aoti_plugins.cuda.attention.target import current_target
 
 Size: TypeAlias = "int | torch.SymInt"
-Config: TypeAlias = PrefillConfig | DecodeConfig
 
 _LOG2_E = math.log2(math.e)
 # Elements of the tile in which parts are put together.
@@ -87,6 +88,7 @@ class Call:
             itemsize=self.query.itemsize,
             mask_itemsize=0 if self.mask is None else self.mask.itemsize,
             q_len_is_static=isinstance(q_len, int),
+            attends_to_itself=statically_known_true(q_len == self.key.shape[-2]),
         )
 
 
@@ -119,17 +121,27 @@ def run(call: Call, out: torch.Tensor, config: Config | None = None) -> None:
     config = config or choose(call.problem(), current_target())
     if isinstance(config, PrefillConfig):
         _prefill(call, out, config)
-    else:
+    elif isinstance(config, DecodeConfig):
         _decode(call, out, config)
+    else:
+        few = _is_at_most(call.sizes[2], config.most_few)
+        _decode(call, out, config.few, few)
+        _prefill(call, out, config.many, 1 - few)
 
 
-def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig) -> None:
+def _is_at_most(size: Size, most: int) -> Size:
+    """1 or 0, as arithmetic that generated code can do."""
+    return torch.sym_min(1, most // torch.sym_max(size, 1))
+
+
+def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size = 1) -> None:
+    """Launch on a grid that is ``times``, 1 or 0, as large; an empty one launches nothing."""
     from aoti_plugins.cuda.attention import kernels
 
     batch, heads, q_len, _ = call.sizes
     kv_len = call.key.shape[-2]
     is_even = isinstance(kv_len, int) and kv_len % config.block_n == 0
-    grid = (_cdiv(q_len, config.block_m) * heads * batch,)
+    grid = (_cdiv(q_len, config.block_m) * heads * batch * times,)
     _wrapped(kernels.attention_prefill)[grid](
         *_pointers(call),
         out,
@@ -147,19 +159,20 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig) -> None:
     )
 
 
-def _decode(call: Call, out: torch.Tensor, config: DecodeConfig) -> None:
+def _decode(call: Call, out: torch.Tensor, config: DecodeConfig, times: Size = 1) -> None:
+    """Launch on a grid that is ``times``, 1 or 0, as large, and make room for as many parts."""
     from aoti_plugins.cuda.attention import kernels
 
     batch, heads, q_len, v_head_dim = call.sizes
     if config.splits > 1:
-        shape = (config.splits, batch, heads, q_len)
+        shape = (config.splits, batch, heads, q_len * times)
         parts = torch.empty((*shape, v_head_dim), dtype=torch.float32, device=out.device)
         log_sums = torch.empty(shape, dtype=torch.float32, device=out.device)
         strides: Sequence[Size] = (0, 0, 0, 1)
     else:
         parts, log_sums, strides = out, out, _strides(out)
     tiles = _cdiv(q_len * call.group, config.block_m)
-    grid = (tiles * (heads // call.group) * batch, config.splits)
+    grid = (tiles * (heads // call.group) * batch * times, config.splits)
     _wrapped(kernels.attention_decode)[grid](
         *_pointers(call),
         parts,
@@ -218,7 +231,7 @@ def _all_strides(call: Call) -> tuple[Size, ...]:
     return (*_strides(call.query), *_strides(call.key), *_strides(call.value), *mask)
 
 
-def _constants(call: Call, config: Config) -> dict[str, Any]:
+def _constants(call: Call, config: PrefillConfig | DecodeConfig) -> dict[str, Any]:
     width, v_width = call.problem().widths
     mask = 0 if call.mask is None else 1 if call.mask.dtype == torch.bool else 2
     return {
