@@ -21,6 +21,8 @@ EXTERNAL_DATA_COMPILE_SPEC_KEY = "aoti_external_data"
 DEBUG_INFO_COMPILE_SPEC_KEY = "aoti_debug_info"
 KEEP_SOURCES_COMPILE_SPEC_KEY = "aoti_keep_sources"
 MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
+TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
+SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
 
 _OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
@@ -38,6 +40,9 @@ class LoweringOptions:
         keep_sources: folder that gets the generated C++ of every partition; empty: it is dropped.
         max_autotune: weigh generated kernels against the libraries for matrix products and
             convolutions (GPUs).
+        tuning: files with tuning records, for choosing configurations without measuring (CUDA).
+        save_tuning: file that gets what is measured on the GPU of this machine, merged with what it
+            holds already (CUDA); empty: it is not written down.
     """
 
     targets: tuple[str, ...] = ()
@@ -45,6 +50,8 @@ class LoweringOptions:
     debug_info: bool = False
     keep_sources: str = ""
     max_autotune: bool = False
+    tuning: tuple[str, ...] = ()
+    save_tuning: str = ""
 
     def __post_init__(self) -> None:
         for name in self.targets:
@@ -54,6 +61,11 @@ class LoweringOptions:
                 )
         if len(set(self.targets)) != len(self.targets):
             raise LoweringError(f"a target is named twice: {', '.join(self.targets)}")
+        for path in self.tuning:
+            if not path or "\n" in path:
+                raise LoweringError(
+                    f"the path of a tuning record is not empty and is one line; found {path!r}"
+                )
 
 
 def encode(options: LoweringOptions) -> list[CompileSpec]:
@@ -71,6 +83,10 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(KEEP_SOURCES_COMPILE_SPEC_KEY, options.keep_sources.encode()))
     if options.max_autotune:
         specs.append(CompileSpec(MAX_AUTOTUNE_COMPILE_SPEC_KEY, _TRUE))
+    if options.tuning:
+        specs.append(CompileSpec(TUNING_COMPILE_SPEC_KEY, "\n".join(options.tuning).encode()))
+    if options.save_tuning:
+        specs.append(CompileSpec(SAVE_TUNING_COMPILE_SPEC_KEY, options.save_tuning.encode()))
     return specs
 
 
@@ -95,6 +111,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         if spec.key in values:
             raise LoweringError(f"compile spec {spec.key!r} is given twice")
         values[spec.key] = bytes(spec.value)
+    tuned = TUNING_COMPILE_SPEC_KEY in values
     targets = _text(values, TARGETS_COMPILE_SPEC_KEY)
     return LoweringOptions(
         targets=tuple(targets.split(",")) if targets else (),
@@ -102,6 +119,8 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         debug_info=_flag(values, DEBUG_INFO_COMPILE_SPEC_KEY),
         keep_sources=_text(values, KEEP_SOURCES_COMPILE_SPEC_KEY),
         max_autotune=_flag(values, MAX_AUTOTUNE_COMPILE_SPEC_KEY),
+        tuning=tuple(_text(values, TUNING_COMPILE_SPEC_KEY).split("\n")) if tuned else (),
+        save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
     )
 
 
@@ -112,6 +131,8 @@ _KNOWN_KEYS = frozenset(
         DEBUG_INFO_COMPILE_SPEC_KEY,
         KEEP_SOURCES_COMPILE_SPEC_KEY,
         MAX_AUTOTUNE_COMPILE_SPEC_KEY,
+        TUNING_COMPILE_SPEC_KEY,
+        SAVE_TUNING_COMPILE_SPEC_KEY,
     )
 )
 

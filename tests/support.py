@@ -23,13 +23,13 @@ def load_example(name: str) -> ModuleType:
 
 
 def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
-    """Export a module and lower it whole for the CPU.
+    """Export a module and lower it, for the CPU unless another partitioner is given.
 
     Args:
         model: the module.
         inputs: its example inputs.
-        options: ``dynamic_shapes`` goes to the export, ``config`` to ``to_executorch``, the others
-            to the partitioner.
+        options: ``dynamic_shapes`` goes to the export, ``config`` to ``to_executorch``,
+            ``partitioner`` is one; the others go to ``CpuPartitioner``.
 
     Returns:
         ExecuTorch's program manager.
@@ -41,7 +41,6 @@ def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
 
     dynamic_shapes = options.pop("dynamic_shapes", None)
     config = options.pop("config", None)
+    partitioner = options.pop("partitioner", None) or CpuPartitioner(**options)
     exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
-    return to_edge_transform_and_lower(
-        exported, partitioner=[CpuPartitioner(**options)]
-    ).to_executorch(config)
+    return to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch(config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu import target as cpu_target
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.types import Target
@@ -26,8 +27,9 @@ INDUCTOR_OPTIONS = {
 
 
 @contextlib.contextmanager
-def environment(target: Target) -> Iterator[None]:
+def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor generates for a CPU target."""
+    del options
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa

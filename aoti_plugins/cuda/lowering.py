@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aoti_plugins import compile_specs as specs
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu.lowering import RUNTIME_LIBRARY as CORE_LIBRARY
 from aoti_plugins.cuda import toolkit
 from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
@@ -18,6 +20,8 @@ from aoti_plugins.cuda.target import (
     cuda_target_of,
     device_target,
 )
+from aoti_plugins.cuda.tuning.cubin import registers_and_spills
+from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
@@ -38,8 +42,6 @@ INDUCTOR_OPTIONS = {
     "autotune_local_cache": False,
     "autotune_remote_cache": False,
     "triton.autotune_at_compile_time": True,
-    # Worker processes would look for a GPU.
-    "compile_threads": 1,
 }
 
 
@@ -50,21 +52,85 @@ def inductor_options(compile_specs: Sequence[CompileSpec]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def environment(target: Target) -> Iterator[None]:
-    """Patches under which Inductor generates for a GPU, which need not be there."""
-    from aoti_plugins.lowering.inductor.gpu.autotune_block import autotune_block_on_fakes
+def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
+    """Patches under which Inductor generates for a GPU.
 
+    On a machine with such a GPU, configurations are measured on it, unless the user gave records.
+    Elsewhere nothing needs a GPU: records and estimates decide.
+    """
     gpu = cuda_target_of(target)
-    with _described(gpu), autotune_block_on_fakes():
+    measured = _is_here(gpu) and not options.tuning
+    chosen = _on_gpu if measured else _without_gpu
+    with _common(gpu), chosen(gpu, options):
         yield
 
 
 @contextlib.contextmanager
-def probe_environment(target: Target) -> Iterator[None]:
-    """The same without compiling a kernel."""
+def probe_environment(target: Target, options: LoweringOptions) -> Iterator[None]:
+    """Patches under which Inductor says what it would generate; no kernel is compiled."""
     from aoti_plugins.lowering.inductor.gpu.no_compilation import no_kernel_compilation
 
-    with _described(cuda_target_of(target)), no_kernel_compilation():
+    del options
+    gpu = cuda_target_of(target)
+    with _common(gpu), _described(gpu), no_kernel_compilation():
+        yield
+
+
+def _is_here(gpu: CudaTarget) -> bool:
+    """Whether this machine has the GPU that is lowered for."""
+    here = device_target()
+    return here is not None and (here.capability, here.multiprocessors) == (
+        gpu.capability,
+        gpu.multiprocessors,
+    )
+
+
+@contextlib.contextmanager
+def _on_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
+    from aoti_plugins.lowering.inductor.config_choice import record_configs
+
+    if not options.save_tuning:
+        yield
+        return
+    path = Path(options.save_tuning)
+    records = Records.load([path] if path.exists() else [])
+    with record_configs(gpu, records):
+        yield
+    records.save(path)
+
+
+@contextlib.contextmanager
+def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
+    from torch._inductor import config
+
+    from aoti_plugins.lowering.inductor.config_choice import choose_configs
+    from aoti_plugins.lowering.inductor.gpu.autotune_block import autotune_block_on_fakes
+
+    records = Records.load(options.tuning) if options.tuning else None
+    with (
+        _described(gpu),
+        autotune_block_on_fakes(),
+        choose_configs(gpu, records),
+        config.patch(compile_threads=1),  # worker processes would look for a GPU
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def _common(gpu: CudaTarget) -> Iterator[None]:
+    from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
+    from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
+    from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
+    from aoti_plugins.lowering.inductor.vector_isa import vector_isa
+
+    attention = AttentionTarget(gpu.capability, gpu.multiprocessors, gpu.shared_memory_per_block)
+    with (
+        no_onednn(),
+        vector_isa("scalar"),
+        no_line_info(),
+        fresh_kernels(),
+        attention_target(attention),
+    ):
         yield
 
 
@@ -72,34 +138,17 @@ def probe_environment(target: Target) -> Iterator[None]:
 def _described(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.gpu.described import described_gpu
     from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
-    from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
-    from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
     from aoti_plugins.lowering.inductor.gpu.triton_driver import triton_driver
-    from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
-    from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
     properties = gpu_properties(gpu)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(no_onednn())
-        stack.enter_context(vector_isa("scalar"))
-        stack.enter_context(no_device_init())
-        stack.enter_context(described_gpu(properties))
-        stack.enter_context(triton_driver(properties, _registers_and_spills))
-        stack.enter_context(no_line_info())
-        stack.enter_context(fresh_kernels())
-        stack.enter_context(
-            attention_target(
-                AttentionTarget(gpu.capability, gpu.multiprocessors, gpu.shared_memory_per_block)
-            )
-        )
-        stack.enter_context(patterns_on_cpu())
+    with (
+        no_device_init(),
+        described_gpu(properties),
+        triton_driver(properties, registers_and_spills),
+        patterns_on_cpu(),
+    ):
         yield
-
-
-def _registers_and_spills(binary: bytes, kernel: str) -> tuple[int, int]:
-    del binary, kernel
-    return 32, 0
 
 
 def gpu_properties(gpu: CudaTarget) -> GpuProperties:

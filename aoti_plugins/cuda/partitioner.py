@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, final
 
 from executorch.exir.backend.partitioner import Partitioner, PartitionResult
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 EXTERNAL_DATA_TAG = "aoti_cuda_blob"
+
+_Path = str | PathLike[str]
 
 
 @final
@@ -40,6 +43,10 @@ class CudaPartitioner(Partitioner):
         keep_sources: folder for the generated C++ and Triton code, to look at.
         max_autotune: also make Triton kernels for matrix products and convolutions, and take them
             where they are faster than the libraries; lowering takes longer.
+        tuning: file, or files, with tuning records (``aoti-plugins tune``): where the GPU of the
+            target is not in this machine, kernels get the configurations that were measured on one.
+            What a record does not know is estimated, and a warning says what that was.
+        save_tuning: file that gets what is measured while lowering for the GPU of this machine.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -60,6 +67,8 @@ class CudaPartitioner(Partitioner):
         debug_info: bool = False,
         keep_sources: str = "",
         max_autotune: bool = False,
+        tuning: _Path | Sequence[_Path] = (),
+        save_tuning: _Path = "",
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         super().__init__()
@@ -69,6 +78,8 @@ class CudaPartitioner(Partitioner):
             debug_info=debug_info,
             keep_sources=keep_sources,
             max_autotune=max_autotune,
+            tuning=_paths(tuning),
+            save_tuning=fspath(save_tuning),
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         self._plan = partitioning.Plan(CUDA, AotiCudaBackend.__name__, given)
@@ -83,3 +94,8 @@ class CudaPartitioner(Partitioner):
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Ops that Inductor handles better whole, wherever this program uses them."""
         return self._plan.ops_to_keep_whole(ep), None
+
+
+def _paths(given: _Path | Sequence[_Path]) -> tuple[str, ...]:
+    several = (given,) if isinstance(given, str | PathLike) else given
+    return tuple(fspath(path) for path in several)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import check_compiler
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 from aoti_plugins.types import Target
 
-Environment = Callable[[Target], AbstractContextManager[None]]
-"""Patches under which Inductor works for a target."""
+Environment = Callable[[Target, LoweringOptions], AbstractContextManager[None]]
+"""Patches under which Inductor works for a target, with the user's options."""
 
 
 def _check_compiler(target: Target) -> None:

@@ -43,10 +43,10 @@ class Plan:
     """
 
     def __init__(self, device: Device, backend_id: str, compile_specs: list[CompileSpec]) -> None:
-        options = specs.decode(compile_specs)
+        self._options = specs.decode(compile_specs)
         self._device = device
         self._specs = compile_specs
-        self._targets = device.resolve(options.targets, get_manager().targets(device.name))
+        self._targets = device.resolve(self._options.targets, get_manager().targets(device.name))
         self.delegation_spec = DelegationSpec(backend_id, compile_specs)
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
@@ -105,7 +105,7 @@ class Plan:
                 options,
                 decompositions,
                 kernels,
-                functools.partial(self._device.probe_environment, target),
+                functools.partial(self._device.probe_environment, target, self._options),
                 self._device.torch_device,
             )
             for target in self._targets

@@ -151,7 +151,7 @@ class _Lowering:
                 module,
                 _example_inputs(program),
                 merge(self._inductor_options, custom_op_options(module, kernels)),
-                self._device.environment(target),
+                self._device.environment(target, self._options),
                 self._device.torch_device,
             )
 

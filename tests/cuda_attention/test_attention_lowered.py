@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.export import Dim, export
 
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import lowering
 from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
 from aoti_plugins.cuda.target import TARGETS
@@ -47,7 +48,7 @@ def lowered(model: nn.Module, inputs: tuple[Any, ...], target: str, **options: A
         program.module(),
         examples,
         {**lowering.INDUCTOR_OPTIONS, "max_autotune": False},
-        lowering.environment(found),
+        lowering.environment(found, LoweringOptions()),
         "cuda:0",
     )
 
@@ -81,6 +82,16 @@ def test_dynamic_lengths_reach_the_kernel() -> None:
     code = lowered(Attention(), inputs, "h100", dynamic_shapes=({1: length},) * 3)
     assert kernels(code) == {"attention_prefill"}
     assert "div_floor_integer" in code.wrapper  # the grid
+
+
+def test_a_dynamic_number_of_queries_decides_when_the_program_runs() -> None:
+    cache = (1, 2048, 2, 64)
+    mask = torch.ones(1, 1, 20, 2048, dtype=torch.bool)
+    inputs = (*tensors((1, 20, 8, 64), cache, cache), mask)
+    length = Dim("length", min=1, max=2048)
+    dims = ({1: length}, None, None, {2: length})
+    code = lowered(Attention(enable_gqa=True), inputs, "h100", dynamic_shapes=dims)
+    assert kernels(code) == {"attention_prefill", "attention_decode", "attention_combine"}
 
 
 def test_one_kernel_for_equal_layers() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.fx import Node
 
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu.lowering import CPU, INDUCTOR_OPTIONS
 from aoti_plugins.cpu.target import TARGETS
 from aoti_plugins.lowering import runtime_shims
@@ -20,7 +21,7 @@ TARGET = next(t for t in TARGETS if t.name == "x86_64-v3")
 
 @pytest.fixture
 def probe() -> Probe:
-    return Probe(INDUCTOR_OPTIONS, {}, (), lambda: CPU.environment(TARGET))
+    return Probe(INDUCTOR_OPTIONS, {}, (), lambda: CPU.environment(TARGET, LoweringOptions()))
 
 
 @pytest.fixture

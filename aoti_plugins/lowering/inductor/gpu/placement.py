@@ -30,7 +30,7 @@ class Placement:
     """
 
     def __init__(self, module: GraphModule, inputs: Sequence[Any], device: torch.device) -> None:
-        self._device = device
+        self.device = device
         self._mode = detect_fake_mode(list(inputs)) or _mode_of(module) or FakeTensorMode()
         self._real: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._by_name: dict[str, torch.Tensor] = {}
@@ -73,7 +73,7 @@ class Placement:
             return value
         with self._mode:
             return torch.empty_strided(
-                value.size(), value.stride(), dtype=value.dtype, device=self._device
+                value.size(), value.stride(), dtype=value.dtype, device=self.device
             )
 
     def _placed(self, tensor: torch.Tensor) -> FakeTensor:
@@ -95,7 +95,7 @@ class Placement:
         fake = self._placed(value)
         self._by_name[fqn] = value.detach()
         # Inductor writes small constants into the code and asks the tensor itself for its values.
-        fake.item, fake.tolist = value.item, value.tolist  # type: ignore[method-assign]
+        fake.item, fake.tolist = value.item, value.tolist
         if not isinstance(value, torch.nn.Parameter):
             return fake
         parameter = torch.nn.Parameter(fake, requires_grad=False)
@@ -108,8 +108,8 @@ class Placement:
                 continue
             for node in graph_module.graph.nodes:
                 if "device" in node.kwargs and node.kwargs["device"] is not None:
-                    node.kwargs = {**node.kwargs, "device": self._device}
-                node.args = pytree.tree_map_only(torch.device, lambda _: self._device, node.args)
+                    node.kwargs = {**node.kwargs, "device": self.device}
+                node.args = pytree.tree_map_only(torch.device, lambda _: self.device, node.args)
                 if "val" in node.meta:
                     node.meta["val"] = pytree.tree_map(self._like, node.meta["val"])
             graph_module.recompile()
@@ -125,7 +125,7 @@ def _mode_of(module: GraphModule) -> FakeTensorMode | None:
 
 @contextlib.contextmanager
 def placed_constants(placement: Placement) -> Iterator[None]:
-    """Let Inductor tell constants apart by their real values."""
+    """Let Inductor tell constants apart by their real values, and know the device in any case."""
     from torch._inductor import graph, utils
 
     same = utils.is_same_tensor
@@ -136,5 +136,16 @@ def placed_constants(placement: Placement) -> Iterator[None]:
             return data is value
         return bool(same(one, other))
 
-    with mock.patch.object(graph, "is_same_tensor", is_same_tensor), placement.real_inputs():
+    init_wrapper_code = graph.GraphLowering.init_wrapper_code
+
+    def on_device(self: Any, *args: Any, **kwargs: Any) -> None:
+        # A graph that only passes constants on has nothing else that names the device.
+        self.add_device_info(placement.device)
+        init_wrapper_code(self, *args, **kwargs)
+
+    with (
+        mock.patch.object(graph, "is_same_tensor", is_same_tensor),
+        mock.patch.object(graph.GraphLowering, "init_wrapper_code", on_device),
+        placement.real_inputs(),
+    ):
         yield

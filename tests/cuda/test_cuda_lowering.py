@@ -1,0 +1,141 @@
+"""Lowering for CUDA without a GPU: no call reaches one, results repeat, errors help."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support import lower
+
+from aoti_plugins import CudaPartitioner, LoweringError
+from aoti_plugins.cuda import toolkit
+from aoti_plugins.cuda.kernel_image import MAGIC
+from aoti_plugins.cuda.lowering import CUDA, default_target, features
+from aoti_plugins.cuda.target import TARGETS
+from aoti_plugins.lowering.artifacts.compile_cache import cache_dir
+from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
+
+BY_NAME = {target.name: target for target in TARGETS}
+
+# Lowers a model, and fails where anything would touch a GPU or its driver.
+_WATCHED = """
+import hashlib, sys
+import torch
+from aoti_plugins import CudaPartitioner
+sys.path.insert(0, sys.argv[1])
+from support import load_example, lower
+
+def watch(event, arguments):
+    text = str(arguments[0]) if arguments else ""
+    touches = "libcuda.so" in text or text.startswith("/dev/nvidia")
+    if event in ("ctypes.dlopen", "open") and touches:
+        raise RuntimeError(f"{event} of {text}")
+
+sys.addaudithook(watch)
+model, inputs = load_example("models").MODELS["mlp"]()
+program = lower(model, inputs, partitioner=CudaPartitioner(target="h100"))
+assert not torch.cuda.is_initialized()
+assert not torch.cuda.is_available() or torch.version.cuda
+maps = open("/proc/self/maps").read()
+assert "libcuda.so" not in maps, "the driver was loaded"
+print(hashlib.sha256(program.buffer).hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def digests(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Digests of one model's program, from two processes with caches of their own."""
+    tests = Path(__file__).parents[1]
+    found = []
+    for seed in ("1", "2"):
+        folder = tmp_path_factory.mktemp(f"caches{seed}")
+        environment = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(folder),
+            "AOTI_PLUGINS_CACHE_DIR": str(cache_dir()),  # precompiled headers: minutes otherwise
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+            "PYTHONHASHSEED": seed,
+        }
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _WATCHED, str(tests)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        found.append(done.stdout.split()[-1])
+    return found
+
+
+def test_no_gpu_call_is_made(digests: list[str]) -> None:
+    assert len(digests) == 2  # the watched processes ran to their ends
+
+
+def test_two_lowerings_are_byte_identical(digests: list[str]) -> None:
+    assert digests[0] == digests[1]
+
+
+def test_default_target_without_a_gpu() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU: torch.cuda.is_available()")
+    assert default_target() == "portable"
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(
+        LoweringError, match=r"unknown target 'h1000' for device 'cuda'; there are: .*h100"
+    ):
+        CudaPartitioner(target="h1000")
+
+
+def test_missing_tools_are_named_with_their_install_lines(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name, *a: None if name == "triton" else find_spec(name, *a),
+    )
+    monkeypatch.setattr(toolkit, "_candidates", lambda: iter((tmp_path,)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(LoweringError) as raised:
+        lower(torch.nn.ReLU(), (torch.ones(2),), partitioner=CudaPartitioner(target="h100"))
+    message = str(raised.value)
+    assert "pip install triton" in message
+    assert "pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl" in message
+    assert "apt install g++" in message
+
+
+def test_another_host_machine_is_refused_early() -> None:
+    with pytest.raises(
+        LoweringError, match=r"target 'orin' is a aarch64 machine, but .* makes x86_64"
+    ):
+        lower(torch.nn.ReLU(), (torch.ones(2),), partitioner=CudaPartitioner(target="orin"))
+
+
+def test_portable_code_carries_ptx() -> None:
+    kernel = GpuKernel("k", "__k_start", b"\x7fELFbinary", ".version 8.0", {}, 0)
+    image = CUDA.kernel_image(BY_NAME["portable"], kernel)
+    assert image.startswith(MAGIC)
+    assert b".version 8.0\0" in image
+    assert CUDA.kernel_image(BY_NAME["h100"], kernel) == kernel.binary
+
+
+def test_features_name_the_shared_memory() -> None:
+    kernels = tuple(GpuKernel(f"k{n}", "", b"", "", {}, n) for n in (0, 65536, 1024))
+    assert features(BY_NAME["h100"], GeneratedCode(gpu_kernels=kernels)) == (
+        "sm_90a",
+        "shared_memory_65536",
+    )
+    assert features(BY_NAME["portable"], GeneratedCode()) == (
+        "sm_80",
+        "compute_80",
+        "shared_memory_0",
+    )
