@@ -17,6 +17,7 @@ _COMMANDS = {
     "lower": ("lower", "Turn an exported model (.pt2) into a program (.pte)."),
     "run": ("run", "Run a program on given or random inputs and time it."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
+    "tune": ("tune", "Measure kernels on this machine's GPU; merge and show such records."),
     "plugins": ("plugins", "List the installed plugins and what each provides."),
     "doctor": ("doctor", "Check this machine: what is there, what is missing, for what."),
 }

@@ -90,7 +90,7 @@ def _lower(
     from aoti_plugins.manager import get_manager
 
     with display.stage(f"load {model.name}"):
-        exported = _load(torch, model)
+        exported = load_model(torch, model)
     manager = get_manager()
     with display.stage("lower"), manager.registered(display, "command-line-progress"):
         edge = to_edge_transform_and_lower({method: exported}, partitioner=[partitioner])
@@ -100,7 +100,8 @@ def _lower(
         return _write(program, output)
 
 
-def _load(torch: Any, model: Path) -> Any:
+def load_model(torch: Any, model: Path) -> Any:
+    """Read an exported model; says what is wrong with a file that is none."""
     try:
         return torch.export.load(model)
     except Exception as error:
