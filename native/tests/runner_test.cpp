@@ -153,6 +153,37 @@ BOOST_AUTO_TEST_CASE(inputs_of_any_strides) {
   BOOST_TEST(aotip_method_execute(method.get(), &value, 1, &out, 1) == 0);
 }
 
+BOOST_AUTO_TEST_CASE(outputs_go_to_memory_of_the_caller) {
+  const ProgramPtr program = load_program();
+  const MethodPtr method = load_method(program);
+  float result[6] = {};
+  aotip_value memory{};
+  memory.data = result;
+  memory.nbytes = sizeof(result);
+  Input input;
+  aotip_value out{};
+  BOOST_TEST_REQUIRE(run(method, input, &out) == 0, aotip_last_error());
+  void* own = out.data;
+  BOOST_TEST_REQUIRE(aotip_method_set_output(method.get(), 0, &memory) == 0, aotip_last_error());
+  for (const float expected : {16.0f, 17.0f}) {
+    BOOST_TEST_REQUIRE(run(method, input, &out) == 0, aotip_last_error());
+    BOOST_TEST(out.data == result);
+    BOOST_TEST(result[5] == expected);
+  }
+  BOOST_TEST_REQUIRE(aotip_method_set_output(method.get(), 0, nullptr) == 0, aotip_last_error());
+  BOOST_TEST_REQUIRE(run(method, input, &out) == 0, aotip_last_error());
+  BOOST_TEST(out.data == own);
+  BOOST_TEST(result[5] == 17.0f);
+  memory.nbytes = 20;
+  BOOST_TEST(aotip_method_set_output(method.get(), 0, &memory) != 0);
+  check_error("output 0 needs 24 bytes, found 20");
+  memory.device_type = 1;
+  BOOST_TEST(aotip_method_set_output(method.get(), 0, &memory) != 0);
+  check_error("output 0 gets memory of device type 1, expected the cpu (0)");
+  BOOST_TEST(aotip_method_set_output(method.get(), 1, nullptr) != 0);
+  BOOST_TEST(aotip_method_set_output(nullptr, 0, nullptr) != 0);
+}
+
 BOOST_AUTO_TEST_CASE(wrong_inputs_are_named) {
   const ProgramPtr program = load_program();
   const MethodPtr method = load_method(program);

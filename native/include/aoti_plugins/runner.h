@@ -31,7 +31,7 @@ enum {
 };
 
 /// One input or output. Sizes and strides count elements and have `ndim` numbers; strides may be
-/// null for row-major. `dtype` is PyTorch's code; `device_type` is 0 for the CPU.
+/// null for row-major. `dtype` is PyTorch's code; `device_type` is 0 for the CPU, 1 for CUDA.
 typedef struct {
   int32_t tag;
   int32_t dtype;
@@ -87,8 +87,20 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_input_info(aotip_method* method, size_t
 AOTIP_RUNNER_EXPORT int32_t aotip_method_output_info(aotip_method* method, size_t index,
                                                      aotip_value* ret_info);
 
+/// Gives an output memory of the caller's, which every call writes to from here on: `memory->data`
+/// with room for `memory->nbytes`, on `memory->device_type`. A null `memory` (or null data) gives
+/// it the method's own memory again. Memory of a GPU is for an output that comes straight from a
+/// delegate for that GPU.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t index,
+                                                    const aotip_value* memory);
+
 /// Runs the method. Inputs are borrowed for the call; one whose layout the method does not take is
-/// copied. `outputs` become views of the method's memory, valid until its next call or its end.
+/// copied. `outputs` become views of the method's memory, valid until its next call or its end, or
+/// of the memory that they were given.
+///
+/// Inputs may be in memory of a GPU where a delegate for that GPU takes them; then their strides
+/// are those that the method takes. Work on the GPU is in the order of the legacy default stream,
+/// and outputs in its memory may still be in the making when this returns.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs,
                                                  size_t n_inputs, aotip_value* outputs,
                                                  size_t n_outputs);

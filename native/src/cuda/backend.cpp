@@ -6,6 +6,7 @@
 #include "cuda/cuda_device.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
+#include "cuda/planned_memory.h"
 #include "cuda/session.h"
 #include "cuda/target.h"
 #include "delegate/delegate_backend.h"
@@ -46,6 +47,7 @@ CudaDelegateDevice device;
 DelegateBackend backend(kBackendId, device);
 
 [[maybe_unused]] const Status device_registered = register_device(kCuda, &cuda_device());
+[[maybe_unused]] const bool memory_registered = (register_planned_memory(), true);
 [[maybe_unused]] const ::executorch::runtime::Error backend_registered =
     ::executorch::runtime::register_backend({kBackendId, &backend});
 

@@ -13,6 +13,7 @@
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
 #include "cuda/kernel_container.h"
+#include "cuda/module_log.h"
 
 using namespace aoti_plugins;
 using aoti_plugins::cuda::driver;
@@ -57,6 +58,14 @@ CUresult load_container(CUmodule* module, const void* container) {
   return noted("loading a kernel", driver().cuModuleLoadData(module, image.data));
 }
 
+/// Remembers a module for the model that loads it; returns the code.
+CUresult logged(CUmodule* module, CUresult code) {
+  if (code == CUDA_SUCCESS && cuda::ModuleLog::current() != nullptr) {
+    cuda::ModuleLog::current()->add(*module);
+  }
+  return code;
+}
+
 }  // namespace
 
 /// Defines a function that passes its arguments on to the driver.
@@ -78,9 +87,9 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule* module, const void* image) {
     return noted("cuModuleLoadData", CUDA_ERROR_INVALID_VALUE);
   }
   if (cuda::is_kernel_container(image)) {
-    return load_container(module, image);
+    return logged(module, load_container(module, image));
   }
-  return noted("cuModuleLoadData", driver().cuModuleLoadData(module, image));
+  return logged(module, noted("cuModuleLoadData", driver().cuModuleLoadData(module, image)));
 }
 
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count,
@@ -91,8 +100,25 @@ CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* module, const void* image, unsigne
   if (cuda::is_kernel_container(image)) {
     return cuModuleLoadData(module, image);
   }
-  return noted("cuModuleLoadDataEx",
-               driver().cuModuleLoadDataEx(module, image, count, options, values));
+  return logged(module, noted("cuModuleLoadDataEx",
+                              driver().cuModuleLoadDataEx(module, image, count, options, values)));
+}
+
+CUresult CUDAAPI cuModuleLoad(CUmodule* module, const char* path) {
+  if (open_driver() == nullptr) {
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  return logged(module, noted("cuModuleLoad", driver().cuModuleLoad(module, path)));
+}
+
+CUresult CUDAAPI cuModuleUnload(CUmodule module) {
+  if (open_driver() == nullptr) {
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  if (cuda::ModuleLog::current() != nullptr) {
+    cuda::ModuleLog::current()->remove(module);
+  }
+  return noted("cuModuleUnload", driver().cuModuleUnload(module));
 }
 
 // Generated code asks for the text of every code, successes included.
@@ -121,8 +147,6 @@ AOTIP_FORWARD(cuCtxGetCurrent, (CUcontext * context), (context))
 AOTIP_FORWARD(cuCtxSetCurrent, (CUcontext context), (context))
 AOTIP_FORWARD(cuCtxGetDevice, (CUdevice * device), (device))
 AOTIP_FORWARD(cuCtxSynchronize, (), ())
-AOTIP_FORWARD(cuModuleLoad, (CUmodule * module, const char* path), (module, path))
-AOTIP_FORWARD(cuModuleUnload, (CUmodule module), (module))
 AOTIP_FORWARD(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char* name),
               (function, module, name))
 AOTIP_FORWARD(cuModuleGetGlobal,

@@ -63,6 +63,7 @@ CudaSession::~CudaSession() {
   const ContextGuard guard;
   (void)use_gpu(gpu_);
   wait();
+  modules_.unload_all();
   if (inputs_read_ != nullptr) {
     AOTIP_CU_LOG(cuEventDestroy, inputs_read_);
   }
@@ -76,10 +77,12 @@ Status CudaSession::enter() noexcept {
     return Status::kFailed;
   }
   scope_.emplace(*stream_);
+  modules_scope_.emplace(modules_);
   return Status::kOk;
 }
 
 void CudaSession::leave() noexcept {
+  modules_scope_.reset();
   scope_.reset();
   context_.reset();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/gpu.h"
+#include "cuda/module_log.h"
 #include "cuda/staging.h"
 #include "cuda/stream.h"
 #include "delegate/delegate_device.h"
@@ -68,6 +69,8 @@ class CudaSession final : public DeviceSession {
   bool outputs_in_flight_ = false;  // to the program's memory, without staging
   std::optional<ContextGuard> context_;
   std::optional<StreamScope> scope_;
+  ModuleLog modules_;
+  std::optional<ModuleLogScope> modules_scope_;
 };
 
 }  // namespace aoti_plugins::cuda

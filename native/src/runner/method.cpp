@@ -7,7 +7,10 @@
 namespace aoti_plugins::runner {
 namespace {
 
+using ::executorch::aten::Device;
+using ::executorch::aten::DeviceType;
 using ::executorch::aten::TensorShapeDynamism;
+using ::executorch::runtime::DeviceMemoryBuffer;
 using ::executorch::runtime::EValue;
 using ::executorch::runtime::HierarchicalAllocator;
 using ::executorch::runtime::MethodMeta;
@@ -15,25 +18,44 @@ using ::executorch::runtime::Span;
 using ::executorch::runtime::Tag;
 using ::executorch::runtime::to_string;
 
+/// The delegate that takes and gives memory of GPUs.
+constexpr const char* kCudaBackendId = "AotiCudaBackend";
+constexpr int32_t kCudaType = 1;
+
 }  // namespace
 
 int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
-    auto device = meta.memory_planned_buffer_device(i);
-    if (device.ok() && device.get().type() != ::executorch::aten::DeviceType::CPU) {
-      return failed(Error::NotSupported,
-                    "method '%s' plans memory on a device that this runner has not", name_.c_str());
-    }
+    const auto meta_device = meta.memory_planned_buffer_device(i);
+    const Device device = meta_device.ok() ? meta_device.get() : Device(DeviceType::CPU);
+    devices_.push_back(device);
     auto nbytes = meta.memory_planned_buffer_size(i);
     if (!nbytes.ok() || nbytes.get() < 0) {
       return failed(Error::InvalidProgram, "method '%s' does not say how large its buffer %zu is",
                     name_.c_str(), i);
     }
+    if (device.type() != DeviceType::CPU) {
+      auto buffer = DeviceMemoryBuffer::create(
+          std::max<size_t>(static_cast<size_t>(nbytes.get()), 1), device.type(), device.index());
+      if (!buffer.ok()) {
+        return failed(buffer.error(),
+                      "method '%s' plans %lld bytes on device type %d:%d, which cannot be had (%s)",
+                      name_.c_str(), static_cast<long long>(nbytes.get()),
+                      static_cast<int>(device.type()), static_cast<int>(device.index()),
+                      to_string(buffer.error()));
+      }
+      device_buffers_.push_back(std::move(buffer.get()));
+      spans_.push_back(device_buffers_.back().as_span());
+      continue;
+    }
     buffers_.emplace_back(static_cast<size_t>(nbytes.get()));
     spans_.emplace_back(buffers_.back().data(), buffers_.back().size());
   }
-  planned_ =
-      std::make_unique<HierarchicalAllocator>(Span<Span<uint8_t>>(spans_.data(), spans_.size()));
+  const Span<Span<uint8_t>> spans(spans_.data(), spans_.size());
+  planned_ = device_buffers_.empty()
+                 ? std::make_unique<HierarchicalAllocator>(spans)
+                 : std::make_unique<HierarchicalAllocator>(
+                       spans, Span<const Device>(devices_.data(), devices_.size()));
   memory_.emplace(&method_allocator_, planned_.get(), &temp_allocator_);
   return 0;
 }
@@ -125,7 +147,10 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
                   backends.empty() ? "none" : backends.c_str());
   }
   instance->method_.emplace(std::move(method.get()));
+  instance->takes_cuda_ = meta.get().uses_backend(kCudaBackendId);
   instance->find_dynamic_inputs();
+  instance->own_outputs_.resize(instance->outputs_.size());
+  instance->marked_inputs_.resize(instance->inputs_.size());
   if (const int32_t code = instance->give_outputs_memory()) {
     return code;
   }
@@ -133,26 +158,93 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   return 0;
 }
 
-int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    EValue value;
-    if (const int32_t code = inputs_[i]->to_evalue(inputs[i], dynamic_inputs_[i], &value)) {
-      return code;
+int32_t MethodInstance::set_output(size_t index, const aotip_value& memory) {
+  const EValue& output = method_->get_output(index);
+  if (!output.isTensor()) {
+    return failed(Error::InvalidArgument, "output %zu is no tensor, it takes no memory", index);
+  }
+  if (memory.device_type != 0 && !(takes_cuda_ && memory.device_type == kCudaType)) {
+    return failed(Error::InvalidArgument,
+                  "output %zu gets memory of device type %d, expected the cpu (0)", index,
+                  memory.device_type);
+  }
+  OwnOutput& own = own_outputs_[index];
+  if (memory.data == nullptr) {
+    if (own.replaced) {
+      set_tensor_data(output.toTensor(), own.data);
     }
-    const Error error = method_->set_input(value, i);
-    if (error != Error::Ok) {
-      return failed(error, "method '%s' refuses input %zu (%s)", name_.c_str(), i,
-                    to_string(error));
-    }
+    own = OwnOutput{};
+    return 0;
   }
-  const Error error = method_->execute();
-  if (error != Error::Ok) {
-    return failed(error, "running method '%s' failed (%s)", name_.c_str(), to_string(error));
+  if (memory.nbytes < outputs_[index]->info().nbytes) {
+    return failed(Error::InvalidArgument, "output %zu needs %zu bytes, found %zu", index,
+                  outputs_[index]->info().nbytes, memory.nbytes);
   }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i]->from_evalue(method_->get_output(i), &outputs[i]);
+  if (!own.replaced) {
+    own.data = output.toTensor().mutable_data_ptr();
+    own.replaced = true;
   }
+  own.device_type = memory.device_type;
+  set_tensor_data(output.toTensor(), memory.data);
   return 0;
+}
+
+void MethodInstance::put_back_inputs() {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  for (const auto& [index, data] : replaced_inputs_) {
+    set_tensor_data(method_->get_input(index).toTensor(), data);
+  }
+#pragma GCC diagnostic pop
+  replaced_inputs_.clear();
+}
+
+int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
+  if (takes_cuda_ && value.tag == AOTIP_TAG_TENSOR && value.device_type == kCudaType) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    const EValue& input = method_->get_input(index);
+#pragma GCC diagnostic pop
+    void* own = input.isTensor() ? input.toTensor().mutable_data_ptr() : nullptr;
+    if (!marked_inputs_[index]) {
+      // The method runs only when each input was set once; it copies this one onto itself.
+      const EValue same = input;
+      (void)method_->set_input(same, index);
+      marked_inputs_[index] = true;
+    }
+    const int32_t code = inputs_[index]->point_to(value, dynamic_inputs_[index], input);
+    if (code == 0) {
+      replaced_inputs_.emplace_back(index, own);
+    }
+    return code;
+  }
+  EValue evalue;
+  if (const int32_t code = inputs_[index]->to_evalue(value, dynamic_inputs_[index], &evalue)) {
+    return code;
+  }
+  const Error error = method_->set_input(evalue, index);
+  return error == Error::Ok ? 0
+                            : failed(error, "method '%s' refuses input %zu (%s)", name_.c_str(),
+                                     index, to_string(error));
+}
+
+int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
+  int32_t code = 0;
+  for (size_t i = 0; i < inputs_.size() && code == 0; ++i) {
+    code = set_input(i, inputs[i]);
+  }
+  if (code == 0) {
+    const Error error = method_->execute();
+    if (error != Error::Ok) {
+      code = failed(error, "running method '%s' failed (%s)", name_.c_str(), to_string(error));
+    }
+  }
+  for (size_t i = 0; i < outputs_.size() && code == 0; ++i) {
+    outputs_[i]->from_evalue(method_->get_output(i), &outputs[i]);
+    outputs[i].device_type = own_outputs_[i].device_type;
+  }
+  put_back_inputs();
+  return code;
 }
 
 }  // namespace aoti_plugins::runner

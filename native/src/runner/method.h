@@ -2,6 +2,7 @@
 
 #include <aoti_plugins/runner.h>
 #include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
+#include <executorch/runtime/core/device_memory_buffer.h>
 #include <executorch/runtime/core/hierarchical_allocator.h>
 #include <executorch/runtime/executor/memory_manager.h>
 #include <executorch/runtime/executor/method.h>
@@ -29,6 +30,9 @@ class MethodInstance {
   const aotip_value& input_info(size_t index) const { return inputs_[index]->info(); }
   const aotip_value& output_info(size_t index) const { return outputs_[index]->info(); }
 
+  /// Gives an output memory of the caller's; null data gives it its own again.
+  int32_t set_output(size_t index, const aotip_value& memory);
+
   int32_t execute(const aotip_value* inputs, aotip_value* outputs);
 
  private:
@@ -36,10 +40,14 @@ class MethodInstance {
   int32_t describe(const ::executorch::runtime::MethodMeta& meta);
   int32_t give_outputs_memory();
   void find_dynamic_inputs();
+  int32_t set_input(size_t index, const aotip_value& value);
+  void put_back_inputs();
 
   std::string name_;
   std::shared_ptr<ProgramFile> file_;
   std::vector<std::vector<uint8_t>> buffers_;
+  std::vector<::executorch::runtime::DeviceMemoryBuffer> device_buffers_;
+  std::vector<::executorch::aten::Device> devices_;
   std::vector<::executorch::runtime::Span<uint8_t>> spans_;
   std::unique_ptr<::executorch::runtime::HierarchicalAllocator> planned_;
   ::executorch::extension::MallocMemoryAllocator method_allocator_;
@@ -48,6 +56,16 @@ class MethodInstance {
   std::vector<std::unique_ptr<Value>> inputs_;
   std::vector<std::unique_ptr<Value>> outputs_;
   std::vector<bool> dynamic_inputs_;
+  /// Planned memory of inputs that are memory of the caller's in this call.
+  std::vector<std::pair<size_t, void*>> replaced_inputs_;
+  std::vector<bool> marked_inputs_;
+  bool takes_cuda_ = false;
+  struct OwnOutput {
+    void* data = nullptr;
+    int32_t device_type = 0;
+    bool replaced = false;
+  };
+  std::vector<OwnOutput> own_outputs_;
   std::vector<std::vector<uint8_t>> output_memory_;
   std::optional<::executorch::runtime::Method> method_;
 };

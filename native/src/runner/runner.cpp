@@ -176,6 +176,16 @@ int32_t aotip_method_output_info(aotip_method* method, size_t index, aotip_value
   });
 }
 
+int32_t aotip_method_set_output(aotip_method* method, size_t index, const aotip_value* memory) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    if (index >= method->instance->output_count()) {
+      return out_of_range("output", index, method->instance->output_count());
+    }
+    return method->instance->set_output(index, memory != nullptr ? *memory : aotip_value{});
+  });
+}
+
 int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs, size_t n_inputs,
                              aotip_value* outputs, size_t n_outputs) {
   return run_call([&]() -> int32_t {

@@ -1,5 +1,7 @@
 #include "runner/value.h"
 
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+
 #include <algorithm>
 #include <new>
 
@@ -57,6 +59,13 @@ std::string list_text(const int64_t* numbers, size_t count) {
 
 }  // namespace
 
+void set_tensor_data(const Tensor& tensor, void* data) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  tensor.unsafeGetTensorImpl()->set_data(data);
+#pragma GCC diagnostic pop
+}
+
 Value::Value(const char* what, size_t index, Tag tag) : what_(what), index_(index) {
   info_.tag = tag_of(tag);
 }
@@ -98,20 +107,60 @@ int32_t Value::check_sizes(const aotip_value& value, bool dynamic) const {
   return 0;
 }
 
-int32_t Value::tensor_to_evalue(const aotip_value& value, bool dynamic, EValue* ret) {
-  const size_t ndim = max_sizes_.size();
+int32_t Value::check_tensor(const aotip_value& value, bool dynamic) const {
   if (value.dtype != info_.dtype || value.ndim != info_.ndim) {
     return failed(Error::InvalidArgument, "%s %zu is %s with %d dims, expected %s", what_, index_,
                   dtype_name(value.dtype), value.ndim, describe().c_str());
   }
+  if (!max_sizes_.empty() && value.sizes == nullptr) {
+    return failed(Error::InvalidArgument, "%s %zu has no sizes", what_, index_);
+  }
+  return check_sizes(value, dynamic);
+}
+
+int32_t Value::point_to(const aotip_value& value, bool dynamic, const EValue& input) {
+  if (!input.isTensor()) {
+    return failed(Error::InvalidArgument, "%s %zu is a tensor, expected %s", what_, index_,
+                  tag_text(info_.tag));
+  }
+  if (const int32_t code = check_tensor(value, dynamic)) {
+    return code;
+  }
+  int64_t numel = 1;
+  int64_t row_major = 1;
+  strides_of(dim_order_, value.sizes, strides_.data());
+  for (size_t i = max_sizes_.size(); i-- > 0;) {
+    numel *= value.sizes[i];
+    const int64_t stride = value.strides != nullptr ? value.strides[i] : row_major;
+    row_major *= std::max<int64_t>(value.sizes[i], 1);
+    et_sizes_[i] = static_cast<int32_t>(value.sizes[i]);
+    if (stride != strides_[i] && value.sizes[i] != 1) {
+      return failed(Error::InvalidArgument,
+                    "%s %zu has stride %lld in dim %zu, expected %lld: make it contiguous", what_,
+                    index_, static_cast<long long>(stride), i, static_cast<long long>(strides_[i]));
+    }
+  }
+  if (value.data == nullptr && numel > 0) {
+    return failed(Error::InvalidArgument, "%s %zu has no data", what_, index_);
+  }
+  const Tensor& tensor = input.toTensor();
+  const Error error = ::executorch::runtime::resize_tensor(
+      tensor, ::executorch::aten::ArrayRef<::executorch::aten::SizesType>(et_sizes_.data(),
+                                                                          et_sizes_.size()));
+  if (error != Error::Ok) {
+    return failed(error, "%s %zu cannot take this shape", what_, index_);
+  }
+  set_tensor_data(tensor, value.data);
+  return 0;
+}
+
+int32_t Value::tensor_to_evalue(const aotip_value& value, bool dynamic, EValue* ret) {
+  const size_t ndim = max_sizes_.size();
   if (value.device_type != 0) {
     return failed(Error::InvalidArgument, "%s %zu is on device type %d, expected the cpu (0)",
                   what_, index_, value.device_type);
   }
-  if (ndim > 0 && value.sizes == nullptr) {
-    return failed(Error::InvalidArgument, "%s %zu has no sizes", what_, index_);
-  }
-  if (const int32_t code = check_sizes(value, dynamic)) {
+  if (const int32_t code = check_tensor(value, dynamic)) {
     return code;
   }
   int64_t numel = 1;

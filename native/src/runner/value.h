@@ -11,6 +11,9 @@
 
 namespace aoti_plugins::runner {
 
+/// Puts other memory under a tensor of the method.
+void set_tensor_data(const ::executorch::aten::Tensor& tensor, void* data);
+
 /// One input or output of a method: what it may be, and the memory for what it is in the current
 /// call.
 class Value {
@@ -29,6 +32,11 @@ class Value {
   /// after `failed()`.
   int32_t to_evalue(const aotip_value& value, bool dynamic, ::executorch::runtime::EValue* ret);
 
+  /// Checks a tensor in memory of a GPU against what the method takes, and makes `input`, the
+  /// method's own value, be that tensor: its sizes, and its memory in place of the planned one.
+  int32_t point_to(const aotip_value& value, bool dynamic,
+                   const ::executorch::runtime::EValue& input);
+
   /// Describes an EValue of the method; sizes and strides are this object's.
   void from_evalue(const ::executorch::runtime::EValue& evalue, aotip_value* ret);
 
@@ -36,6 +44,7 @@ class Value {
   int32_t tensor_to_evalue(const aotip_value& value, bool dynamic,
                            ::executorch::runtime::EValue* ret);
   int32_t check_sizes(const aotip_value& value, bool dynamic) const;
+  int32_t check_tensor(const aotip_value& value, bool dynamic) const;
   std::string describe() const;
 
   const char* what_;

@@ -1,0 +1,57 @@
+# Tests of the CUDA delegate without a GPU: stand-ins for the driver and cuBLASLt take the place of NVIDIA's.
+
+set(aotip_fake_cuda_dir "${CMAKE_CURRENT_BINARY_DIR}/fake_cuda")
+add_library(fake_cuda SHARED fake_cuda/fake_cuda.cpp fake_cuda/fake_kernels.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
+add_library(fake_cublaslt SHARED fake_cuda/fake_cublaslt.cpp)
+target_link_libraries(fake_cublaslt PRIVATE fake_cuda)
+foreach(library fake_cuda fake_cublaslt)
+  set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}")
+  target_compile_features(${library} PRIVATE cxx_std_17)
+  target_include_directories(${library} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" fake_cuda)
+  target_include_directories(${library} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
+  target_link_libraries(${library} PRIVATE aotip_options)
+endforeach()
+
+function(aotip_cuda_test name)
+  aotip_test(${name} ${ARGN})
+  add_dependencies(${name} fake_cuda fake_cublaslt)
+  target_include_directories(${name} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
+  target_include_directories(${name} PRIVATE fake_cuda)
+  target_compile_definitions(${name} PRIVATE AOTIP_FAKE_CUDA_DIR="${aotip_fake_cuda_dir}")
+  set_tests_properties(
+    ${name}
+    PROPERTIES
+      ENVIRONMENT
+      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>"
+  )
+endfunction()
+
+foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_matmul_test)
+  aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
+endforeach()
+
+foreach(entry ok=FAKE_OK bad_kernel=FAKE_BAD_KERNEL no_kernel=FAKE_NO_KERNEL leaks_module=FAKE_LEAKS_MODULE)
+  string(REPLACE "=" ";" parts "${entry}")
+  list(GET parts 0 model)
+  list(GET parts 1 define)
+  set(target fake_cuda_model_${model})
+  add_library(${target} MODULE fake_cuda/fake_cuda_model.cpp)
+  set_target_properties(${target} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}" NO_SONAME TRUE)
+  target_compile_features(${target} PRIVATE cxx_std_17)
+  target_compile_definitions(${target} PRIVATE ${define})
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include")
+  target_include_directories(${target} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
+  # As blobs are compiled; the preludes in this order.
+  target_compile_options(
+    ${target} PRIVATE "SHELL:-include aoti_plugins/blob_prelude.h" "SHELL:-include aoti_plugins/cuda_blob_prelude.h"
+                      $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+  target_link_options(${target} PRIVATE LINKER:--no-as-needed)
+  target_link_libraries(${target} PRIVATE $<TARGET_FILE:backend_aoti> $<TARGET_FILE:backend_aoti_cuda>)
+  add_dependencies(${target} backend_aoti_cuda)
+endforeach()
+
+aotip_cuda_test(cuda_delegate_test SOURCES "${PROJECT_SOURCE_DIR}/src/delegate/crc32.cpp"
+                LIBRARIES aoti_plugins::backend_aoti_cuda)
+foreach(model ok bad_kernel no_kernel leaks_module)
+  add_dependencies(cuda_delegate_test fake_cuda_model_${model})
+endforeach()

@@ -1,0 +1,407 @@
+// AotiCudaBackend as the runtime sees it, on a stand-in for a compiled model and over a stand-in
+// for the driver.
+
+#include <aoti_plugins/delegate.h>
+#include <executorch/extension/tensor/tensor_ptr_maker.h>
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/core/device_allocator.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "delegate/crc32.h"
+#include "fake_cuda/driver_control.h"
+#include "named_data.h"
+#include "payload_builder.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+using namespace ::executorch::runtime;
+using ::executorch::extension::make_tensor_ptr;
+using ::executorch::extension::TensorPtr;
+
+namespace {
+
+std::vector<uint8_t> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+BackendInterface* backend() {
+  return get_backend_class("AotiCudaBackend");
+}
+
+/// A payload and its named data for a fake model.
+struct Program {
+  Payload payload;
+  NamedData data;
+
+  explicit Program(const std::string& model = "ok", const std::string& weights_key = "weights",
+                   float first_scale = 1.0f) {
+    const std::vector<uint8_t> blob =
+        read_file(AOTIP_FAKE_CUDA_DIR "/fake_cuda_model_" + model + ".so");
+    payload = fake_payload(blob.size(), crc32(blob.data(), blob.size()));
+    payload.device = "cuda";
+    payload.targets[0].key = model + "_so_blob";
+    payload.targets[0].features = {"sm_90", "shared_memory_1024"};
+    payload.targets[0].symbols = {"aoti_torch_create_cuda_stream_guard",
+                                  "aoti_torch_empty_strided"};
+    payload.storages[0].key = weights_key;
+    payload.inputs.resize(1);
+    payload.outputs.resize(1);
+    data.set(payload.targets[0].key, blob.data(), blob.size());
+    const float scale[] = {-1.0f, first_scale, 2.0f, 3.0f};
+    const int64_t calls = 0;
+    data.set(weights_key, scale, sizeof(scale));
+    data.set("state", &calls, sizeof(calls));
+  }
+};
+
+std::string reason() {
+  return aotip_delegate_last_error();
+}
+
+void check_reason(const std::string& part) {
+  BOOST_TEST(reason().find(part) != std::string::npos,
+             "'" << reason() << "' lacks '" << part << "'");
+}
+
+/// A loaded delegate; destroyed with this object.
+class Loaded {
+ public:
+  explicit Loaded(const Program& program, const std::string& target_device = "")
+      : bytes_(PayloadBuilder().payload(program.payload).encode()), device_(target_device) {
+    BackendInitContext context(nullptr, nullptr, "forward", &program.data);
+    FreeableBuffer processed(bytes_.data(), bytes_.size(), nullptr);
+    aotip_delegate_clear_error();
+    const CompileSpec spec{"target_device", {device_.data(), device_.size()}};
+    const auto result =
+        backend()->init(context, &processed, ArrayRef<CompileSpec>(&spec, device_.empty() ? 0 : 1));
+    handle_ = result.ok() ? result.get() : nullptr;
+  }
+  ~Loaded() {
+    if (handle_ != nullptr) {
+      backend()->destroy(handle_);
+    }
+  }
+  bool ok() const { return handle_ != nullptr; }
+
+  Error run(EValue& x, EValue& y) const {
+    BackendExecutionContext context;
+    EValue* args[] = {&x, &y};
+    return backend()->execute(context, handle_, Span<EValue*>(args, 2));
+  }
+
+ private:
+  std::vector<uint8_t> bytes_;
+  std::string device_;
+  DelegateHandle* handle_ = nullptr;
+};
+
+/// Host arguments of the model for `rows` rows of ones.
+struct Call {
+  TensorPtr x;
+  TensorPtr y;
+  EValue args[2];
+
+  explicit Call(int32_t rows = 2)
+      : x(make_tensor_ptr({rows, 3}, std::vector<float>(static_cast<size_t>(rows) * 3, 1.0f))),
+        y(make_tensor_ptr({8, 3}, std::vector<float>(24, -9.0f))) {
+    args[0] = EValue(*x);
+    args[1] = EValue(*y);
+  }
+  Error run(const Loaded& loaded) { return loaded.run(args[0], args[1]); }
+  std::vector<float> result() const {
+    const float* data = y->const_data_ptr<float>();
+    return std::vector<float>(data, data + y->numel());
+  }
+};
+
+std::vector<float> expected(int32_t rows, float calls) {
+  std::vector<float> values;
+  for (int32_t i = 0; i < rows; ++i) {
+    values.insert(values.end(), {1 + calls, 2 + calls, 3 + calls});
+  }
+  return values;
+}
+
+/// Checks that the driver saw no misuse and that everything is given back.
+struct Clean {
+  Clean() {
+    if (backend() != nullptr && fake().reset != nullptr) {
+      fake().reset();
+    }
+    nbytes = fake().device_nbytes();
+    objects = fake().live_objects();
+  }
+  ~Clean() {
+    BOOST_TEST(std::string(fake().misuse()) == "");
+    BOOST_TEST(fake().device_nbytes() == nbytes);
+    BOOST_TEST(fake().live_objects() == objects);
+  }
+  size_t nbytes = 0;
+  size_t objects = 0;
+};
+
+/// Memory of the stand-in GPU through ExecuTorch's allocator.
+struct DeviceMemory {
+  explicit DeviceMemory(size_t nbytes)
+      : allocator(get_device_allocator(etensor::DeviceType::CUDA)),
+        data(allocator->allocate(nbytes, 0).get()) {}
+  ~DeviceMemory() { allocator->deallocate(data, 0); }
+  DeviceAllocator* allocator;
+  void* data;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_delegate, Clean)
+
+BOOST_AUTO_TEST_CASE(is_registered_and_available) {
+  BOOST_TEST_REQUIRE(backend() != nullptr);
+  BOOST_TEST(backend()->is_available());
+}
+
+BOOST_AUTO_TEST_CASE(runs_on_host_memory_and_keeps_state) {
+  const Program program;
+  const Loaded loaded(program);
+  BOOST_TEST_REQUIRE(loaded.ok(), reason());
+  for (int32_t round = 0; round < 4; ++round) {
+    const int32_t rows = round == 2 ? 5 : 2;
+    Call call(rows);
+    BOOST_TEST_REQUIRE((call.run(loaded) == Error::Ok), reason());
+    BOOST_TEST(call.y->size(0) == rows);
+    BOOST_TEST(call.result() == expected(rows, static_cast<float>(round)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(later_calls_ask_the_driver_for_no_memory) {
+  const Program program;
+  const Loaded loaded(program);
+  Call call;
+  BOOST_TEST((call.run(loaded) == Error::Ok));
+  BOOST_TEST((call.run(loaded) == Error::Ok));
+  const size_t device = fake().calls("cuMemAllocFromPoolAsync") + fake().calls("cuMemAlloc_v2");
+  const size_t host = fake().calls("cuMemHostAlloc");
+  for (int i = 0; i < 5; ++i) {
+    BOOST_TEST((call.run(loaded) == Error::Ok));
+  }
+  BOOST_TEST(fake().calls("cuMemAllocFromPoolAsync") + fake().calls("cuMemAlloc_v2") == device);
+  BOOST_TEST(fake().calls("cuMemHostAlloc") == host);
+  BOOST_TEST(fake().calls("cuModuleLoadData") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(device_memory_is_used_in_place_and_not_waited_for) {
+  const Program program;
+  const Loaded loaded(program);
+  const DeviceMemory x(24);
+  const DeviceMemory y(24);
+  const std::vector<float> ones(6, 1.0f);
+  BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), 24, 0) == Error::Ok));
+  auto x_tensor = ::executorch::extension::from_blob(x.data, {2, 3});
+  auto y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
+  EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
+  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  const size_t waits = fake().calls("cuStreamSynchronize");
+  const size_t up = fake().calls("cuMemcpyHtoDAsync_v2");
+  const size_t down = fake().calls("cuMemcpyDtoHAsync_v2");
+  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST(fake().calls("cuStreamSynchronize") == waits);
+  BOOST_TEST(fake().calls("cuMemcpyHtoDAsync_v2") == up);
+  BOOST_TEST(fake().calls("cuMemcpyDtoHAsync_v2") == down);
+  std::vector<float> result(6);
+  BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
+  BOOST_TEST(result == expected(2, 1));
+}
+
+BOOST_AUTO_TEST_CASE(host_inputs_and_device_outputs_may_follow_each_other_at_once) {
+  const Program program;
+  const Loaded loaded(program);
+  const DeviceMemory y(24);
+  auto y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
+  for (int i = 0; i < 4; ++i) {
+    auto x = make_tensor_ptr({2, 3}, std::vector<float>(6, static_cast<float>(i)));
+    EValue args[] = {EValue(*x), EValue(*y_tensor)};
+    BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+    std::memset(x->mutable_data_ptr(), 0, 24);  // the caller's again
+  }
+  std::vector<float> result(6);
+  BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
+  BOOST_TEST((result == std::vector<float>{6, 9, 12, 6, 9, 12}));
+}
+
+BOOST_AUTO_TEST_CASE(large_values_need_no_staging) {
+  Program program;
+  const int32_t rows = 400000;
+  program.payload.inputs[0].dims[0].max = rows;
+  program.payload.outputs[0].dims[0].max = rows;
+  const Loaded loaded(program);
+  auto x = make_tensor_ptr({rows, 3}, std::vector<float>(static_cast<size_t>(rows) * 3, 1.0f));
+  auto y = make_tensor_ptr({rows, 3}, std::vector<float>(static_cast<size_t>(rows) * 3, 0.0f));
+  EValue args[] = {EValue(*x), EValue(*y)};
+  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST(y->const_data_ptr<float>()[rows * 3 - 1] == 3.0f);
+}
+
+BOOST_AUTO_TEST_CASE(empty_inputs) {
+  const Program program;
+  const Loaded loaded(program);
+  Call call(0);
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(call.y->size(0) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(equal_weights_are_on_the_device_once) {
+  const std::string digest(64, 'a');
+  const Program first("ok", digest + "_weights_blob");
+  const Program second("ok", digest + "_weights_blob");  // another load of the same program
+  const size_t before = fake().device_nbytes();
+  size_t one = 0;
+  {
+    const Loaded a(first);
+    one = fake().device_nbytes() - before;
+    const Loaded b(first);
+    const Loaded c(second);
+    BOOST_TEST(second.data.gets(digest + "_weights_blob") == 0u);
+    BOOST_TEST(fake().device_nbytes() - before == one + 2 * 8);  // and a state for each
+    Call call;
+    BOOST_TEST((call.run(c) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, 0));
+  }
+  BOOST_TEST(fake().device_nbytes() == before);
+}
+
+BOOST_AUTO_TEST_CASE(names_that_say_nothing_about_the_bytes_are_not_shared) {
+  const Program first("ok", "weights", 1.0f);
+  const Program second("ok", "weights", 5.0f);
+  const Loaded a(first);
+  const Loaded b(second);
+  Call call;
+  BOOST_TEST((call.run(b) == Error::Ok), reason());
+  BOOST_TEST(call.result()[0] == 5.0f);
+}
+
+BOOST_AUTO_TEST_CASE(the_host_copy_of_the_weights_is_not_kept) {
+  const Program program;
+  const Loaded loaded(program);
+  BOOST_TEST(program.data.open_buffers() == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(target_device_is_honoured) {
+  const Program program;
+  const Loaded loaded(program, "cuda:1");
+  BOOST_TEST_REQUIRE(loaded.ok(), reason());
+  Call call;
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(2, 0));
+  BOOST_TEST(!Loaded(program, "cuda:5").ok());
+  check_reason("there is no GPU cuda:5, this machine has 2");
+  BOOST_TEST(!Loaded(program, "cuda:x").ok());
+  check_reason("compile spec target_device is 'cuda:x'");
+}
+
+BOOST_AUTO_TEST_CASE(programs_for_others_are_refused) {
+  Program cpu;
+  cpu.payload.device = "cpu";
+  BOOST_TEST(!Loaded(cpu).ok());
+  check_reason("the payload is for device 'cpu', this delegate runs 'cuda'");
+  Program other;
+  other.payload.targets[0].features = {"sm_80"};
+  BOOST_TEST(!Loaded(other).ok());
+  check_reason("no code for GPU cuda:0");
+  check_reason("Fake GPU (sm_90");
+}
+
+BOOST_AUTO_TEST_CASE(kernels_that_do_not_load_are_explained) {
+  for (const auto& [model, part] : {std::pair("bad_kernel", "the kernel was compiled for sm_80"),
+                                    std::pair("no_kernel", "cuModuleGetFunction failed")}) {
+    const Program program(model);
+    const Loaded loaded(program);
+    BOOST_TEST_REQUIRE(loaded.ok(), reason());
+    Call call;
+    BOOST_TEST((call.run(loaded) != Error::Ok));
+    check_reason(part);
+    BOOST_TEST((call.run(loaded) != Error::Ok));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_driver_failure_is_an_error) {
+  for (const char* function : {"cuStreamCreate", "cuEventCreate", "cuMemAlloc_v2", "cuMemcpy",
+                               "cuModuleLoadData", "cuMemHostAlloc", "cuMemAllocFromPoolAsync",
+                               "cuMemcpyHtoDAsync_v2", "cuLaunchKernel", "cuMemcpyDtoHAsync_v2"}) {
+    const Program program;
+    bool failed = false;
+    fake().fail(function, 1, 700);
+    {
+      const Loaded loaded(program);
+      Call call;
+      failed = !loaded.ok() || call.run(loaded) != Error::Ok;
+      if (loaded.ok() && failed) {
+        fake().fail(function, -1, 0);
+        BOOST_TEST((call.run(loaded) == Error::Ok), function << ": " << reason());
+      }
+    }
+    // An allocation is tried again with more memory free.
+    BOOST_TEST((failed || std::string(function) == "cuMemAllocFromPoolAsync"), function);
+    BOOST_TEST(std::string(fake().misuse()) == "", function);
+    fake().reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(out_of_memory_while_loading) {
+  const Program program;
+  fake().set_memory(fake().device_nbytes());
+  BOOST_TEST(!Loaded(program).ok());
+  check_reason("out of memory: the weights 'weights'");
+  fake().set_memory(1 << 30);
+  const Loaded loaded(program);
+  BOOST_TEST(loaded.ok(), reason());
+}
+
+BOOST_AUTO_TEST_CASE(many_loads_leave_nothing) {
+  const Program program;
+  for (int i = 0; i < 30; ++i) {
+    const Loaded loaded(program);
+    Call call;
+    BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(modules_that_a_model_leaves_are_unloaded) {
+  const Program program("leaks_module");
+  const size_t before = fake().live_objects();
+  {
+    const Loaded loaded(program);
+    Call call;
+    BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  }
+  BOOST_TEST(fake().live_objects() == before);
+}
+
+BOOST_AUTO_TEST_CASE(two_threads_load_and_run) {
+  const Program program;
+  const Loaded shared(program);
+  std::atomic<int> right{0};
+  const auto work = [&] {
+    for (int i = 0; i < 10; ++i) {
+      const Loaded own(program);
+      Call call;
+      Call other;
+      right += call.run(own) == Error::Ok && call.result() == expected(2, 0) &&
+                       other.run(shared) == Error::Ok
+                   ? 1
+                   : 0;
+    }
+  };
+  std::thread thread(work);
+  work();
+  thread.join();
+  BOOST_TEST(right == 20);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,202 @@
+// Memory, copies, fills and guards of the CUDA device, over a stand-in for the driver.
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "cuda/memory_pool.h"
+#include "cuda_fixture.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+
+namespace {
+
+std::vector<float> counted(size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 1.0f);
+  return values;
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_device, CudaFixture)
+
+BOOST_AUTO_TEST_CASE(memory_is_kept_and_given_again) {
+  void* first = stream->allocate(1000);
+  BOOST_TEST_REQUIRE(first != nullptr);
+  stream->deallocate(first, 1000);
+  BOOST_TEST(stream->allocate(900) == first);  // of the same size class
+  const size_t calls = fake().calls("cuMemAllocFromPoolAsync");
+  BOOST_TEST(calls == 1u);
+  stream->deallocate(first, 900);
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_keeps_its_stream_alive) {
+  Handle tensor = make_on(kCuda, {4}, {1}, kFloat32);
+  const std::weak_ptr<cuda::Stream> weak = stream;
+  scope.reset();
+  stream.reset();
+  BOOST_TEST(!weak.expired());
+  tensor.reset();
+  BOOST_TEST(weak.expired());
+}
+
+BOOST_AUTO_TEST_CASE(memory_without_a_stream_of_ours) {
+  scope.reset();
+  Handle tensor = make_on(kCuda, {4}, {1}, kFloat32);
+  BOOST_TEST(static_cast<bool>(tensor));
+}
+
+BOOST_AUTO_TEST_CASE(out_of_memory_is_an_error_and_the_next_smaller_one_works) {
+  fake().set_memory(1 << 20);
+  Handle large = make_on(kCuda, {1 << 20}, {1}, kFloat32);
+  BOOST_TEST(!large);
+  BOOST_TEST(reason().find("out of memory") != std::string::npos);
+  BOOST_TEST(reason().find("CUDA_ERROR_OUT_OF_MEMORY") != std::string::npos);
+  Handle small = make_on(kCuda, {1 << 10}, {1}, kFloat32);
+  BOOST_TEST(static_cast<bool>(small));
+}
+
+BOOST_AUTO_TEST_CASE(kept_memory_is_given_back_before_memory_runs_out) {
+  fake().set_memory(1 << 20);
+  void* block = stream->allocate(700 << 10);
+  stream->deallocate(block, 700 << 10);
+  void* other = stream->allocate(900 << 10);
+  BOOST_TEST(other != nullptr, last_failure());
+  stream->deallocate(other, 900 << 10);
+}
+
+BOOST_AUTO_TEST_CASE(the_limit_holds) {
+  cuda::MemoryPool::set_limit(1 << 20);
+  void* block = stream->allocate(800 << 10);
+  BOOST_TEST(block != nullptr);
+  BOOST_TEST(stream->allocate(800 << 10) == nullptr);
+  BOOST_TEST(std::string(last_failure()).find("limit of 1048576 bytes") != std::string::npos);
+  stream->deallocate(block, 800 << 10);
+  cuda::MemoryPool::set_limit(SIZE_MAX);
+}
+
+BOOST_AUTO_TEST_CASE(copies_between_any_strides) {
+  const std::vector<float> values = counted(24);
+  const Ints sizes = {2, 3, 4};
+  const Ints layouts[] = {{12, 4, 1}, {1, 2, 6}, {24, 8, 2}, {4, 8, 1}};
+  for (const Ints& from : layouts) {
+    Handle source = on_gpu(sizes, from, kFloat32, values);
+    for (const Ints& to : layouts) {
+      Handle target = make_on(kCuda, sizes, to, kFloat32);
+      BOOST_TEST(aoti_torch_copy_(target.get(), source.get(), 0) == 0, reason());
+      BOOST_TEST((read<float>(target) == values));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(copies_broadcast_and_convert) {
+  Handle row = on_gpu<float>({3}, {1}, kFloat32, {1.5f, -2.0f, 3.25f});
+  Handle target = make_on(kCuda, {2, 3}, {3, 1}, kInt32);
+  BOOST_TEST(aoti_torch_copy_(target.get(), row.get(), 0) == 0, reason());
+  BOOST_TEST((read<int32_t>(target) == std::vector<int32_t>{1, -2, 3, 1, -2, 3}));
+  Handle half = make_on(kCuda, {3}, {1}, kFloat16);
+  BOOST_TEST(aoti_torch_copy_(half.get(), row.get(), 0) == 0, reason());
+  BOOST_TEST((read<uint16_t>(half) == std::vector<uint16_t>{0x3e00, 0xc000, 0x4280}));
+}
+
+BOOST_AUTO_TEST_CASE(clones_zeroes_fills_and_reads_items) {
+  Handle tensor = on_gpu({2, 3}, {1, 2}, kFloat32, counted(6));
+  AtenTensorHandle raw = nullptr;
+  BOOST_TEST(aoti_torch_clone(tensor.get(), &raw) == 0, reason());
+  Handle clone(raw);
+  BOOST_TEST((read<float>(clone) == counted(6)));
+  BOOST_TEST(aoti_torch_zero_(tensor.get()) == 0, reason());
+  BOOST_TEST((read<float>(tensor) == std::vector<float>(6, 0.0f)));
+  for (const Ints& strides : {Ints{3, 1}, Ints{8, 2}}) {
+    for (const int32_t dtype : {kFloat32, kFloat64, kInt16, kInt8, kInt64}) {
+      Handle filled = make_on(kCuda, {2, 3}, strides, dtype);
+      BOOST_TEST(aoti_torch_cuda_fill__Scalar(filled.get(), -7.0) == 0, reason());
+      Handle wide = make_on(kCuda, {2, 3}, {3, 1}, kFloat64);
+      BOOST_TEST(aoti_torch_copy_(wide.get(), filled.get(), 0) == 0, reason());
+      BOOST_TEST((read<double>(wide) == std::vector<double>(6, -7.0)));
+    }
+  }
+  Handle one = on_gpu<float>({}, {}, kFloat32, {2.5f});
+  double item = 0;
+  BOOST_TEST(aoti_torch_item_float64(one.get(), &item) == 0, reason());
+  BOOST_TEST(item == 2.5);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_tensors_are_refused) {
+  Handle host = make({2}, kFloat32);
+  BOOST_TEST(aoti_torch_cuda_fill__Scalar(host.get(), 1.0) != 0);
+  BOOST_TEST(reason().find("self is on cpu, expected cuda") != std::string::npos);
+  BOOST_TEST(aoti_torch_cuda_fill__Scalar(nullptr, 1.0) != 0);
+  BOOST_TEST(!make_on(kCuda, {2}, {1}, kFloat32, 7));
+  BOOST_TEST(reason().find("no device cuda:7") != std::string::npos);
+  Handle empty = make_on(kCuda, {0, 3}, {3, 1}, kFloat32);
+  BOOST_TEST(aoti_torch_cuda_fill__Scalar(empty.get(), 1.0) == 0);
+  BOOST_TEST(aoti_torch_zero_(empty.get()) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_failing_driver_is_an_error_with_its_name) {
+  Handle tensor = make_on(kCuda, {2}, {1}, kFloat32);
+  fake().fail("cuMemsetD32Async", 1, 700);
+  BOOST_TEST(aoti_torch_cuda_fill__Scalar(tensor.get(), 1.0) != 0);
+  BOOST_TEST(reason().find("cuMemsetD32Async failed: CUDA_ERROR_FAKE") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(guards_put_back_what_was) {
+  CUDAGuardHandle guard = nullptr;
+  int32_t index = -1;
+  BOOST_TEST(aoti_torch_create_cuda_guard(1, &guard) == 0);
+  BOOST_TEST(aoti_torch_get_current_device_index(&index) == 0);
+  BOOST_TEST(index == 1);
+  BOOST_TEST(aoti_torch_cuda_guard_set_index(guard, 0) == 0);
+  BOOST_TEST(cuda::current_gpu() == 0);
+  BOOST_TEST(aoti_torch_cuda_guard_set_index(guard, 1) == 0);
+  BOOST_TEST(aoti_torch_delete_cuda_guard(guard) == 0);
+  BOOST_TEST(cuda::current_gpu() == 0);
+  BOOST_TEST(aoti_torch_create_cuda_guard(2, &guard) != 0);
+
+  void* current = nullptr;
+  BOOST_TEST(aoti_torch_get_current_cuda_stream(0, &current) == 0);
+  BOOST_TEST(current == stream->handle());
+  BOOST_TEST(aoti_torch_get_current_cuda_stream(1, &current) == 0);
+  BOOST_TEST(current == nullptr);
+  CUDAStreamGuardHandle streams = nullptr;
+  BOOST_TEST(aoti_torch_create_cuda_stream_guard(nullptr, 0, &streams) == 0);
+  BOOST_TEST(aoti_torch_get_current_cuda_stream(0, &current) == 0);
+  BOOST_TEST(current == nullptr);
+  Handle elsewhere = make_on(kCuda, {2}, {1}, kFloat32);
+  BOOST_TEST(aoti_torch_delete_cuda_stream_guard(streams) == 0);
+  BOOST_TEST(aoti_torch_get_current_cuda_stream(0, &current) == 0);
+  BOOST_TEST(current == stream->handle());
+  BOOST_TEST(static_cast<bool>(elsewhere));
+}
+
+BOOST_AUTO_TEST_CASE(two_threads_have_streams_of_their_own) {
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      if (cuda::use_gpu(t) != Status::kOk) {
+        return;
+      }
+      const auto own = cuda::Stream::create(t);
+      const cuda::StreamScope own_scope(*own);
+      bool ok = true;
+      for (int i = 0; i < 50; ++i) {
+        Handle tensor = make_on(kCuda, {16, 4}, {4, 1}, kFloat32, t);
+        Handle host = make({16, 4}, kFloat32);
+        ok = ok && aoti_torch_cuda_fill__Scalar(tensor.get(), t + i) == 0 &&
+             aoti_torch_copy_(host.get(), tensor.get(), 0) == 0 &&
+             data_of<float>(host)[63] == static_cast<float>(t + i);
+      }
+      right += ok ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  BOOST_TEST(right == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

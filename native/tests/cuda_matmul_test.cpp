@@ -1,0 +1,278 @@
+// The matrix products' shims over stand-ins for the driver and for cuBLASLt: which layouts reach
+// the library, what they give, and what is refused.
+
+#include <atomic>
+#include <thread>
+
+#include "cuda_fixture.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+
+namespace {
+
+template <typename T>
+std::vector<T> numbers(size_t count, int seed) {
+  std::vector<T> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<T>(static_cast<int>(i * 7 + static_cast<size_t>(seed)) % 11 - 5);
+  }
+  return values;
+}
+
+/// beta * self + alpha * a @ b for row-major values; self may have 0, n or m * n elements.
+template <typename T, typename Out = T>
+std::vector<Out> expected(int64_t batch, int64_t m, int64_t n, int64_t k, const std::vector<T>& a,
+                          const std::vector<T>& b, const std::vector<Out>& self = {},
+                          double beta = 0.0, double alpha = 1.0) {
+  std::vector<Out> out(static_cast<size_t>(batch * m * n));
+  for (int64_t i = 0; i < batch * m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t x = 0; x < k; ++x) {
+        sum += static_cast<double>(a[static_cast<size_t>(i * k + x)]) *
+               static_cast<double>(b[static_cast<size_t>((i / m * k + x) * n + j)]);
+      }
+      const size_t at = static_cast<size_t>(i * n + j);
+      const size_t s = self.size() == static_cast<size_t>(n) ? static_cast<size_t>(j) : at;
+      out[at] = static_cast<Out>(alpha * sum +
+                                 (self.empty() ? 0.0 : beta * static_cast<double>(self[s])));
+    }
+  }
+  return out;
+}
+
+/// Strides of [rows, cols]: row-major, column-major, rows with gaps, both dims with gaps, repeated.
+std::vector<Ints> layouts(int64_t rows, int64_t cols) {
+  return {{cols, 1}, {1, rows}, {cols + 3, 1}, {2, 2 * rows}};
+}
+
+void check_refused(AOTITorchError code, const std::string& part) {
+  BOOST_TEST(code != 0);
+  BOOST_TEST(reason().find(part) != std::string::npos, "'" << reason() << "' lacks " << part);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_matmul, CudaFixture)
+
+BOOST_AUTO_TEST_CASE(mm_takes_any_strides) {
+  const auto a = numbers<float>(15, 1);
+  const auto b = numbers<float>(20, 2);
+  const auto right = expected<float>(1, 3, 4, 5, a, b);
+  for (const Ints& a_strides : layouts(3, 5)) {
+    for (const Ints& b_strides : layouts(5, 4)) {
+      for (const Ints& out_strides : layouts(3, 4)) {
+        Handle first = on_gpu({3, 5}, a_strides, kFloat32, a);
+        Handle second = on_gpu({5, 4}, b_strides, kFloat32, b);
+        Handle out = make_on(kCuda, {3, 4}, out_strides, kFloat32);
+        BOOST_TEST(aoti_torch_cuda_mm_out(out.get(), first.get(), second.get()) == 0, reason());
+        BOOST_TEST((read<float>(out) == right));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mm_uses_plain_layouts_in_place) {
+  Handle a = on_gpu({3, 5}, {1, 3}, kFloat32, numbers<float>(15, 1));
+  Handle b = on_gpu({5, 4}, {4, 1}, kFloat32, numbers<float>(20, 2));
+  Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
+  BOOST_TEST((stream->synchronize() == Status::kOk));
+  const size_t launches = fake().launches();
+  BOOST_TEST(aoti_torch_cuda_mm_out(out.get(), a.get(), b.get()) == 0, reason());
+  BOOST_TEST((stream->synchronize() == Status::kOk));
+  BOOST_TEST(fake().launches() == launches);  // no copy
+}
+
+BOOST_AUTO_TEST_CASE(vectors_and_single_rows) {
+  for (const auto& [m, n, k] : {std::tuple{1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {1, 1, 1}, {1, 1, 7}}) {
+    const auto a = numbers<double>(static_cast<size_t>(m * k), 3);
+    const auto b = numbers<double>(static_cast<size_t>(k * n), 4);
+    Handle first = on_gpu({m, k}, row_major({m, k}), kFloat64, a);
+    Handle second = on_gpu({k, n}, row_major({k, n}), kFloat64, b);
+    Handle out = make_on(kCuda, {m, n}, row_major({m, n}), kFloat64);
+    BOOST_TEST(aoti_torch_cuda_mm_out(out.get(), first.get(), second.get()) == 0, reason());
+    BOOST_TEST((read<double>(out) == expected<double>(1, m, n, k, a, b)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(addmm_adds_self_in_every_form) {
+  const auto a = numbers<float>(15, 1);
+  const auto b = numbers<float>(20, 2);
+  Handle first = on_gpu({3, 5}, {5, 1}, kFloat32, a);
+  Handle second = on_gpu({5, 4}, {4, 1}, kFloat32, b);
+  const auto row = numbers<float>(4, 5);
+  const auto full = numbers<float>(12, 6);
+  for (const double beta : {1.0, 0.5, 0.0}) {
+    for (const Ints& out_strides : {Ints{4, 1}, Ints{1, 3}, Ints{9, 2}}) {
+      Handle out = make_on(kCuda, {3, 4}, out_strides, kFloat32);
+      Handle bias = on_gpu({4}, {1}, kFloat32, row);
+      BOOST_TEST(aoti_torch_cuda_addmm_out(out.get(), bias.get(), first.get(), second.get(), beta,
+                                           2.0) == 0,
+                 reason());
+      BOOST_TEST((read<float>(out) == expected<float>(1, 3, 4, 5, a, b, row, beta, 2.0)));
+      for (const Ints& self_strides : layouts(3, 4)) {
+        Handle self = on_gpu({3, 4}, self_strides, kFloat32, full);
+        BOOST_TEST(aoti_torch_cuda_addmm_out(out.get(), self.get(), first.get(), second.get(), beta,
+                                             1.0) == 0,
+                   reason());
+        BOOST_TEST((read<float>(out) == expected<float>(1, 3, 4, 5, a, b, full, beta)));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_bias_without_a_kernel_for_it_is_added_all_the_same) {
+  const auto a = numbers<double>(6, 1);
+  const auto b = numbers<double>(6, 2);
+  const auto row = numbers<double>(2, 3);
+  Handle first = on_gpu({2, 3}, {3, 1}, kFloat64, a);
+  Handle second = on_gpu({3, 2}, {2, 1}, kFloat64, b);
+  Handle bias = on_gpu({2}, {1}, kFloat64, row);
+  Handle out = make_on(kCuda, {2, 2}, {2, 1}, kFloat64);
+  BOOST_TEST(
+      aoti_torch_cuda_addmm_out(out.get(), bias.get(), first.get(), second.get(), 1.0, 1.0) == 0,
+      reason());
+  BOOST_TEST((read<double>(out) == expected<double>(1, 2, 2, 3, a, b, row, 1.0)));
+}
+
+BOOST_AUTO_TEST_CASE(self_may_be_the_result) {
+  const auto a = numbers<float>(6, 1);
+  const auto b = numbers<float>(6, 2);
+  const auto old = numbers<float>(4, 3);
+  Handle out = on_gpu({2, 2}, {2, 1}, kFloat32, old);
+  Handle first = on_gpu({2, 3}, {3, 1}, kFloat32, a);
+  Handle second = on_gpu({3, 2}, {2, 1}, kFloat32, b);
+  BOOST_TEST(aoti_torch_cuda_addmm_out(out.get(), out.get(), first.get(), second.get(), 3.0, 1.0) ==
+             0);
+  BOOST_TEST((read<float>(out) == expected<float>(1, 2, 2, 3, a, b, old, 3.0)));
+}
+
+BOOST_AUTO_TEST_CASE(batches) {
+  const auto a = numbers<float>(30, 1);
+  const auto b = numbers<float>(40, 2);
+  const auto self = numbers<float>(24, 3);
+  const auto right = expected<float>(2, 3, 4, 5, a, b);
+  for (const Ints& a_strides : {Ints{15, 5, 1}, Ints{15, 1, 3}, Ints{1, 10, 2}, Ints{5, 10, 1}}) {
+    for (const Ints& out_strides : {Ints{12, 4, 1}, Ints{12, 1, 3}, Ints{4, 8, 1}, Ints{1, 8, 2}}) {
+      Handle first = on_gpu({2, 3, 5}, a_strides, kFloat32, a);
+      Handle second = on_gpu({2, 5, 4}, {20, 4, 1}, kFloat32, b);
+      Handle out = make_on(kCuda, {2, 3, 4}, out_strides, kFloat32);
+      BOOST_TEST(aoti_torch_cuda_bmm_out(out.get(), first.get(), second.get()) == 0, reason());
+      BOOST_TEST((read<float>(out) == right));
+      Handle added = on_gpu({2, 3, 4}, {12, 4, 1}, kFloat32, self);
+      BOOST_TEST(aoti_torch_cuda_baddbmm_out(out.get(), added.get(), first.get(), second.get(), 2.0,
+                                             -1.0) == 0,
+                 reason());
+      BOOST_TEST((read<float>(out) == expected<float>(2, 3, 4, 5, a, b, self, 2.0, -1.0)));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sizes_of_zero) {
+  Handle bias = on_gpu<float>({4}, {1}, kFloat32, {1, 2, 3, 4});
+  Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
+  Handle none_a = make_on(kCuda, {3, 0}, {1, 1}, kFloat32);
+  Handle none_b = make_on(kCuda, {0, 4}, {4, 1}, kFloat32);
+  BOOST_TEST(aoti_torch_cuda_mm_out(out.get(), none_a.get(), none_b.get()) == 0, reason());
+  BOOST_TEST((read<float>(out) == std::vector<float>(12, 0.0f)));
+  BOOST_TEST(
+      aoti_torch_cuda_addmm_out(out.get(), bias.get(), none_a.get(), none_b.get(), 2.0, 1.0) == 0,
+      reason());
+  BOOST_TEST((read<float>(out) == std::vector<float>{2, 4, 6, 8, 2, 4, 6, 8, 2, 4, 6, 8}));
+  Handle empty = make_on(kCuda, {0, 4}, {4, 1}, kFloat32);
+  Handle no_rows = make_on(kCuda, {0, 5}, {5, 1}, kFloat32);
+  Handle b = make_on(kCuda, {5, 4}, {4, 1}, kFloat32);
+  BOOST_TEST(aoti_torch_cuda_mm_out(empty.get(), no_rows.get(), b.get()) == 0, reason());
+}
+
+BOOST_AUTO_TEST_CASE(int8) {
+  const auto a = numbers<int8_t>(32, 1);
+  const auto b = numbers<int8_t>(64, 2);
+  for (const Ints& a_strides : layouts(4, 8)) {
+    for (const Ints& b_strides : layouts(8, 8)) {
+      Handle first = on_gpu({4, 8}, a_strides, kInt8, a);
+      Handle second = on_gpu({8, 8}, b_strides, kInt8, b);
+      Handle out = make_on(kCuda, {4, 8}, {8, 1}, kInt32);
+      BOOST_TEST(aoti_torch_cuda__int_mm_out(out.get(), first.get(), second.get()) == 0, reason());
+      BOOST_TEST((read<int32_t>(out) == expected<int8_t, int32_t>(1, 4, 8, 8, a, b)));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(activation) {
+  Handle a = on_gpu<float>({2, 2}, {2, 1}, kFloat32, {1, 0, 0, 1});
+  Handle b = on_gpu<float>({2, 2}, {2, 1}, kFloat32, {1, -5, -7, 3});
+  Handle bias = on_gpu<float>({2}, {1}, kFloat32, {1, 2});
+  AtenTensorHandle raw = nullptr;
+  BOOST_TEST(
+      aoti_torch_cuda__addmm_activation(bias.get(), a.get(), b.get(), 1.0, 1.0, 0, &raw) == 0,
+      reason());
+  Handle out(raw);
+  BOOST_TEST((read<float>(out) == std::vector<float>{2, 0, 0, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_leave_the_result_untouched) {
+  Handle a = on_gpu({3, 5}, {5, 1}, kFloat32, numbers<float>(15, 1));
+  Handle b = on_gpu({5, 4}, {4, 1}, kFloat32, numbers<float>(20, 2));
+  const auto old = numbers<float>(12, 3);
+  Handle out = on_gpu({3, 4}, {4, 1}, kFloat32, old);
+  Handle host = make({5, 4}, kFloat32);
+  Handle doubles = make_on(kCuda, {5, 4}, {4, 1}, kFloat64);
+  Handle cube = make_on(kCuda, {1, 5, 4}, {20, 4, 1}, kFloat32);
+  Handle other = make_on(kCuda, {5, 4}, {4, 1}, kFloat32, 1);
+  Handle wide = make_on(kCuda, {3, 5}, {5, 1}, kFloat32);
+  Handle bools = make_on(kCuda, {3, 3}, {3, 1}, kBool);
+  check_refused(aoti_torch_cuda_mm_out(nullptr, a.get(), b.get()), "out is null");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), nullptr), "second matrix is null");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), host.get()), "on cpu, expected cuda");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), other.get()), "cuda:1, expected cuda:0");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), doubles.get()), "the second float64");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), cube.get()), "has 3 dims, expected 2");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), a.get()), "inner sizes differ");
+  check_refused(aoti_torch_cuda_mm_out(wide.get(), a.get(), b.get()), "the result is [3, 5]");
+  check_refused(aoti_torch_cuda_mm_out(bools.get(), bools.get(), bools.get()),
+                "no matrix product for bool");
+  check_refused(aoti_torch_cuda_addmm_out(out.get(), wide.get(), a.get(), b.get(), 1.0, 1.0),
+                "does not broadcast");
+  check_refused(aoti_torch_cuda_addmm_out(out.get(), nullptr, a.get(), b.get(), 1.0, 1.0),
+                "self is null");
+  check_refused(aoti_torch_cuda__int_mm_out(out.get(), a.get(), b.get()),
+                "expected int8 and int32");
+  BOOST_TEST((read<float>(out) == old));
+}
+
+BOOST_AUTO_TEST_CASE(a_product_without_a_kernel_leaves_the_result_untouched) {
+  Handle a = on_gpu({3, 3}, {3, 1}, kInt8, numbers<int8_t>(9, 1));
+  Handle out = on_gpu({3, 3}, {3, 1}, kInt32, numbers<int32_t>(9, 2));
+  check_refused(aoti_torch_cuda__int_mm_out(out.get(), a.get(), a.get()), "has no kernel for");
+  BOOST_TEST((read<int32_t>(out) == numbers<int32_t>(9, 2)));
+}
+
+BOOST_AUTO_TEST_CASE(two_threads) {
+  std::atomic<int> right{0};
+  const auto work = [&] {
+    if (cuda::use_gpu(0) != Status::kOk) {
+      return;
+    }
+    const auto own = cuda::Stream::create(0);
+    const cuda::StreamScope own_scope(*own);
+    bool ok = true;
+    for (int64_t i = 1; i < 20; ++i) {
+      const auto a = numbers<float>(static_cast<size_t>(3 * i), 1);
+      const auto b = numbers<float>(static_cast<size_t>(4 * i), 2);
+      Handle first = on_gpu({3, i}, {i, 1}, kFloat32, a);
+      Handle second = on_gpu({i, 4}, {4, 1}, kFloat32, b);
+      Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
+      ok = ok && aoti_torch_cuda_mm_out(out.get(), first.get(), second.get()) == 0 &&
+           read<float>(out) == expected<float>(1, 3, 4, i, a, b);
+    }
+    right += ok ? 1 : 0;
+  };
+  std::thread other(work);
+  work();
+  other.join();
+  BOOST_TEST(right == 2);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,203 @@
+// A stand-in for cuBLASLt that computes on the host, for the types float32, float64 and int8. It
+// is as strict as the real one about leading dimensions, and about which kernels there are for
+// int8.
+
+#include <cuda.h>
+#include <library_types.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "cuda/cublaslt.h"
+
+namespace {
+
+using namespace aoti_plugins::cuda::lt;
+
+constexpr Result kInvalidValue = 7;
+
+struct Desc {
+  ComputeType compute;
+  cudaDataType scale;
+  std::map<int32_t, std::vector<char>> attributes;
+
+  template <typename T>
+  T get(int32_t which, T otherwise) const {
+    const auto found = attributes.find(which);
+    if (found != attributes.end()) {
+      std::memcpy(&otherwise, found->second.data(), sizeof(T));
+    }
+    return otherwise;
+  }
+};
+
+struct Layout {
+  cudaDataType type;
+  uint64_t rows;
+  uint64_t cols;
+  int64_t leading;
+  int32_t batch = 1;
+  int64_t batch_stride = 0;
+
+  template <typename T>
+  int64_t index(int64_t b, uint64_t r, uint64_t c) const {
+    return b * batch_stride + static_cast<int64_t>(r) + static_cast<int64_t>(c) * leading;
+  }
+};
+
+template <typename T>
+T* as(void* opaque) {
+  return static_cast<T*>(opaque);
+}
+
+Result check(const Desc& desc, const Layout& a, const Layout& b, const Layout& d) {
+  const bool ta = desc.get<int32_t>(kDescTransA, 0) != 0;
+  const bool tb = desc.get<int32_t>(kDescTransB, 0) != 0;
+  const uint64_t m = ta ? a.cols : a.rows;
+  const uint64_t k = ta ? a.rows : a.cols;
+  const uint64_t n = tb ? b.rows : b.cols;
+  if (m != d.rows || n != d.cols || k != (tb ? b.cols : b.rows)) {
+    return kInvalidValue;
+  }
+  for (const Layout* layout : {&a, &b, &d}) {
+    if (layout->leading < static_cast<int64_t>(layout->rows)) {
+      return kInvalidValue;
+    }
+  }
+  if (a.type == CUDA_R_8I && (!ta || tb || m % 4 != 0 || k % 4 != 0)) {
+    return kNotSupported;
+  }
+  if (a.type == CUDA_R_64F && desc.get<uint32_t>(kDescEpilogue, kDefault) != kDefault) {
+    return kNotSupported;
+  }
+  return kSuccess;
+}
+
+template <typename In, typename Out, typename Scale>
+void multiply(const Desc& desc, const void* alpha, const void* a_data, const Layout& a,
+              const void* b_data, const Layout& b, const void* beta, const void* c_data,
+              const Layout& c, void* d_data, const Layout& d) {
+  const bool ta = desc.get<int32_t>(kDescTransA, 0) != 0;
+  const bool tb = desc.get<int32_t>(kDescTransB, 0) != 0;
+  const uint32_t epilogue = desc.get<uint32_t>(kDescEpilogue, kDefault);
+  const Out* bias = desc.get<const Out*>(kDescBiasPointer, nullptr);
+  const uint64_t inner = ta ? a.rows : a.cols;
+  for (int64_t batch = 0; batch < d.batch; ++batch) {
+    for (uint64_t i = 0; i < d.rows; ++i) {
+      for (uint64_t j = 0; j < d.cols; ++j) {
+        double sum = 0;
+        for (uint64_t k = 0; k < inner; ++k) {
+          sum += static_cast<double>(static_cast<const In*>(
+                     a_data)[ta ? a.index<In>(batch, k, i) : a.index<In>(batch, i, k)]) *
+                 static_cast<double>(static_cast<const In*>(
+                     b_data)[tb ? b.index<In>(batch, j, k) : b.index<In>(batch, k, j)]);
+        }
+        double value = static_cast<double>(*static_cast<const Scale*>(alpha)) * sum;
+        const double factor = static_cast<double>(*static_cast<const Scale*>(beta));
+        if (factor != 0.0) {
+          value += factor *
+                   static_cast<double>(static_cast<const Out*>(c_data)[c.index<Out>(batch, i, j)]);
+        }
+        value += (epilogue & kBias) != 0 ? static_cast<double>(bias[i]) : 0.0;
+        value = (epilogue & kRelu) != 0 && value < 0 ? 0.0 : value;
+        static_cast<Out*>(d_data)[d.index<Out>(batch, i, j)] = static_cast<Out>(value);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+#define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+
+FAKE_EXPORT Result cublasLtCreate(Handle* ret) {
+  *ret = reinterpret_cast<Handle>(new int(0));
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulDescCreate(MatmulDesc* ret, ComputeType compute,
+                                            cudaDataType scale) {
+  *ret = reinterpret_cast<MatmulDesc>(new Desc{compute, scale, {}});
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulDescDestroy(MatmulDesc desc) {
+  delete as<Desc>(desc);
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulDescSetAttribute(MatmulDesc desc, MatmulDescAttribute which,
+                                                  const void* value, size_t nbytes) {
+  const char* bytes = static_cast<const char*>(value);
+  as<Desc>(desc)->attributes[which].assign(bytes, bytes + nbytes);
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatrixLayoutCreate(MatrixLayout* ret, cudaDataType type, uint64_t rows,
+                                              uint64_t cols, int64_t leading) {
+  *ret = reinterpret_cast<MatrixLayout>(new Layout{type, rows, cols, leading});
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatrixLayoutDestroy(MatrixLayout layout) {
+  delete as<Layout>(layout);
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatrixLayoutSetAttribute(MatrixLayout layout, LayoutAttribute which,
+                                                    const void* value, size_t nbytes) {
+  if (which == kLayoutBatchCount && nbytes == sizeof(int32_t)) {
+    std::memcpy(&as<Layout>(layout)->batch, value, nbytes);
+  } else if (which == kLayoutBatchStride && nbytes == sizeof(int64_t)) {
+    std::memcpy(&as<Layout>(layout)->batch_stride, value, nbytes);
+  } else {
+    return kInvalidValue;
+  }
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulPreferenceCreate(Preference* ret) {
+  *ret = reinterpret_cast<Preference>(new int(0));
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulPreferenceDestroy(Preference preference) {
+  delete as<int>(preference);
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulPreferenceSetAttribute(Preference, PreferenceAttribute,
+                                                        const void*, size_t) {
+  return kSuccess;
+}
+FAKE_EXPORT Result cublasLtMatmulAlgoGetHeuristic(Handle, MatmulDesc desc, MatrixLayout a,
+                                                  MatrixLayout b, MatrixLayout, MatrixLayout d,
+                                                  Preference, int, Heuristic* results,
+                                                  int* ret_count) {
+  const Result result = check(*as<Desc>(desc), *as<Layout>(a), *as<Layout>(b), *as<Layout>(d));
+  *ret_count = result == kSuccess ? 1 : 0;
+  results[0] = {};
+  results[0].workspace_nbytes = 4096;
+  return result;
+}
+FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, const void* a,
+                                  MatrixLayout a_layout, const void* b, MatrixLayout b_layout,
+                                  const void* beta, const void* c, MatrixLayout c_layout, void* d,
+                                  MatrixLayout d_layout, const Algorithm*, void* workspace,
+                                  size_t workspace_nbytes, CUstream stream) {
+  if (workspace == nullptr || workspace_nbytes != 4096) {
+    return kInvalidValue;
+  }
+  // The stand-in driver lets work be done at once only after what is before it.
+  (void)cuStreamSynchronize(stream);
+  const Desc& description = *as<Desc>(desc);
+  const Layout& first = *as<Layout>(a_layout);
+  const auto run = [&](auto multiply_typed) {
+    multiply_typed(description, alpha, a, first, b, *as<Layout>(b_layout), beta, c,
+                   *as<Layout>(c_layout), d, *as<Layout>(d_layout));
+    return kSuccess;
+  };
+  switch (first.type) {
+    case CUDA_R_32F:
+      return run(multiply<float, float, float>);
+    case CUDA_R_64F:
+      return run(multiply<double, double, double>);
+    case CUDA_R_8I:
+      return run(multiply<int8_t, int32_t, int32_t>);
+    default:
+      return kNotSupported;
+  }
+}

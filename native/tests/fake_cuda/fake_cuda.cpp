@@ -1,0 +1,695 @@
+// A stand-in for libcuda.so.1: memory from the heap, streams whose work is put off until something
+// waits for it, and strict checks. Kernels are host functions, found by name. It has two GPUs of
+// compute capability 9.0 and, as the real driver, one address space for all memory.
+
+#pragma GCC visibility push(default)
+#include "fake_cuda.h"
+
+#include <cuda.h>
+#pragma GCC visibility pop
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fake_kernels_table.h"
+
+struct CUstream_st {
+  bool blocking = true;
+  std::deque<std::function<void()>> work;
+};
+
+struct CUevent_st {
+  CUstream_st* stream = nullptr;
+  size_t pending = 0;  // records that have not been reached
+};
+
+struct CUmod_st {
+  int tag = 0;
+};
+
+struct CUfunc_st {
+  const fake_cuda::Kernel* kernel = nullptr;
+};
+
+struct CUmemPoolHandle_st {
+  int gpu = 0;
+};
+
+namespace {
+
+struct Block {
+  size_t nbytes = 0;
+  bool pinned = false;
+  bool freed = false;  // in the order of a stream
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  std::map<uintptr_t, Block> blocks;
+  std::set<CUstream> streams;
+  std::set<CUevent> events;
+  std::set<CUmodule> modules;
+  std::vector<std::unique_ptr<CUfunc_st>> functions;
+  std::map<std::string, size_t> calls;
+  std::map<std::string, std::pair<int, CUresult>> failures;
+  size_t device_nbytes = 0;
+  size_t memory = size_t{1} << 30;
+  size_t launches = 0;
+  std::string misuse;
+};
+
+State& state() {
+  static State* instance = new State();
+  return *instance;
+}
+
+thread_local CUcontext current = nullptr;
+
+int contexts[2];
+
+CUcontext context_of(CUdevice device) {
+  return reinterpret_cast<CUcontext>(&contexts[device]);
+}
+
+void misuse(const std::string& text) {
+  if (state().misuse.empty()) {
+    state().misuse = text;
+    std::fprintf(stderr, "fake CUDA driver: %s\n", text.c_str());
+  }
+}
+
+/// Counts a call; a code when it is to fail.
+CUresult enter(const char* function) {
+  State& s = state();
+  ++s.calls[function];
+  const auto failure = s.failures.find(function);
+  if (failure != s.failures.end() && --failure->second.first == 0) {
+    const CUresult code = failure->second.second;
+    s.failures.erase(failure);
+    return code;
+  }
+  return CUDA_SUCCESS;
+}
+
+#define ENTER()                                                    \
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex); \
+  if (const CUresult failure = enter(__func__)) {                  \
+    return failure;                                                \
+  }
+
+Block* find_block(uintptr_t address, uintptr_t* start) {
+  auto& blocks = state().blocks;
+  auto next = blocks.upper_bound(address);
+  if (next == blocks.begin()) {
+    return nullptr;
+  }
+  --next;
+  if (address >= next->first + next->second.nbytes) {
+    return nullptr;
+  }
+  *start = next->first;
+  return &next->second;
+}
+
+/// Checks an access to registered memory; other addresses are the host's own.
+void check_access(const void* ptr, size_t nbytes, const char* what, bool device) {
+  const uintptr_t address = reinterpret_cast<uintptr_t>(ptr);
+  uintptr_t start = 0;
+  const Block* block = find_block(address, &start);
+  if (block == nullptr) {
+    if (device) {
+      misuse(std::string(what) + " of an address that is no device memory");
+    }
+    return;
+  }
+  if (address + nbytes > start + block->nbytes) {
+    misuse(std::string(what) + " past the end of an allocation");
+  }
+}
+
+bool is_pinned(const void* ptr) {
+  uintptr_t start = 0;
+  const Block* block = find_block(reinterpret_cast<uintptr_t>(ptr), &start);
+  return block != nullptr && block->pinned;
+}
+
+bool is_device(const void* ptr) {
+  uintptr_t start = 0;
+  const Block* block = find_block(reinterpret_cast<uintptr_t>(ptr), &start);
+  return block != nullptr && !block->pinned;
+}
+
+void drain(CUstream stream) {
+  while (!stream->work.empty()) {
+    auto work = std::move(stream->work.front());
+    stream->work.pop_front();
+    work();
+  }
+}
+
+void drain_all() {
+  for (CUstream stream : state().streams) {
+    drain(stream);
+  }
+}
+
+CUresult check_stream(CUstream stream) {
+  if (stream != nullptr && state().streams.count(stream) == 0) {
+    misuse("an unknown stream");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
+/// Work on the default stream waits for the others and runs at once.
+CUresult submit(CUstream stream, std::function<void()> work) {
+  if (const CUresult code = check_stream(stream)) {
+    return code;
+  }
+  if (stream == nullptr) {
+    drain_all();
+    work();
+  } else {
+    stream->work.push_back(std::move(work));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned) {
+  State& s = state();
+  if (!pinned && s.device_nbytes + nbytes > s.memory) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (nbytes == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  void* ptr = nullptr;
+  if (posix_memalign(&ptr, 512, nbytes) != 0) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  std::memset(ptr, 0xcd, nbytes);  // what nobody has written
+  s.blocks[reinterpret_cast<uintptr_t>(ptr)] = {nbytes, pinned, false};
+  s.device_nbytes += pinned ? 0 : nbytes;
+  *ret = reinterpret_cast<CUdeviceptr>(ptr);
+  return CUDA_SUCCESS;
+}
+
+CUresult release(uintptr_t address, bool pinned) {
+  State& s = state();
+  const auto found = s.blocks.find(address);
+  if (found == s.blocks.end() || found->second.pinned != pinned) {
+    misuse("free of what is not allocated");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  s.device_nbytes -= pinned ? 0 : found->second.nbytes;
+  s.blocks.erase(found);
+  std::free(reinterpret_cast<void*>(address));
+  return CUDA_SUCCESS;
+}
+
+CUresult copy(CUdeviceptr dst_address, CUdeviceptr src_address, size_t nbytes, CUstream stream) {
+  void* dst = reinterpret_cast<void*>(dst_address);
+  const void* src = reinterpret_cast<const void*>(src_address);
+  const auto move = [=] {
+    check_access(dst, nbytes, "write", false);
+    check_access(src, nbytes, "read", false);
+    std::memmove(dst, src, nbytes);
+  };
+  const bool from_pageable = !is_device(src) && !is_pinned(src);
+  const bool to_pageable = !is_device(dst) && !is_pinned(dst);
+  if (to_pageable) {  // waits
+    if (const CUresult code = check_stream(stream)) {
+      return code;
+    }
+    stream != nullptr ? drain(stream) : drain_all();
+    move();
+    return CUDA_SUCCESS;
+  }
+  if (from_pageable) {  // staged at once
+    auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(src),
+                                                      static_cast<const char*>(src) + nbytes);
+    return submit(stream, [=] {
+      check_access(dst, nbytes, "write", false);
+      std::memcpy(dst, staged->data(), nbytes);
+    });
+  }
+  return submit(stream, move);
+}
+
+template <typename T>
+CUresult set(CUdeviceptr dst, T value, size_t count, CUstream stream) {
+  return submit(stream, [=] {
+    check_access(reinterpret_cast<void*>(dst), count * sizeof(T), "fill", true);
+    for (size_t i = 0; i < count; ++i) {
+      std::memcpy(reinterpret_cast<char*>(dst) + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+}
+
+bool is_image(const void* image) {
+  const unsigned char fatbin[] = {0x50, 0xed, 0x55, 0xba};
+  return std::memcmp(image, "\177ELF", 4) == 0 || std::memcmp(image, fatbin, 4) == 0 ||
+         std::memcmp(image, ".version", 8) == 0 || std::memcmp(image, "//", 2) == 0;
+}
+
+}  // namespace
+
+namespace fake_cuda {
+
+void check_device(const void* ptr, size_t nbytes) {
+  check_access(ptr, nbytes, "a kernel's access", true);
+}
+
+}  // namespace fake_cuda
+
+extern "C" {
+
+void fake_cuda_fail(const char* function, int nth, int code) {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().failures[function] = {nth, static_cast<CUresult>(code)};
+}
+size_t fake_cuda_calls(const char* function) {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  return state().calls[function];
+}
+void fake_cuda_reset() {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().calls.clear();
+  state().failures.clear();
+  state().misuse.clear();
+  state().memory = size_t{1} << 30;
+}
+size_t fake_cuda_device_nbytes() {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  return state().device_nbytes;
+}
+size_t fake_cuda_live_objects() {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  size_t pinned = 0;
+  for (const auto& [address, block] : state().blocks) {
+    pinned += block.pinned ? 1 : 0;
+  }
+  return pinned + state().streams.size() + state().events.size() + state().modules.size();
+}
+void fake_cuda_set_memory(size_t nbytes) {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  state().memory = nbytes;
+}
+const char* fake_cuda_misuse() {
+  return state().misuse.c_str();
+}
+size_t fake_cuda_launches() {
+  return state().launches;
+}
+
+CUresult cuInit(unsigned int) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+CUresult cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult code, const char** text) {
+  *text = code == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult code, const char** text) {
+  *text = code == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : "as the test asked";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return ordinal < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+CUresult cuDeviceGetCount(int* count) {
+  ENTER();
+  *count = 2;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int nbytes, CUdevice) {
+  std::snprintf(name, static_cast<size_t>(nbytes), "Fake GPU");
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  switch (which) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = 9;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = 0;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = 4;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = 232448;
+      break;
+    default:
+      *value = 1;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  ENTER();
+  *context = context_of(device);
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSetCurrent(CUcontext context) {
+  ENTER();
+  current = context;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = current == context_of(1) ? 1 : 0;
+  return current != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+CUresult cuCtxSynchronize() {
+  ENTER();
+  drain_all();
+  return CUDA_SUCCESS;
+}
+CUresult cuMemGetInfo(size_t* free_nbytes, size_t* total) {
+  ENTER();
+  *total = state().memory;
+  *free_nbytes = state().memory - state().device_nbytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAlloc(CUdeviceptr* ptr, size_t nbytes) {
+  ENTER();
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : allocate(ptr, nbytes, false);
+}
+CUresult cuMemFree(CUdeviceptr ptr) {
+  ENTER();
+  drain_all();
+  return release(ptr, false);
+}
+CUresult cuMemHostAlloc(void** ptr, size_t nbytes, unsigned int) {
+  ENTER();
+  return allocate(reinterpret_cast<CUdeviceptr*>(ptr), nbytes, true);
+}
+CUresult cuMemFreeHost(void* ptr) {
+  ENTER();
+  return release(reinterpret_cast<uintptr_t>(ptr), true);
+}
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t nbytes) {
+  ENTER();
+  return copy(dst, src, nbytes, nullptr);
+}
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUstream stream) {
+  ENTER();
+  return copy(dst, src, nbytes, stream);
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr dst, const void* src, size_t nbytes, CUstream stream) {
+  ENTER();
+  check_access(reinterpret_cast<void*>(dst), nbytes, "copy to the device", true);
+  return copy(dst, reinterpret_cast<CUdeviceptr>(src), nbytes, stream);
+}
+CUresult cuMemcpyDtoHAsync(void* dst, CUdeviceptr src, size_t nbytes, CUstream stream) {
+  ENTER();
+  check_access(reinterpret_cast<void*>(src), nbytes, "copy from the device", true);
+  return copy(reinterpret_cast<CUdeviceptr>(dst), src, nbytes, stream);
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t nbytes, CUstream stream) {
+  ENTER();
+  check_access(reinterpret_cast<void*>(dst), nbytes, "copy on the device", true);
+  check_access(reinterpret_cast<void*>(src), nbytes, "copy on the device", true);
+  return copy(dst, src, nbytes, stream);
+}
+CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t count, CUstream stream) {
+  ENTER();
+  return set(dst, value, count, stream);
+}
+CUresult cuMemsetD16Async(CUdeviceptr dst, unsigned short value, size_t count, CUstream stream) {
+  ENTER();
+  return set(dst, value, count, stream);
+}
+CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t count, CUstream stream) {
+  ENTER();
+  return set(dst, value, count, stream);
+}
+CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
+  ENTER();
+  static CUmemPoolHandle_st pools[2];
+  *pool = &pools[props->location.id];
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolDestroy(CUmemoryPool) {
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool, CUmemPool_attribute, void*) {
+  return CUDA_SUCCESS;
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* ptr, size_t nbytes, CUmemoryPool, CUstream stream) {
+  ENTER();
+  if (const CUresult code = check_stream(stream)) {
+    return code;
+  }
+  return allocate(ptr, nbytes, false);
+}
+CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
+  ENTER();
+  const auto found = state().blocks.find(ptr);
+  if (found == state().blocks.end() || found->second.freed || found->second.pinned) {
+    misuse("stream-ordered free of what is not allocated");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  found->second.freed = true;
+  return submit(stream, [ptr] { (void)release(ptr, false); });
+}
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr address) {
+  ENTER();
+  uintptr_t start = 0;
+  const Block* block = find_block(address, &start);
+  if (block == nullptr || which != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const unsigned int type = block->pinned ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  std::memcpy(value, &type, sizeof(type));
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
+  ENTER();
+  *stream = new CUstream_st{(flags & CU_STREAM_NON_BLOCKING) == 0, {}};
+  state().streams.insert(*stream);
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream stream) {
+  ENTER();
+  if (const CUresult code = check_stream(stream)) {
+    return code;
+  }
+  drain(stream);
+  state().streams.erase(stream);
+  delete stream;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  ENTER();
+  if (const CUresult code = check_stream(stream)) {
+    return code;
+  }
+  stream != nullptr ? drain(stream) : drain_all();
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamQuery(CUstream stream) {
+  ENTER();
+  return stream == nullptr || stream->work.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
+  ENTER();
+  CUstream other = event->stream;
+  return submit(stream, [=] {
+    if (other != nullptr && event->pending > 0) {
+      drain(other);
+    }
+  });
+}
+CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  ENTER();
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
+  ENTER();
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuStreamEndCapture(CUstream, CUgraph*) {
+  ENTER();
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) {
+  ENTER();
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuGraphLaunch(CUgraphExec, CUstream) {
+  ENTER();
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+CUresult cuGraphExecDestroy(CUgraphExec) {
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph) {
+  return CUDA_SUCCESS;
+}
+CUresult cuEventCreate(CUevent* event, unsigned int) {
+  ENTER();
+  *event = new CUevent_st();
+  state().events.insert(*event);
+  return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent event) {
+  ENTER();
+  if (state().events.erase(event) == 0) {
+    misuse("an unknown event is destroyed");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (event->pending > 0 && event->stream != nullptr) {
+    drain(event->stream);
+  }
+  delete event;
+  return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  ENTER();
+  if (state().events.count(event) == 0) {
+    misuse("an unknown event is recorded");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  event->stream = stream;
+  ++event->pending;
+  return submit(stream, [event] { --event->pending; });
+}
+CUresult cuEventQuery(CUevent event) {
+  ENTER();
+  return event->pending == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUresult cuEventSynchronize(CUevent event) {
+  ENTER();
+  while (event->pending > 0) {
+    auto work = std::move(event->stream->work.front());
+    event->stream->work.pop_front();
+    work();
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleLoad(CUmodule*, const char*) {
+  ENTER();
+  return CUDA_ERROR_FILE_NOT_FOUND;
+}
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  ENTER();
+  if (current == nullptr) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (!is_image(image)) {
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  *module = new CUmod_st();
+  state().modules.insert(*module);
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count,
+                            CUjit_option* options, void** values) {
+  {
+    ENTER();
+  }
+  for (unsigned int i = 0; i < count; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER && !is_image(image)) {
+      std::strcpy(static_cast<char*>(values[i]), "syntax error on the fake line 1");
+    }
+  }
+  return is_image(image) ? cuModuleLoadData(module, image) : CUDA_ERROR_INVALID_PTX;
+}
+CUresult cuModuleUnload(CUmodule module) {
+  ENTER();
+  if (state().modules.erase(module) == 0) {
+    misuse("an unknown module is unloaded");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  drain_all();
+  delete module;
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  ENTER();
+  if (state().modules.count(module) == 0) {
+    misuse("a function of an unknown module");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const fake_cuda::Kernel* kernel = fake_cuda::find_kernel(name);
+  if (kernel == nullptr) {
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  state().functions.push_back(std::make_unique<CUfunc_st>());
+  state().functions.back()->kernel = kernel;
+  *function = state().functions.back().get();
+  return CUDA_SUCCESS;
+}
+CUresult cuModuleGetGlobal(CUdeviceptr*, size_t*, CUmodule, const char*) {
+  return CUDA_ERROR_NOT_FOUND;
+}
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
+  ENTER();
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
+  *value = 0;
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) {
+  return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int, size_t) {
+  *blocks = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigned int, unsigned int,
+                        unsigned int, unsigned int, unsigned int, CUstream stream,
+                        void** parameters, void**) {
+  ENTER();
+  const fake_cuda::Kernel* kernel = function->kernel;
+  auto values = std::make_shared<std::vector<std::vector<char>>>();
+  for (size_t i = 0; i < kernel->argument_nbytes.size(); ++i) {
+    const char* from = static_cast<const char*>(parameters[i]);
+    values->emplace_back(from, from + kernel->argument_nbytes[i]);
+  }
+  return submit(stream, [=] {
+    std::vector<void*> arguments;
+    for (std::vector<char>& value : *values) {
+      arguments.push_back(value.data());
+    }
+    kernel->run(arguments.data());
+    ++state().launches;
+  });
+}
+CUresult cuLaunchCooperativeKernel(CUfunction, unsigned int, unsigned int, unsigned int,
+                                   unsigned int, unsigned int, unsigned int, unsigned int, CUstream,
+                                   void**) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+}

@@ -1,0 +1,37 @@
+#pragma once
+
+/// How tests steer and watch the stand-in for the CUDA driver. All functions are C functions of
+/// libfake_cuda.so, found with dlsym.
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+/// Makes the `nth` next call (1: the next) of a driver function fail with a code.
+void fake_cuda_fail(const char* function, int nth, int code);
+
+/// How often a driver function was called since the last reset.
+size_t fake_cuda_calls(const char* function);
+
+/// Forgets calls and failures.
+void fake_cuda_reset();
+
+/// Bytes of device memory that are allocated now; those of a pool too.
+size_t fake_cuda_device_nbytes();
+
+/// Pieces of page-locked memory, streams, events and modules that exist now, all together.
+size_t fake_cuda_live_objects();
+
+/// The most device memory that there is.
+void fake_cuda_set_memory(size_t nbytes);
+
+/// The first misuse that was seen, or an empty string: a double free, a use after free, an unknown
+/// handle, an access outside of an allocation.
+const char* fake_cuda_misuse();
+
+/// Kernel launches that have been run.
+size_t fake_cuda_launches();
+}

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace fake_cuda {
+
+/// A kernel as a host function. `arguments` are the addresses of copies of its arguments.
+struct Kernel {
+  std::vector<size_t> argument_nbytes;
+  void (*run)(void** arguments);
+};
+
+/// The kernel of a name, or null.
+const Kernel* find_kernel(const std::string& name);
+
+/// Notes a misuse unless these bytes are device memory.
+void check_device(const void* ptr, size_t nbytes);
+
+}  // namespace fake_cuda
