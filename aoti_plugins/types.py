@@ -15,6 +15,7 @@ from aoti_plugins.dtypes import BY_NAME
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
+    from torch.fx import Node
 
 DEVICES = ("cpu", "cuda", "mps")
 """The devices that hooks are asked about."""
@@ -154,18 +155,23 @@ class GraphPass:
             leaving it alone.
         before: names of passes that must run later; names that nobody provides are ignored.
         after: names of passes that must have run; names that nobody provides are ignored.
+        handles: says of a node whether the pass replaces it by something that the device can run;
+            such nodes are delegated without asking Inductor about them.
     """
 
     name: str
     run: Callable[[ExportedProgram], ExportedProgram | None]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    handles: Callable[[Node], bool] | None = None
 
     def __post_init__(self) -> None:
         _require_text(self, "name")
         _require_callable(self, "run")
         _require_texts(self, "before")
         _require_texts(self, "after")
+        if self.handles is not None:
+            _require_callable(self, "handles")
         if self.name in self.before + self.after:
             raise ValueError(f"GraphPass {self.name!r} must not be ordered against itself")
 

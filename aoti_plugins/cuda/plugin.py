@@ -42,7 +42,7 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
     """From the edge dialect to ATen, from copies back to views, attention to its own kernels."""
     if device != _DEVICE:
         return ()
-    from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
+    from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
     from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
     from aoti_plugins.lowering.passes.restore_views import restore_views
 
@@ -55,6 +55,7 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
             "aoti_plugins.attention_to_triton",
             attention_to_triton,
             after=("aoti_plugins.restore_views",),
+            handles=is_replaced,
         ),
     )
 

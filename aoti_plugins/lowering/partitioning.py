@@ -87,7 +87,9 @@ class Plan:
     def _support(self) -> Support:
         for target in self._targets:
             self._device.check_tools(target)
-        return Support(self._device.name, self._probes, self._shims)
+        passes = get_manager().graph_passes(self._device.name, self._specs)
+        handled = [one.handles for one in passes if one.handles is not None]
+        return Support(self._device.name, self._probes, self._shims, handled)
 
     @functools.cached_property
     def _shims(self) -> runtime_shims.AvailableShims:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,12 +59,20 @@ class Support:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
         probes: ask Inductor, one for each target; all must agree.
         shims: C shims that the runtime or a plugin provides.
+        handled: say of a node that a graph pass replaces it by something that can be run.
     """
 
-    def __init__(self, device: str, probes: Sequence[Probe], shims: AvailableShims) -> None:
+    def __init__(
+        self,
+        device: str,
+        probes: Sequence[Probe],
+        shims: AvailableShims,
+        handled: Sequence[Callable[[Node], bool]] = (),
+    ) -> None:
         self._device = device
         self._probes = probes
         self._shims = shims
+        self._handled = tuple(handled)
         self._decided: dict[Node, Refusal | None] = {}
 
     def refusal(self, node: Node) -> Refusal | None:
@@ -90,6 +98,8 @@ class Support:
             _check_dtypes(node)
         except LoweringError as error:
             return _refuse(node, str(error), "cast to a dtype that the payload can carry")
+        if any(handles(node) for handles in self._handled):
+            return None
         judged = (self._judge(node, probe.ask(node)) for probe in self._probes)
         return next((refusal for refusal in judged if refusal is not None), None)
 
@@ -120,11 +130,11 @@ class Support:
         found = {str(t.dtype).removeprefix("torch.") for t in _tensors(node.all_input_nodes)}
         for shim in sorted(answer.shims):
             taken = self._shims.dtypes(shim)
-            foreign = sorted(found - set(taken))
-            if taken and foreign:
+            # A kernel may get but some of the tensors, and others in another dtype.
+            if taken and found and not found & set(taken):
                 return _refuse(
                     node,
-                    f"its kernel {shim} takes {', '.join(taken)}, not {', '.join(foreign)}",
+                    f"its kernel {shim} takes {', '.join(taken)}, not {', '.join(sorted(found))}",
                     "a cast in the model, or a plugin with a kernel for that dtype",
                 )
         return None

@@ -50,12 +50,9 @@ def attention_to_triton(program: ExportedProgram) -> None:
 
 
 def _replace(node: Node) -> None:
-    read = _READERS.get(aten_op(node.target)) if node.op == "call_function" else None
-    if read is None:
-        return
-    found = read(**_arguments(node))
+    found = _supported(node)
     results = _results(node)
-    if results is None or not _is_supported(found):
+    if found is None or results is None:
         return
     found = _with_shared_heads(found)
     scale = _value(found.query).shape[-1] ** -0.5 if found.scale is None else float(found.scale)
@@ -80,6 +77,17 @@ def _replace(node: Node) -> None:
         for unused in list(node.users):
             unused.graph.erase_node(unused)
         node.graph.erase_node(node)
+
+
+def is_replaced(node: Node) -> bool:
+    """Whether the pass replaces a node."""
+    return _supported(node) is not None and _results(node) is not None
+
+
+def _supported(node: Node) -> _Attention | None:
+    read = _READERS.get(aten_op(node.target)) if node.op == "call_function" else None
+    found = None if read is None else read(**_arguments(node))
+    return found if found is not None and _is_supported(found) else None
 
 
 def _op() -> torch._ops.OpOverload:

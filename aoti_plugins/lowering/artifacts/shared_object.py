@@ -245,6 +245,8 @@ def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
         *_DEFINES,
         *(f"-D{define}" for define in build.headers.defines),
         *(f"-isystem{path}" for path in includes),
+        # Messages name headers without the folder they are installed in.
+        *(f"-fmacro-prefix-map={path}/=" for path in map(str, includes)),
         "-g1" if build.debug_info else "-g0",
     )
 
