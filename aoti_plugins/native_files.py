@@ -18,9 +18,12 @@ def library(name: str) -> Path:
     Raises:
         RuntimeLoadError: it is in none of the folders; the message lists them.
     """
-    override = os.environ.get(LIBRARY_DIR_VARIABLE)
-    folders = _package_folders("lib")
-    return _find(name, [Path(override), *folders] if override else folders)
+    return _find(name, _library_folders())
+
+
+def has_library(name: str) -> bool:
+    """Whether ``library`` finds a file; a build without CUDA headers has no library for CUDA."""
+    return any((folder / name).exists() for folder in _library_folders())
 
 
 def include_dir() -> Path:
@@ -39,6 +42,12 @@ def cmake_dir() -> Path:
         RuntimeLoadError: it is not there.
     """
     return _find("cmake/aoti_plugins/aoti_plugins-config.cmake", _package_folders("lib")).parent
+
+
+def _library_folders() -> list[Path]:
+    override = os.environ.get(LIBRARY_DIR_VARIABLE)
+    folders = _package_folders("lib")
+    return [Path(override), *folders] if override else folders
 
 
 def _package_folders(kind: str) -> list[Path]:

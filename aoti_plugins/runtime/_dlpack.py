@@ -13,6 +13,8 @@ from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime.specs import read_i64
 
 _CPU_DEVICES = (1, 3)  # kDLCPU and kDLCUDAHost, whose memory the host reads too
+_CUDA_DEVICE = 2
+_LEGACY_DEFAULT_STREAM = 1
 _TYPE_CODES = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}
 _SPECIAL_NAMES = {"bool8": "bool"}
 
@@ -40,6 +42,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     address: int
+    device_type: int
 
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -53,16 +56,19 @@ def view(value: Any, what: str) -> View:
     The capsule is not consumed: it keeps the memory alive, and gives it back when it is dropped.
 
     Raises:
-        ProgramError: the tensor is not on the CPU, or its library cannot export it.
+        ProgramError: the tensor is neither on the CPU nor on an NVIDIA GPU, or its library
+            cannot export it.
     """
     device_type, device_id = value.__dlpack_device__()
-    if device_type not in _CPU_DEVICES:
+    on_gpu = device_type == _CUDA_DEVICE
+    if not on_gpu and device_type not in _CPU_DEVICES:
         raise ProgramError(
             f"{what} is a {type(value).__name__} on DLPack device ({device_type}, {device_id}), "
-            "expected one on the CPU (1, 0). Copy it to the CPU first."
+            "expected one on the CPU (1, 0) or on an NVIDIA GPU (2, n). Copy it to the CPU first."
         )
     try:
-        capsule = value.__dlpack__()
+        # The producer makes the default stream wait for its own, in whose order the program runs.
+        capsule = value.__dlpack__(stream=_LEGACY_DEFAULT_STREAM) if on_gpu else value.__dlpack__()
         tensor = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
     except Exception as error:
         raise ProgramError(
@@ -72,7 +78,7 @@ def view(value: Any, what: str) -> View:
     shape = read_i64(tensor.shape, tensor.ndim)
     strides = read_i64(tensor.strides, tensor.ndim) if tensor.strides else contiguous(shape)
     address = (tensor.data or 0) + tensor.byte_offset
-    return View(capsule, _dtype(tensor), shape, strides, address)
+    return View(capsule, _dtype(tensor), shape, strides, address, int(on_gpu))
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

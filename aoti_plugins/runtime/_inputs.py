@@ -12,8 +12,9 @@ from aoti_plugins.runtime import _dlpack
 from aoti_plugins.runtime._runner import Tag, Value
 from aoti_plugins.runtime.specs import ValueInfo
 
-NEUTRAL, TORCH, NUMPY = 0, 1, 2
-"""What an input asks the outputs to be, as bits; DLPack asks for numpy arrays."""
+NEUTRAL, TORCH, NUMPY, CUDA = 0, 1, 2, 4
+"""What an input asks the outputs to be, as bits; DLPack asks for numpy arrays. ``CUDA`` comes with
+torch tensors on a GPU."""
 
 _SCALARS: dict[str, Any] = {
     "int": int,
@@ -56,6 +57,7 @@ class InputSlot:
         self._sizes = (ctypes.c_int64 * max(ndim, 1))(*info.shape)
         self._strides = (ctypes.c_int64 * max(ndim, 1))(*_dlpack.contiguous(info.shape))
         self._shape: object = None
+        self._on_gpu = False
         self._is_complex = info.dtype.startswith("complex")
         self._torch_dtype: object = None
         self._torch_layout: object = None
@@ -109,9 +111,11 @@ class InputSlot:
     def _bind_torch(self, tensor: Any) -> int:
         if tensor.dtype is not self._torch_dtype:
             self._wrong_dtype(str(tensor.dtype).removeprefix("torch."), ".to(torch.{})")
-        if not tensor.is_cpu or tensor.layout is not self._torch_layout:
+        if tensor.layout is not self._torch_layout or not (tensor.is_cpu or tensor.is_cuda):
             found = f"device {str(tensor.device)!r} and layout {tensor.layout}"
-            raise self._error(f"the tensor has {found}, expected 'cpu' and a dense layout")
+            raise self._error(
+                f"the tensor has {found}, expected 'cpu' or 'cuda' and a dense layout"
+            )
         if tensor.is_neg() or (self._is_complex and tensor.is_conj()):
             tensor = tensor.resolve_conj().resolve_neg()
             self._keep(tensor)
@@ -122,7 +126,13 @@ class InputSlot:
         elif shape != self._shape:
             self._describe(shape, None)
         self._value.data = tensor.data_ptr()
-        return TORCH
+        if tensor.is_cpu:
+            if self._on_gpu:
+                self._place(False)
+            return TORCH
+        if not self._on_gpu:
+            self._place(True)
+        return TORCH | CUDA
 
     def _bind_numpy(self, array: Any) -> int:
         known = self._numpy_dtype is not None and array.dtype == self._numpy_dtype
@@ -132,6 +142,8 @@ class InputSlot:
         shape = array.shape
         if shape != self._shape:
             self._describe(shape, None)
+        if self._on_gpu:
+            self._place(False)
         try:
             self._value.data = ctypes.addressof(ctypes.c_char.from_buffer(array))
         except (TypeError, ValueError, BufferError):  # read-only, empty, or of an added dtype
@@ -153,6 +165,7 @@ class InputSlot:
         self._keep(view.owner)
         self._describe(view.shape, view.strides)
         self._shape = None
+        self._place(bool(view.device_type))
         self._value.data = view.address
         return NUMPY
 
@@ -173,6 +186,10 @@ class InputSlot:
     def _bind_none(self, _: None) -> int:
         self._value.tag = Tag.NONE
         return NEUTRAL
+
+    def _place(self, on_gpu: bool) -> None:
+        self._on_gpu = on_gpu
+        self._value.device_type = int(on_gpu)
 
     def _describe(self, shape: Any, strides: Any) -> None:
         """Write sizes and strides (``None``: contiguous), and remember the shape."""

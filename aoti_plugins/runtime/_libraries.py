@@ -9,10 +9,14 @@ import threading
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
-from aoti_plugins.native_files import library
+from aoti_plugins.native_files import has_library, library
 
 RUNNER = "libaoti_plugins_runner.so"
-DELEGATES = {"cpu": "libexecutorch_backend_aoti.so"}
+# A delegate needs those before it.
+DELEGATES = {
+    "cpu": "libexecutorch_backend_aoti.so",
+    "cuda": "libexecutorch_backend_aoti_cuda.so",
+}
 
 # In this order: each needs those before it. The last one is optional, for programs that mix
 # delegates.
@@ -34,7 +38,8 @@ def register(device: str = "cpu") -> None:
     Idempotent and thread-safe. Works before and after ``import executorch.runtime``.
 
     Args:
-        device: whose delegate; ``"cpu"``.
+        device: whose delegate, ``"cpu"`` or ``"cuda"``. That for CUDA loads on machines without a
+            GPU, too; what needs one then says so.
 
     Raises:
         RuntimeLoadError: the device has no delegate here, or a library is missing or does not load;
@@ -46,7 +51,18 @@ def register(device: str = "cpu") -> None:
             f"there is no delegate for device {device!r}; there is one for {known}"
         )
     load_executorch()
-    load(library_path(device))
+    for needed, name in DELEGATES.items():
+        load(library(name))
+        if needed == device:
+            break
+
+
+def register_all() -> None:
+    """Load the delegates that this installation has; without any, fail as ``register`` does."""
+    register("cpu")
+    for name in DELEGATES.values():
+        if has_library(name):
+            load(library(name))
 
 
 def load_executorch() -> None:

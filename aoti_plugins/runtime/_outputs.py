@@ -10,7 +10,7 @@ from typing import Any
 
 from aoti_plugins.dtypes import BY_CODE, dtype_name
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.runtime._runner import Tag, Value
+from aoti_plugins.runtime._runner import Runner, Tag, Value
 from aoti_plugins.runtime.specs import read_i64
 
 
@@ -32,6 +32,7 @@ class OutputSlot:
             owner: owns the native memory; views keep it alive.
         """
         self._value = value
+        self._index = index
         self._owner = owner
         self._what = f"output {index} of method {method!r}"
         self._address: int | None = None
@@ -39,12 +40,35 @@ class OutputSlot:
         self._shape: list[int] = []
         self._torch_view: Any = None
         self._numpy_view: Any = None
+        self._gpu_memory: Any = None
+
+    def use_gpu_memory(self, native: Runner, method: int, info: Value) -> None:
+        """Let the next call write to new memory of PyTorch's on the GPU.
+
+        Where the method cannot do that, the output stays in host memory.
+        """
+        import torch
+
+        if info.tag != Tag.TENSOR:
+            return
+        memory = torch.empty(info.nbytes, dtype=torch.uint8, device="cuda")
+        given = Value(tag=Tag.TENSOR, device_type=1, data=memory.data_ptr(), nbytes=info.nbytes)
+        code = native.set_output(method, self._index, ctypes.addressof(given))
+        self._gpu_memory = None if code else memory
+
+    def use_own_memory(self, native: Runner, method: int) -> None:
+        """Undo ``use_gpu_memory``."""
+        if self._gpu_memory is not None:
+            native.set_output(method, self._index, None)
+            self._gpu_memory = None
 
     def torch(self, copy: bool) -> Any:
         """Return the output as a torch tensor, or as a scalar; without copy, a view."""
         value = self._value
         if value.tag != 1:  # Tag.TENSOR, without the time that an enum takes
             return self._scalar()
+        if self._gpu_memory is not None and value.device_type:
+            return self._on_gpu(value)
         if self._moved(value) or self._torch_view is None:
             self._torch_view = _torch_view(value, self._owner)
         return self._torch_view.clone() if copy else self._torch_view.detach()
@@ -70,6 +94,11 @@ class OutputSlot:
         self._shape = self._sizes[:]
         self._torch_view = self._numpy_view = None
         return True
+
+    def _on_gpu(self, value: Value) -> Any:
+        _, dtype = _torch_dtype(value.dtype)
+        shape, strides = read_i64(value.sizes, value.ndim), read_i64(value.strides, value.ndim)
+        return self._gpu_memory.view(dtype).as_strided(shape, strides)
 
     def _scalar(self) -> int | float | bool | None:
         value = self._value

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from aoti_plugins.errors import ProgramError, RuntimeLoadError
 from aoti_plugins.native_files import library
-from aoti_plugins.runtime._libraries import RUNNER, load, register
+from aoti_plugins.runtime._libraries import RUNNER, load, register_all
 
 
 class Tag(IntEnum):
@@ -66,6 +66,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "aotip_method_output_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_method_input_info": (c_int32, (c_void_p, c_size_t, _OUT_VALUE)),
     "aotip_method_output_info": (c_int32, (c_void_p, c_size_t, _OUT_VALUE)),
+    "aotip_method_set_output": (c_int32, (c_void_p, c_size_t, c_void_p)),
     "aotip_backend_count": (c_size_t, ()),
     "aotip_backend_name": (c_char_p, (c_size_t,)),
     "aotip_method_execute": (c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)),
@@ -110,6 +111,7 @@ class Runner:
                 ) from error
             function.restype, function.argtypes = result, arguments
             self._functions[name] = function
+        self.set_output = self._functions["aotip_method_set_output"]
         self.execute = self._functions["aotip_method_execute"]
         self.destroy_program = self._functions["aotip_program_destroy"]
         self.destroy_method = self._functions["aotip_method_destroy"]
@@ -181,6 +183,6 @@ class Runner:
 
 @functools.cache
 def runner() -> Runner:
-    """Load the runner, the CPU delegate and what they need, the first time it is asked for."""
-    register("cpu")
+    """Load the runner, the delegates and what they need, the first time it is asked for."""
+    register_all()
     return Runner(load(library(RUNNER)))

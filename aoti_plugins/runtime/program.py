@@ -14,7 +14,7 @@ from typing import Any
 
 from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.runtime._inputs import TORCH, InputSlot
+from aoti_plugins.runtime._inputs import CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Runner, Value, runner
 from aoti_plugins.runtime.specs import value_info
@@ -179,7 +179,9 @@ class Method:
         described = native.infos(address, "input")
         self.inputs = tuple(map(value_info, described))
         """What the method takes."""
-        self.outputs = tuple(map(value_info, native.infos(address, "output")))
+        self._out_infos = native.infos(address, "output")
+        self._is_on_gpu = False
+        self.outputs = tuple(map(value_info, self._out_infos))
         """What the method gives."""
         # One array of C structs for all calls; the slots write to and read from it in place.
         ins, outs = (Value * len(self.inputs))(), (Value * len(self.outputs))()
@@ -204,16 +206,20 @@ class Method:
 
         Args:
             *inputs: one per input: torch tensors, numpy arrays, anything with ``__dlpack__``, or
-                Python scalars where the method takes them. Tensors are on the CPU and read in
-                place; one that is not laid out as the method expects is copied.
+                Python scalars where the method takes them. Tensors are read in place; one on the
+                CPU that is not laid out as the method expects is copied. For a program that was
+                lowered for NVIDIA GPUs they may be on the GPU, too: then nothing goes through the
+                host, and the work is in the order of the current stream.
             copy: ``False`` gives tensors that look at the method's own memory, or at an input's
                 where the model returns one. They are valid until the method is called again or
                 closed, and as long as the inputs are.
 
         Returns:
-            One value per output. Torch tensors if an input was one, or if no input was a tensor of
-            any library and torch is imported; numpy arrays otherwise (bfloat16 and 8-bit floats:
-            with the package ml_dtypes, else torch tensors).
+            One value per output. Torch tensors on the GPU if an input was one and the method is
+            lowered as a whole, in new memory whatever ``copy`` says. Torch tensors on the CPU if
+            an input was a torch tensor, or if no input was a tensor of any library and torch is
+            imported; numpy arrays otherwise (bfloat16 and 8-bit floats: with the package
+            ml_dtypes, else torch tensors).
 
         Raises:
             ProgramError: an input has the wrong type, dtype or shape, the method is closed, or it
@@ -229,7 +235,10 @@ class Method:
                 for slot, value in zip(self._in_slots, inputs, strict=True):
                     binder = slot.binders.get(type(value))
                     seen |= binder(value) if binder else slot.bind(value)
-                code = self._execute(*self._arguments)
+                if seen & CUDA or self._is_on_gpu:
+                    code = self._execute_on_gpu(bool(seen & CUDA))
+                else:
+                    code = self._execute(*self._arguments)
                 if code:
                     raise self._runner.error(code, self._doing)
                 # An output may be an input's memory, so the kept inputs go only after this.
@@ -240,6 +249,26 @@ class Method:
                 if self._kept:
                     self._viewed = None if copy else list(self._kept)
                     self._kept.clear()
+
+    def _execute_on_gpu(self, on_gpu: bool) -> int:
+        """Execute with outputs on the GPU, or on the host again, behind the current stream."""
+        self._is_on_gpu = on_gpu
+        for slot, info in zip(self._out_slots, self._out_infos, strict=True):
+            if on_gpu:
+                slot.use_gpu_memory(self._runner, self._native.address, info)
+            else:
+                slot.use_own_memory(self._runner, self._native.address)
+        if not on_gpu:
+            return int(self._execute(*self._arguments))
+        import torch
+
+        current, default = torch.cuda.current_stream(), torch.cuda.default_stream()
+        if current != default:
+            default.wait_stream(current)
+        code = self._execute(*self._arguments)
+        if current != default:
+            current.wait_stream(default)
+        return int(code)
 
     def close(self) -> None:
         """Free the method's memory. May be called twice."""

@@ -89,8 +89,8 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_output_info(aotip_method* method, size_
 
 /// Gives an output memory of the caller's, which every call writes to from here on: `memory->data`
 /// with room for `memory->nbytes`, on `memory->device_type`. A null `memory` (or null data) gives
-/// it the method's own memory again. Memory of a GPU is for an output that comes straight from a
-/// delegate for that GPU.
+/// it the method's own memory again. Memory of a GPU is for methods that are one
+/// delegate for that GPU as a whole.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t index,
                                                     const aotip_value* memory);
 

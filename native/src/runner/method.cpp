@@ -148,6 +148,7 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   }
   instance->method_.emplace(std::move(method.get()));
   instance->takes_cuda_ = meta.get().uses_backend(kCudaBackendId);
+  instance->all_on_cuda_ = instance->takes_cuda_ && meta.get().num_instructions() == 1;
   instance->find_dynamic_inputs();
   instance->own_outputs_.resize(instance->outputs_.size());
   instance->marked_inputs_.resize(instance->inputs_.size());
@@ -163,10 +164,11 @@ int32_t MethodInstance::set_output(size_t index, const aotip_value& memory) {
   if (!output.isTensor()) {
     return failed(Error::InvalidArgument, "output %zu is no tensor, it takes no memory", index);
   }
-  if (memory.device_type != 0 && !(takes_cuda_ && memory.device_type == kCudaType)) {
+  if (memory.device_type != 0 && !(all_on_cuda_ && memory.device_type == kCudaType)) {
     return failed(Error::InvalidArgument,
-                  "output %zu gets memory of device type %d, expected the cpu (0)", index,
-                  memory.device_type);
+                  "output %zu gets memory of device type %d, expected the cpu (0): method '%s' is "
+                  "not one delegate for a GPU as a whole",
+                  index, memory.device_type, name_.c_str());
   }
   OwnOutput& own = own_outputs_[index];
   if (memory.data == nullptr) {

@@ -60,6 +60,8 @@ class MethodInstance {
   std::vector<std::pair<size_t, void*>> replaced_inputs_;
   std::vector<bool> marked_inputs_;
   bool takes_cuda_ = false;
+  /// The method is one call of a CUDA delegate, so what it gives comes from there.
+  bool all_on_cuda_ = false;
   struct OwnOutput {
     void* data = nullptr;
     int32_t device_type = 0;

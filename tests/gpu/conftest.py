@@ -1,0 +1,76 @@
+"""Programs for the GPU of this machine, lowered on it and, in a process that sees none, without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from filelock import FileLock
+from support import lower
+
+WAYS = ("measured", "estimated")
+
+_LOWER = """
+import sys
+sys.path.insert(0, {tests!r})
+from support import load_example, lower
+from aoti_plugins import CudaPartitioner
+model, inputs = load_example("models").MODELS[{name!r}]()
+program = lower(model, inputs, partitioner=CudaPartitioner(target={target!r}))
+open({path!r}, "wb").write(program.buffer)
+"""
+
+
+@pytest.fixture(scope="session")
+def gpu_programs(
+    shared_dir: Path, example_models: dict[str, Callable[[], Any]]
+) -> Callable[[str, str], Path]:
+    """``gpu_programs("mlp", "measured")`` is a program for this GPU; the way is one of ``WAYS``."""
+    from aoti_plugins import CudaPartitioner
+
+    def without_gpu(name: str, path: Path) -> None:
+        from aoti_plugins.cuda.target import device_target
+
+        here = device_target()
+        assert here is not None
+        tests = str(Path(__file__).parents[1])
+        code = _LOWER.format(tests=tests, name=name, target=_named(here), path=str(path))
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+    def lowered(name: str, way: str) -> Path:
+        path = shared_dir / f"gpu_{name}_{way}.pte"
+        with FileLock(f"{path}.lock"):
+            if path.exists():
+                return path
+            if way == "measured":
+                model, inputs = example_models[name]()
+                program = lower(model, inputs, partitioner=CudaPartitioner(target="native"))
+                path.write_bytes(program.buffer)
+            else:
+                without_gpu(name, path)
+        return path
+
+    return lowered
+
+
+@pytest.fixture(autouse=True)
+def _needs_a_gpu() -> None:
+    if not torch.cuda.is_available():
+        pytest.fail("tests marked gpu need an NVIDIA GPU that PyTorch sees")
+
+
+def _named(here: Any) -> str:
+    """The name in the table of targets of the GPU that is here."""
+    from aoti_plugins.cuda.target import GPUS
+
+    for target in GPUS:
+        if (target.capability, target.multiprocessors) == (here.capability, here.multiprocessors):
+            return str(target.name)
+    pytest.skip(f"the table of targets has no {torch.cuda.get_device_name()}")

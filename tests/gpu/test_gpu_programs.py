@@ -1,0 +1,142 @@
+"""Programs run on a GPU: with tensors of the host and of the GPU, equal to eager PyTorch there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import Program
+
+pytestmark = pytest.mark.gpu
+
+Programs = Callable[[str, str], Path]
+Models = dict[str, Callable[[], Any]]
+
+NAMES = ["mlp", "cnn", "transformer", "transformer_bf16", "lstm", "decoder"]
+
+
+def on_gpu(inputs: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """The same tensors on the GPU."""
+    return tuple(tensor.cuda() for tensor in inputs)
+
+
+def eager(models: Models, name: str) -> tuple[tuple[torch.Tensor, ...], torch.Tensor]:
+    """Inputs, on the host, and what PyTorch gives for them on the GPU."""
+    model, inputs = models[name]()
+    with torch.no_grad():
+        return inputs, model.cuda()(*on_gpu(inputs))
+
+
+def check(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Equal within what the dtype can hold; float32 products may be TF32 on neither side."""
+    loose = expected.dtype in (torch.bfloat16, torch.float16)
+    tolerance = {"rtol": 2e-2, "atol": 2e-2} if loose else {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(found.cpu(), expected.cpu(), **tolerance)
+
+
+@pytest.mark.parametrize("way", ["measured", "estimated"])
+@pytest.mark.parametrize("name", NAMES)
+def test_equals_eager(name: str, way: str, gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, name)
+    with Program(gpu_programs(name, way)) as program:
+        (from_host,) = program(*inputs)
+        assert from_host.device.type == "cpu"
+        check(from_host, expected)
+    with Program(gpu_programs(name, way)) as program:
+        (from_gpu,) = program(*on_gpu(inputs))
+        assert from_gpu.device.type == "cuda"
+        check(from_gpu, expected)
+
+
+def test_host_and_gpu_in_turns(gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, "mlp")
+    with Program(gpu_programs("mlp", "measured")) as program:
+        for _ in range(3):
+            check(program(*inputs)[0], expected)
+            check(program(*on_gpu(inputs))[0], expected)
+
+
+def test_results_are_memory_of_their_own(gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, "mlp")
+    with Program(gpu_programs("mlp", "measured")) as program:
+        (first,) = program(*on_gpu(inputs))
+        program(*(tensor * 2 for tensor in on_gpu(inputs)))
+    check(first, expected)
+
+
+def test_behind_the_callers_stream(gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, "mlp")
+    with Program(gpu_programs("mlp", "measured")) as program:
+        program(*on_gpu(inputs))
+        with torch.cuda.stream(torch.cuda.Stream()):
+            slow = torch.randn(4096, 4096, device="cuda")
+            for _ in range(20):
+                slow = slow @ slow * 0
+            late = tuple(tensor.cuda() + slow[0, 0] for tensor in inputs)
+            (found,) = program(*late)
+            check(found + 0, expected)
+
+
+def test_threads_with_methods_of_their_own(gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, "mlp")
+    failures: list[BaseException] = []
+    with Program(gpu_programs("mlp", "measured")) as program:
+
+        def work() -> None:
+            try:
+                with program.method() as method:
+                    for _ in range(50):
+                        check(method(*inputs)[0], expected)
+            except BaseException as error:  # told to the main thread, which fails
+                failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+
+
+def test_memory_comes_back(gpu_programs: Programs, example_models: Models) -> None:
+    inputs, _ = eager(example_models, "transformer")
+    path = gpu_programs("transformer", "measured")
+
+    def cycle() -> int:
+        with Program(path) as program:
+            program(*inputs)
+        torch.cuda.synchronize()
+        return int(torch.cuda.mem_get_info()[0])
+
+    cycle()
+    free = cycle()
+    for _ in range(30):
+        last = cycle()
+    assert free - last < 4 << 20
+
+
+def test_wrong_inputs_on_the_gpu(gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, "mlp")
+    (x,) = on_gpu(inputs)
+    with Program(gpu_programs("mlp", "measured")) as program:
+        with pytest.raises(ProgramError, match="expected float32"):
+            program(x.half())
+        with pytest.raises(ProgramError, match="dimensions"):
+            program(x[0])
+        with pytest.raises(ProgramError, match="make it contiguous"):
+            program(x.t().contiguous().t())
+        check(program(x)[0], expected)
+
+
+def test_a_program_for_the_cpu_refuses_memory_of_a_gpu(
+    lowered_programs: Callable[[str], Path], example_models: Models
+) -> None:
+    _, inputs = example_models["mlp"]()
+    with Program(lowered_programs("mlp")) as program, pytest.raises(ProgramError, match="cpu"):
+        program(*on_gpu(inputs))
