@@ -1,10 +1,12 @@
-# Tests of the CUDA delegate without a GPU: stand-ins for the driver and cuBLASLt take the place of NVIDIA's.
+# Tests of the CUDA delegate without a GPU: stand-ins for the driver, cuBLASLt and cuDNN take the place of NVIDIA's.
 
 set(aotip_fake_cuda_dir "${CMAKE_CURRENT_BINARY_DIR}/fake_cuda")
 add_library(fake_cuda SHARED fake_cuda/fake_cuda.cpp fake_cuda/fake_kernels.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 add_library(fake_cublaslt SHARED fake_cuda/fake_cublaslt.cpp)
+add_library(fake_cudnn SHARED fake_cuda/fake_cudnn.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 target_link_libraries(fake_cublaslt PRIVATE fake_cuda)
-foreach(library fake_cuda fake_cublaslt)
+target_link_libraries(fake_cudnn PRIVATE fake_cuda)
+foreach(library fake_cuda fake_cublaslt fake_cudnn)
   set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}")
   target_compile_features(${library} PRIVATE cxx_std_17)
   target_include_directories(${library} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" fake_cuda)
@@ -14,7 +16,7 @@ endforeach()
 
 function(aotip_cuda_test name)
   aotip_test(${name} ${ARGN})
-  add_dependencies(${name} fake_cuda fake_cublaslt)
+  add_dependencies(${name} fake_cuda fake_cublaslt fake_cudnn)
   target_include_directories(${name} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
   target_include_directories(${name} PRIVATE fake_cuda)
   target_compile_definitions(${name} PRIVATE AOTIP_FAKE_CUDA_DIR="${aotip_fake_cuda_dir}")
@@ -22,11 +24,11 @@ function(aotip_cuda_test name)
     ${name}
     PROPERTIES
       ENVIRONMENT
-      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>"
+      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>;AOTI_PLUGINS_CUDNN=$<TARGET_FILE:fake_cudnn>"
   )
 endfunction()
 
-foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_matmul_test)
+foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_matmul_test cuda_conv_test)
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()
 

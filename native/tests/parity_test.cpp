@@ -1,9 +1,11 @@
 // Compiles only if our shims have PyTorch's signatures: both headers declare the same C functions
 // here.
 
+#include <aoti_plugins/cuda_shim.h>
 #include <aoti_plugins/shim.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h>
 
 #include <type_traits>
 

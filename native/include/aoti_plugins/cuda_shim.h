@@ -70,6 +70,18 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda__addmm_activation(AtenTensorHandle s
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda__int_mm_out(AtenTensorHandle out, AtenTensorHandle self,
                                                         AtenTensorHandle mat2);
 
+/// A convolution over cuDNN 9, which is opened by the first of them: 1 to 3 spatial dims, groups,
+/// transposed, one dtype of float32, float64, float16, bfloat16. `input [n, c, ...]` (or without
+/// n), `weight [out, c / groups, ...]`, transposed `[c, out / groups, ...]`; `bias` and `*bias` may
+/// be null. The result is channels-last where the strides of input or weight are, and the dtype is
+/// not float64. Layouts that differ from the result's are copied first. float32 is not rounded to
+/// TF32 unless AOTI_PLUGINS_ALLOW_TF32=1.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_convolution(
+    AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, const int64_t* stride,
+    int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,
+    int64_t dilation_len_, int32_t transposed, const int64_t* output_padding,
+    int64_t output_padding_len_, int64_t groups, AtenTensorHandle* ret0);
+
 /// The names of all shims of this library, as `aotip_shim_names()`.
 AOTIP_EXPORT const char* const* aotip_cuda_shim_names(size_t* ret_count);
 

@@ -1,6 +1,5 @@
 #include "cpu/conv.h"
 
-#include <algorithm>
 #include <memory>
 
 #include "cpu/gemm.h"
@@ -14,36 +13,13 @@ struct Destroy {
 };
 using Owned = std::unique_ptr<Tensor, Destroy>;
 
-/// Row-major strides, or channels-last ones for a tensor of 4 or 5 dims.
-void layout_strides(const Tensor& t, bool channels_last, int64_t* ret) {
-  contiguous_strides(t.ndim(), t.sizes(), ret);
-  if (channels_last) {
-    int64_t stride = std::max<int64_t>(t.size(1), 1);
-    for (int64_t d = t.ndim() - 1; d >= 2; --d) {
-      ret[d] = stride;
-      stride *= std::max<int64_t>(t.size(d), 1);
-    }
-    ret[0] = stride;
-    ret[1] = 1;
-  }
-}
-
-bool has_layout(const Tensor& t, const int64_t* strides) {
-  for (int64_t d = 0; d < t.ndim(); ++d) {
-    if (t.size(d) != 1 && t.stride(d) != strides[d]) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// `tensor` itself when it has the dtype and layout, or else a copy that does, owned by `*owner`.
 const Tensor* as_layout(const Tensor& tensor, int32_t dtype, bool channels_last, Owned* owner) {
-  int64_t strides[Tensor::kMaxDims];
-  layout_strides(tensor, channels_last, strides);
-  if (tensor.dtype() == dtype && (tensor.numel() == 0 || has_layout(tensor, strides))) {
+  if (tensor.dtype() == dtype && (tensor.numel() == 0 || has_conv_strides(tensor, channels_last))) {
     return &tensor;
   }
+  int64_t strides[Tensor::kMaxDims];
+  conv_strides(tensor.ndim(), tensor.sizes(), channels_last, strides);
   owner->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, dtype, Device{}));
   if (*owner == nullptr || strided_copy(**owner, tensor) != Status::kOk) {
     return nullptr;
@@ -70,7 +46,7 @@ Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& wei
     return nullptr;
   }
   const int32_t compute = reduced ? static_cast<int32_t>(kFloat32) : dtype;
-  Owned result(make_conv_output(plan, dtype));
+  Owned result(make_conv_output(plan, dtype, Device{}));
   ConvPlan inner = plan;
   inner.channels_last = plan.channels_last && !plan.transposed;
   Owned owners[4];
@@ -82,7 +58,7 @@ Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& wei
   }
   Tensor* out = result.get();
   if (reduced || inner.channels_last != plan.channels_last) {
-    owners[3].reset(make_conv_output(inner, compute));
+    owners[3].reset(make_conv_output(inner, compute, Device{}));
     out = owners[3].get();
   }
   if (out == nullptr) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cpu/conv_plan.h"
+#include "shim/conv_plan.h"
 
 namespace aoti_plugins::cpu {
 

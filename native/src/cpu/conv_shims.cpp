@@ -8,17 +8,17 @@ using namespace aoti_plugins;
 namespace {
 
 Status convolve(AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle bias,
-                const cpu::ConvList& stride, const cpu::ConvList& padding,
-                const cpu::ConvList& dilation, bool transposed, const cpu::ConvList& output_padding,
-                int64_t groups, AtenTensorHandle* ret) {
+                const ConvList& stride, const ConvList& padding, const ConvList& dilation,
+                bool transposed, const ConvList& output_padding, int64_t groups,
+                AtenTensorHandle* ret) {
   AOTIP_CHECK_TENSOR(input);
   AOTIP_CHECK_TENSOR(weight);
   AOTIP_CHECK_ARG(ret);
   const Tensor* bias_tensor = bias != nullptr && unwrap(bias)->defined() ? unwrap(bias) : nullptr;
-  cpu::ConvPlan plan;
-  AOTIP_RETURN_IF_FAILED(cpu::make_conv_plan(*unwrap(input), *unwrap(weight), bias_tensor, stride,
-                                             padding, dilation, output_padding, transposed, groups,
-                                             &plan));
+  ConvPlan plan;
+  AOTIP_RETURN_IF_FAILED(make_conv_plan(*unwrap(input), *unwrap(weight), bias_tensor, stride,
+                                        padding, dilation, output_padding, transposed, groups, kCpu,
+                                        &plan));
   return give(cpu::convolution(plan, *unwrap(input), *unwrap(weight), bias_tensor), ret);
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/conv_plan.h"
+#include "shim/conv_plan.h"
 
 namespace aoti_plugins::cpu {
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <unordered_map>
 
-#include "cuda/cuda_device.h"
 #include "cuda/gpu.h"
 #include "cuda/stream.h"
+#include "cuda/workspace.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -216,23 +216,10 @@ Plan* plan_for(const Gemm& gemm, int32_t gpu_index) {
   return (plans[key] = std::move(plan)).get();
 }
 
-/// Runs a plan with memory that is free again in the order of the current stream.
 Status run_plan(Plan& plan, const Gemm& gemm, int32_t gpu) {
-  const size_t nbytes = plan.workspace_nbytes();
-  Stream* owner = current_stream().owner;
-  if (nbytes == 0 || (owner != nullptr && owner->gpu() == gpu)) {
-    void* workspace = nbytes > 0 ? owner->workspace(nbytes) : nullptr;
-    AOTIP_CHECK(nbytes == 0 || workspace != nullptr, "out of memory: a workspace of %zu bytes: %s",
-                nbytes, last_failure());
-    return plan.run(gemm, workspace);
-  }
-  void* block_owner = nullptr;
-  void* workspace = cuda_device().allocate(nbytes, gpu, &block_owner);
-  AOTIP_CHECK(workspace != nullptr, "out of memory: a workspace of %zu bytes: %s", nbytes,
-              last_failure());
-  const Status status = plan.run(gemm, workspace);
-  cuda_device().deallocate(workspace, nbytes, gpu, block_owner);
-  return status;
+  const Workspace workspace(plan.workspace_nbytes(), gpu);
+  AOTIP_RETURN_IF_FAILED(workspace.status());
+  return plan.run(gemm, workspace.data());
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "cuda/matmul.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "cuda/cuda_device.h"
 #include "cuda/gemm.h"
 #include "cuda/gpu.h"
+#include "cuda/tf32.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -16,15 +15,6 @@ struct DestroyTensor {
   void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
 };
 using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
-
-/// Whether float32 products may round their operands to TF32, as PyTorch's allow_tf32.
-bool allows_tf32() {
-  static const bool allowed = [] {
-    const char* text = std::getenv("AOTI_PLUGINS_ALLOW_TF32");
-    return text != nullptr && std::strcmp(text, "1") == 0;
-  }();
-  return allowed;
-}
 
 /// What cuBLASLt calls a dtype that it multiplies.
 Status set_types(int32_t input, int32_t output, Gemm* gemm) {

@@ -2,13 +2,14 @@
 
 #include <cstdint>
 
+#include "slim/export.h"
 #include "slim/status.h"
 #include "slim/tensor.h"
 
-namespace aoti_plugins::cpu {
+namespace aoti_plugins {
 
 /// Sizes of a convolution, with every spatial list lifted to three dims (depth, height, width).
-struct ConvPlan {
+struct AOTIP_CORE ConvPlan {
   int64_t spatial_ndim = 0;
   bool batched = true;
   bool transposed = false;
@@ -41,17 +42,26 @@ struct ConvList {
   int64_t count;
 };
 
-/// Checks all arguments and works out the sizes; the reason of a failure names the argument.
-Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* bias,
-                      const ConvList& stride, const ConvList& padding, const ConvList& dilation,
-                      const ConvList& output_padding, bool transposed, int64_t groups,
-                      ConvPlan* ret) noexcept;
+/// Checks all arguments, which belong on the input's device of type `device_type`, and works out
+/// the sizes; the reason of a failure names the argument.
+AOTIP_CORE Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* bias,
+                                 const ConvList& stride, const ConvList& padding,
+                                 const ConvList& dilation, const ConvList& output_padding,
+                                 bool transposed, int64_t groups, int32_t device_type,
+                                 ConvPlan* ret) noexcept;
 
 /// A new tensor for the result, in the layout of the plan. Null, with a reason, when memory runs
 /// out.
-Tensor* make_conv_output(const ConvPlan& plan, int32_t dtype) noexcept;
+AOTIP_CORE Tensor* make_conv_output(const ConvPlan& plan, int32_t dtype, Device device) noexcept;
+
+/// Writes the strides of a tensor without gaps: row-major, or channels-last (3 dims or more).
+AOTIP_CORE void conv_strides(int64_t ndim, const int64_t* sizes, bool channels_last,
+                             int64_t* ret) noexcept;
+
+/// Whether a tensor has the strides of `conv_strides()`; those of dims of size 1 do not matter.
+AOTIP_CORE bool has_conv_strides(const Tensor& tensor, bool channels_last) noexcept;
 
 /// Whether the strides say channels-last (4 or 5 dims); undecidable ones count as row-major.
-bool is_channels_last(const Tensor& tensor) noexcept;
+AOTIP_CORE bool is_channels_last(const Tensor& tensor) noexcept;
 
-}  // namespace aoti_plugins::cpu
+}  // namespace aoti_plugins

@@ -1,8 +1,8 @@
-#include "cpu/conv_plan.h"
+#include "shim/conv_plan.h"
 
 #include <algorithm>
 
-namespace aoti_plugins::cpu {
+namespace aoti_plugins {
 namespace {
 
 long long ll(int64_t value) {
@@ -22,11 +22,14 @@ Status read_list(const ConvList& list, int64_t ndim, int64_t least, int64_t* ret
   return Status::kOk;
 }
 
-Status check_tensor(const Tensor& t, const char* name, int32_t dtype) {
-  AOTIP_CHECK(t.device().type == kCpu, "%s is on %s, expected cpu", name,
-              device_type_name(t.device().type));
-  AOTIP_CHECK(t.dtype() == dtype, "%s is %s, expected %s as the input", name, dtype_name(t.dtype()),
-              dtype_name(dtype));
+Status check_tensor(const Tensor& t, const char* name, const Tensor& input, int32_t device_type) {
+  AOTIP_CHECK(t.device().type == device_type, "%s is on %s, expected %s", name,
+              device_type_name(t.device().type), device_type_name(device_type));
+  AOTIP_CHECK(t.device() == input.device(), "%s is on %s:%d, expected %s:%d as the input", name,
+              device_type_name(device_type), t.device().index, device_type_name(device_type),
+              input.device().index);
+  AOTIP_CHECK(t.dtype() == input.dtype(), "%s is %s, expected %s as the input", name,
+              dtype_name(t.dtype()), dtype_name(input.dtype()));
   return Status::kOk;
 }
 
@@ -80,13 +83,13 @@ bool is_channels_last(const Tensor& t) noexcept {
 Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* bias,
                       const ConvList& stride, const ConvList& padding, const ConvList& dilation,
                       const ConvList& output_padding, bool transposed, int64_t groups,
-                      ConvPlan* plan) noexcept {
+                      int32_t device_type, ConvPlan* plan) noexcept {
   const int64_t ndim = weight.ndim() - 2;
   AOTIP_CHECK(ndim >= 1 && ndim <= 3, "weight has %lld dims, expected 3 to 5", ll(weight.ndim()));
   AOTIP_CHECK(input.ndim() == ndim + 2 || input.ndim() == ndim + 1,
               "input has %lld dims, expected %lld for this weight", ll(input.ndim()), ll(ndim + 2));
-  AOTIP_RETURN_IF_FAILED(check_tensor(input, "input", input.dtype()));
-  AOTIP_RETURN_IF_FAILED(check_tensor(weight, "weight", input.dtype()));
+  AOTIP_RETURN_IF_FAILED(check_tensor(input, "input", input, device_type));
+  AOTIP_RETURN_IF_FAILED(check_tensor(weight, "weight", input, device_type));
   AOTIP_CHECK(groups >= 1, "groups is %lld, expected 1 or more", ll(groups));
   plan->spatial_ndim = ndim;
   plan->batched = input.ndim() == ndim + 2;
@@ -115,7 +118,7 @@ Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* b
     AOTIP_RETURN_IF_FAILED(read_list(output_padding, ndim, 0, extra));
   }
   if (bias != nullptr) {
-    AOTIP_RETURN_IF_FAILED(check_tensor(*bias, "bias", input.dtype()));
+    AOTIP_RETURN_IF_FAILED(check_tensor(*bias, "bias", input, device_type));
     AOTIP_CHECK(bias->ndim() == 1 && bias->size(0) == plan->out_channels,
                 "bias has %lld elements in %lld dims, expected [%lld]", ll(bias->numel()),
                 ll(bias->ndim()), ll(plan->out_channels));
@@ -124,7 +127,32 @@ Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* b
   return output_sizes(plan, extra);
 }
 
-Tensor* make_conv_output(const ConvPlan& plan, int32_t dtype) noexcept {
+void conv_strides(int64_t ndim, const int64_t* sizes, bool channels_last, int64_t* ret) noexcept {
+  contiguous_strides(ndim, sizes, ret);
+  if (!channels_last) {
+    return;
+  }
+  int64_t stride = std::max<int64_t>(sizes[1], 1);
+  for (int64_t d = ndim - 1; d >= 2; --d) {
+    ret[d] = stride;
+    stride *= std::max<int64_t>(sizes[d], 1);
+  }
+  ret[0] = stride;
+  ret[1] = 1;
+}
+
+bool has_conv_strides(const Tensor& t, bool channels_last) noexcept {
+  int64_t strides[Tensor::kMaxDims];
+  conv_strides(t.ndim(), t.sizes(), channels_last, strides);
+  for (int64_t d = 0; d < t.ndim(); ++d) {
+    if (t.size(d) != 1 && t.stride(d) != strides[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Tensor* make_conv_output(const ConvPlan& plan, int32_t dtype, Device device) noexcept {
   int64_t sizes[5];
   int64_t strides[5];
   int64_t ndim = 0;
@@ -135,17 +163,8 @@ Tensor* make_conv_output(const ConvPlan& plan, int32_t dtype) noexcept {
   for (int64_t d = 3 - plan.spatial_ndim; d < 3; ++d) {
     sizes[ndim++] = plan.out[d];
   }
-  contiguous_strides(ndim, sizes, strides);
-  if (plan.channels_last) {
-    int64_t stride = std::max<int64_t>(plan.out_channels, 1);
-    for (int64_t d = ndim - 1; d >= 2; --d) {
-      strides[d] = stride;
-      stride *= std::max<int64_t>(sizes[d], 1);
-    }
-    strides[0] = stride;
-    strides[1] = 1;
-  }
-  return Tensor::empty_strided(ndim, sizes, strides, dtype, Device{});
+  conv_strides(ndim, sizes, plan.channels_last, strides);
+  return Tensor::empty_strided(ndim, sizes, strides, dtype, device);
 }
 
-}  // namespace aoti_plugins::cpu
+}  // namespace aoti_plugins
