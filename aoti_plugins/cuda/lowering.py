@@ -70,9 +70,16 @@ def probe_environment(target: Target, options: LoweringOptions) -> Iterator[None
     """Patches under which Inductor says what it would generate; no kernel is compiled."""
     from aoti_plugins.lowering.inductor.gpu.no_compilation import no_kernel_compilation
 
+    from torch._inductor import config
+
     del options
     gpu = cuda_target_of(target)
-    with _common(gpu), _described(gpu), no_kernel_compilation():
+    with (
+        _common(gpu),
+        _described(gpu),
+        no_kernel_compilation(),
+        config.patch(shape_padding=False),
+    ):
         yield
 
 
@@ -111,7 +118,8 @@ def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
         _described(gpu),
         autotune_block_on_fakes(),
         choose_configs(gpu, records),
-        config.patch(compile_threads=1),  # worker processes would look for a GPU
+        # Worker processes would look for a GPU, and padding of matrices would be measured on it.
+        config.patch(compile_threads=1, shape_padding=False),
     ):
         yield
 

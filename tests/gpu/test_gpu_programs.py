@@ -34,10 +34,16 @@ def eager(models: Models, name: str) -> tuple[tuple[torch.Tensor, ...], torch.Te
 
 
 def check(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Equal within what the dtype can hold; float32 products may be TF32 on neither side."""
-    loose = expected.dtype in (torch.bfloat16, torch.float16)
-    tolerance = {"rtol": 2e-2, "atol": 2e-2} if loose else {"rtol": 1e-4, "atol": 1e-4}
-    torch.testing.assert_close(found.cpu(), expected.cpu(), **tolerance)
+    """Equal within what the dtype can hold.
+
+    Eager PyTorch rounds after every op and fused kernels do not, so of half precision the whole is
+    compared, not each element.
+    """
+    if expected.dtype == torch.float32:
+        torch.testing.assert_close(found.cpu(), expected.cpu(), rtol=1e-4, atol=1e-4)
+        return
+    difference = (found.cpu().double() - expected.cpu().double()).norm()
+    assert difference <= 2e-2 * expected.double().norm()
 
 
 @pytest.mark.parametrize("way", ["measured", "estimated"])

@@ -99,6 +99,7 @@ class Placement:
         if not isinstance(value, torch.nn.Parameter):
             return fake
         parameter = torch.nn.Parameter(fake, requires_grad=False)
+        parameter.item, parameter.tolist = value.item, value.tolist
         self._real[id(parameter)] = (parameter, value.detach())
         return parameter
 
