@@ -1,0 +1,141 @@
+"""Pytest plugin: ExecuTorch's own backend test suite, lowered by our partitioners.
+
+The suite has its flows written down in one function; this plugin is loaded first (``-p
+peer_flows``) and puts ours there. Every result goes to the file that ``--peer-report`` names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from executorch.backends.test.harness import Tester
+from executorch.backends.test.harness.stages import (
+    Serialize,
+    StageType,
+    ToEdgeTransformAndLower,
+    ToExecutorch,
+)
+from executorch.backends.test.suite import flow as suite_flow
+from executorch.exir import EdgeCompileConfig
+from torch.utils import _pytree as pytree
+
+from aoti_plugins import CpuPartitioner, CudaPartitioner
+from aoti_plugins.runtime import Program
+
+_LONGEST_ERROR = 400
+
+
+class RunOnOurRuntime(Serialize):
+    """Runs the program with our own runtime, which works beside every version of torch."""
+
+    def run_artifact(self, inputs: Any) -> tuple[Any, ...]:
+        """What ``forward`` gives for the inputs."""
+        with Program(self.buffer) as program:
+            return program(*pytree.tree_leaves(inputs))
+
+
+class OurTester(Tester):
+    """The suite's tester with one of our partitioners."""
+
+    def __init__(self, partitioner: Any, module: Any, inputs: Any, **options: Any) -> None:
+        stages = {
+            **Tester.default_stage_classes(),
+            StageType.TO_EDGE_TRANSFORM_AND_LOWER: partial(
+                ToEdgeTransformAndLower,
+                default_partitioner_cls=partitioner,
+                edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            ),
+            StageType.TO_EXECUTORCH: ToExecutorch,
+            StageType.SERIALIZE: RunOnOurRuntime,
+        }
+        super().__init__(module, inputs, stages, **options)
+
+
+class LoweringTester(OurTester):
+    """Lowers for a GPU that need not be here; the program is not run."""
+
+    def run_method_and_compare_outputs(self, *args: Any, **kwargs: Any) -> LoweringTester:
+        """Nothing: what counts is what is in the delegate."""
+        del args, kwargs
+        return self
+
+
+def _flows() -> dict[str, suite_flow.TestFlow]:
+    flows = {
+        "aoti_cpu": partial(OurTester, CpuPartitioner),
+        "aoti_cuda": partial(OurTester, CudaPartitioner),
+        "aoti_cuda_h100_lowered": partial(LoweringTester, partial(CudaPartitioner, target="h100")),
+    }
+    return {name: suite_flow.TestFlow(name, "aoti", factory) for name, factory in flows.items()}
+
+
+suite_flow.all_flows = _flows
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the report and of a sample."""
+    group = parser.getgroup("peer")
+    group.addoption("--peer-report", default="", help="JSON file that gets every result")
+    group.addoption("--peer-every", type=int, default=1, help="run only each n-th test")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample, spread over the whole suite."""
+    every = config.getoption("--peer-every")
+    config.hook.pytest_deselected(items=[i for n, i in enumerate(items) if n % every])
+    items[:] = items[::every]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Attach what the suite's runner found to the test's report, which xdist passes on."""
+    runner = getattr(item, "funcargs", {}).get("test_runner")
+    summaries = getattr(runner, "_results", [])
+    item.user_properties[:] = [("peer", json.dumps([_as_json(one) for one in summaries]))]
+    return (yield)
+
+
+def _as_json(summary: Any) -> dict[str, Any]:
+    error = "" if summary.error is None else str(summary.error.__cause__ or summary.error)
+    outside = summary.undelegated_op_counts or {}
+    return {
+        "result": summary.result.name,
+        "outside": sorted(f"{op} x{count}" for op, count in outside.items()),
+        "error": error[:_LONGEST_ERROR],
+        "lower_s": round(summary.lower_time.total_seconds(), 3) if summary.lower_time else None,
+    }
+
+
+class _Report:
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the last word on a test: the call's, or the setup's where it failed."""
+        if report.when != "call" and report.outcome == "passed":
+            return
+        properties = dict(report.user_properties)
+        found = json.loads(str(properties.get("peer", "[]")))
+        self._tests[report.nodeid.rpartition("/")[2]] = {
+            "outcome": report.outcome,
+            "runs": found,
+            "reason": "" if report.passed else str(report.longrepr)[-_LONGEST_ERROR:],
+            "seconds": round(report.duration, 3),
+        }
+
+    def pytest_sessionfinish(self) -> None:
+        """Write everything down."""
+        self._path.write_text(json.dumps(self._tests, indent=1, sort_keys=True) + "\n")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Report from the process that knows all results."""
+    path = config.getoption("--peer-report")
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Report(path))

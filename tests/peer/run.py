@@ -1,0 +1,114 @@
+"""Run ExecuTorch's operator test suite on one of our flows, and say what came out.
+
+    python tests/peer/run.py aoti_cpu -n 2 --output report.json
+    python tests/peer/run.py --table report.json
+
+A test counts as passed if every program in it was delegated, ran, and equals eager; ``whole`` says
+that nothing of any of its programs stayed outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+FLOWS = ("aoti_cpu", "aoti_cuda", "aoti_cuda_h100_lowered")
+PASSED = "SUCCESS"
+
+
+def outcome(test: dict[str, Any]) -> str:
+    """One word on a test: its worst result, in the suite's terms."""
+    results = {run["result"] for run in test["runs"]}
+    for bad in sorted(results - {PASSED, "SUCCESS_UNDELEGATED", "SKIPPED"}):
+        return str(bad)
+    if test["outcome"] == "failed":
+        return "CRASHED"
+    if not results or test["outcome"] == "skipped" or "SKIPPED" in results:
+        return "SKIPPED"
+    return "SUCCESS_UNDELEGATED" if "SUCCESS_UNDELEGATED" in results else PASSED
+
+
+def is_whole(test: dict[str, Any]) -> bool:
+    """Whether nothing of it stayed outside of delegates."""
+    return outcome(test) == PASSED and not any(run["outside"] for run in test["runs"])
+
+
+def summary(tests: dict[str, Any]) -> str:
+    """Counts, and one line on every test that did not pass."""
+    counts = Counter(map(outcome, tests.values()))
+    lines = [f"{count:5} {name}" for name, count in sorted(counts.items())]
+    lines.append(f"{sum(map(is_whole, tests.values())):5} delegated whole")
+    lines.append(f"{len(tests):5} tests")
+    lines += [
+        f"{outcome(test)} {name}: {_why(test)}"
+        for name, test in sorted(tests.items())
+        if outcome(test) != PASSED
+    ]
+    return "\n".join(lines)
+
+
+def _why(test: dict[str, Any]) -> str:
+    for run in test["runs"]:
+        if run["result"] != PASSED:
+            text = run["error"] or ", ".join(run["outside"])
+            return text.strip().partition("\n")[0][:160]
+    return " ".join(test["reason"].split())[-160:]
+
+
+def run(flow: str, processes: int, every: int, output: Path, keyword: str) -> int:
+    """Run the suite; returns pytest's exit status."""
+    suite = find_spec("executorch.backends.test.suite")
+    assert suite is not None
+    assert suite.submodule_search_locations
+    operators = Path(suite.submodule_search_locations[0]) / "operators"
+    here = str(Path(__file__).parent)
+    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            *(sys.executable, "-m", "pytest", str(operators), "-q", "--tb=no", "-p", "peer_flows"),
+            *("-m", f"flow_{flow}", "-n", str(processes), "-k", keyword),
+            *("--rootdir", folder, "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore"),
+            *(f"--peer-report={output.resolve()}", f"--peer-every={every}"),
+        ]
+        environment = {**os.environ, "PYTHONPATH": path}
+        return subprocess.run(command, env=environment, check=False, stdout=sys.stderr).returncode
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("flow", nargs="?", choices=FLOWS)
+    parser.add_argument("-n", "--processes", type=int, default=2)
+    parser.add_argument("-k", "--keyword", default="", help="only tests that match, as in pytest")
+    parser.add_argument("--every", type=int, default=1, help="run only each n-th test")
+    parser.add_argument("--output", type=Path, default=Path("peer.json"), help="JSON report")
+    parser.add_argument("--table", type=Path, help="only summarize a report")
+    chosen = parser.parse_args()
+    if chosen.table:
+        print(summary(json.loads(chosen.table.read_text())))
+        return 0
+    if chosen.flow is None:
+        parser.error(f"choose a flow: {', '.join(FLOWS)}")
+    run(chosen.flow, chosen.processes, chosen.every, chosen.output, chosen.keyword)
+    tests = json.loads(chosen.output.read_text())
+    print(summary(tests))
+    return int(
+        any(
+            outcome(test) not in (PASSED, "SKIPPED", "SUCCESS_UNDELEGATED")
+            for test in tests.values()
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
