@@ -148,7 +148,10 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   }
   instance->method_.emplace(std::move(method.get()));
   instance->takes_cuda_ = meta.get().uses_backend(kCudaBackendId);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   instance->all_on_cuda_ = instance->takes_cuda_ && meta.get().num_instructions() == 1;
+#pragma GCC diagnostic pop
   instance->find_dynamic_inputs();
   instance->own_outputs_.resize(instance->outputs_.size());
   instance->marked_inputs_.resize(instance->inputs_.size());
