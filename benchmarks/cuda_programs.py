@@ -1,0 +1,231 @@
+"""Time of a call of programs for this machine's GPU, against an AOTInductor package of libtorch.
+
+Each model is compiled by plain AOTInductor with max-autotune, and lowered by us three times: on the
+GPU; in a process that sees no GPU, with the tuning records that the first lowering wrote; and there
+with the cost model alone. All are then timed in this process, in turns, with inputs and outputs on
+the GPU: ``latency`` is a call with a synchronization after it, ``throughput`` a call in a row of
+many. The median round counts.
+
+    python benchmarks/cuda_programs.py --target h100 --output results/cuda_programs.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import environment
+import gpu_models
+import torch
+
+RESULTS = Path(__file__).parent / "results" / "cuda_programs.json"
+WAYS = ("measured", "records", "estimated")
+AOTI = "aotinductor"
+ROUNDS = 15
+CALLS = 100
+
+
+def lower(name: str, way: str, target: str, records: str, output: str) -> None:
+    """Lower one model; run in a process of its own."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    from aoti_plugins import CudaPartitioner
+
+    model, inputs = gpu_models.MODELS[name]()
+    options: dict[str, Any] = {
+        "measured": {"target": "native", "save_tuning": records},
+        "records": {"target": target, "tuning": records},
+        "estimated": {"target": target},
+    }[way]
+    partitioner = CudaPartitioner(max_autotune=True, **options)
+    exported = torch.export.export(model, inputs)
+    start = time.perf_counter()
+    program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+    Path(output).write_bytes(program.buffer)
+    print(f"lowered {name} {way} in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def package(name: str, output: str) -> None:
+    """Compile one model with plain AOTInductor; run in a process of its own."""
+    model, inputs = gpu_models.MODELS[name]()
+    inputs = tuple(tensor.cuda() for tensor in inputs)
+    with torch.no_grad():
+        exported = torch.export.export(model.cuda(), inputs)
+        start = time.perf_counter()
+        torch._inductor.aoti_compile_and_package(
+            exported, package_path=output, inductor_configs={"max_autotune": True}
+        )
+    print(f"compiled {name} with AOTInductor in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+class Builds:
+    """Files of all models in one folder; what needs the GPU is built one after another."""
+
+    def __init__(self, folder: Path, target: str, deadline: float) -> None:
+        self._folder = folder
+        self._target = target
+        self._deadline = deadline
+
+    def path(self, name: str, way: str) -> Path:
+        """Where a model's file for a way is, if it could be built."""
+        return self._folder / f"{name}_{way}.{'pt2' if way == AOTI else 'pte'}"
+
+    def build_all(self, names: Sequence[str], without_gpu: ThreadPoolExecutor) -> None:
+        """Build everything there is time for."""
+        waiting = [without_gpu.submit(self._build, name, "estimated") for name in names]
+        for name in names:
+            self._build(name, "measured")
+            waiting.append(without_gpu.submit(self._build, name, "records"))
+            self._build(name, AOTI)
+        for one in waiting:
+            one.result()
+
+    def _build(self, name: str, way: str) -> None:
+        records = str(self._folder / f"{name}.json")
+        task = [name, way, self._target, records, str(self.path(name, way))]
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if way in ("records", "estimated") else {}
+        left = self._deadline - time.monotonic()
+        if left < 1:
+            print(f"no time is left for {name} {way}", file=sys.stderr)
+            return
+        command = [sys.executable, __file__, "--task", *task]
+        caches = {"TORCHINDUCTOR_CACHE_DIR": str(self._folder / f"cache_{name}_{way}")}
+        try:
+            subprocess.run(
+                command, env={**os.environ, **hidden, **caches}, timeout=left, check=True
+            )
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            print(f"{name} {way}: {error}", file=sys.stderr)
+
+
+def calls_of(builds: Builds, name: str, inputs: tuple[torch.Tensor, ...]) -> dict[str, Any]:
+    """A function that runs the model for each way whose file is there."""
+    from aoti_plugins.runtime import Program
+
+    calls: dict[str, Callable[[], Any]] = {}
+    if builds.path(name, AOTI).exists():
+        runner = torch._inductor.aoti_load_package(str(builds.path(name, AOTI)))
+        calls[AOTI] = lambda: runner(*inputs)
+    for way in WAYS:
+        if builds.path(name, way).exists():
+            method = Program(builds.path(name, way)).method()
+            calls[way] = lambda method=method: method(*inputs)[0]
+    return calls
+
+
+def measure(name: str, builds: Builds) -> dict[str, Any]:
+    """Times of all ways in microseconds, and how far results are from eager's."""
+    model, inputs = gpu_models.MODELS[name]()
+    inputs = tuple(tensor.cuda() for tensor in inputs)
+    with torch.no_grad():
+        expected = model.cuda()(*inputs).double()
+    calls = calls_of(builds, name, inputs)
+    errors = {
+        way: ((call().double() - expected).norm() / expected.norm()).item()
+        for way, call in calls.items()
+    }
+    latency: dict[str, list[float]] = {way: [] for way in calls}
+    throughput: dict[str, list[float]] = {way: [] for way in calls}
+    for _ in range(ROUNDS):
+        for way, call in calls.items():
+            latency[way].append(statistics.median(_times(call, CALLS)))
+            throughput[way].append(_row(call, CALLS))
+    return {
+        way: {
+            "latency_us": round(statistics.median(latency[way]), 2),
+            "throughput_us": round(statistics.median(throughput[way]), 2),
+            "relative_error": float(f"{errors[way]:.2e}"),
+        }
+        for way in calls
+    }
+
+
+def _times(call: Callable[[], Any], count: int) -> list[float]:
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - start) * 1e6)
+    return times
+
+
+def _row(call: Callable[[], Any], count: int) -> float:
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) * 1e6 / count
+
+
+def speeds(results: dict[str, Any]) -> dict[str, float]:
+    """Geometric mean over the models of AOTInductor's latency divided by ours, by way."""
+    found = {}
+    for way in WAYS:
+        ratios = [
+            times[AOTI]["latency_us"] / times[way]["latency_us"]
+            for times in results.values()
+            if AOTI in times and way in times
+        ]
+        if ratios:
+            found[way] = round(math.exp(statistics.fmean(map(math.log, ratios))), 3)
+    return found
+
+
+def table(results: dict[str, Any]) -> str:
+    """What to read."""
+    lines = [f"{'':18}" + "".join(f"{way:>24}" for way in (AOTI, *WAYS))]
+    for name, times in results.items():
+        cells = [
+            "{latency_us:.1f} {throughput_us:.1f} {relative_error:.0e}".format(**times[way])
+            if way in times
+            else "-"
+            for way in (AOTI, *WAYS)
+        ]
+        lines.append(f"{name:18}" + "".join(f"{cell:>24}" for cell in cells))
+    lines.append("latency and throughput in microseconds per call, error relative to eager")
+    lines.append(f"speed against {AOTI} (geometric mean of latencies): {speeds(results)}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(gpu_models.MODELS)}; all")
+    parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--seconds", type=float, default=3600, help="time for building programs")
+    parser.add_argument("--task", nargs=5, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.task:
+        name, way, target, records, output = chosen.task
+        if way == AOTI:
+            package(name, output)
+        else:
+            lower(name, way, target, records, output)
+        return
+    names = chosen.models or list(gpu_models.MODELS)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(4) as pool:
+        builds = Builds(Path(folder), chosen.target, time.monotonic() + chosen.seconds)
+        builds.build_all(names, pool)
+        results = {name: measure(name, builds) for name in names}
+    found = {"gpu": torch.cuda.get_device_name(), "models": results, "speed": speeds(results)}
+    environment.save(chosen.output, found)
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
