@@ -1,7 +1,8 @@
 # Tests of the CUDA delegate without a GPU: stand-ins for the driver, cuBLASLt and cuDNN take the place of NVIDIA's.
 
 set(aotip_fake_cuda_dir "${CMAKE_CURRENT_BINARY_DIR}/fake_cuda")
-add_library(fake_cuda SHARED fake_cuda/fake_cuda.cpp fake_cuda/fake_kernels.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
+add_library(fake_cuda SHARED fake_cuda/fake_cuda.cpp fake_cuda/fake_kernels.cpp
+            fake_cuda/emulated_device.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 add_library(fake_cublaslt SHARED fake_cuda/fake_cublaslt.cpp)
 add_library(fake_cudnn SHARED fake_cuda/fake_cudnn.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 target_link_libraries(fake_cublaslt PRIVATE fake_cuda)
@@ -28,7 +29,8 @@ function(aotip_cuda_test name)
   )
 endfunction()
 
-foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_matmul_test cuda_conv_test)
+foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_matmul_test cuda_conv_test
+             cuda_index_test)
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()
 

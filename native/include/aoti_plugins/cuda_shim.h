@@ -82,6 +82,26 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_convolution(
     int64_t dilation_len_, int32_t transposed, const int64_t* output_padding,
     int64_t output_padding_len_, int64_t groups, AtenTensorHandle* ret0);
 
+/// Running sums and products along `dim`, of any strides. `dtype` is the result's, null for int64
+/// of integers and for the input's own of floats. Floats accumulate in float64.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumsum(AtenTensorHandle self, int64_t dim,
+                                                   int32_t* dtype, AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumprod(AtenTensorHandle self, int64_t dim,
+                                                    int32_t* dtype, AtenTensorHandle* ret0);
+/// Elements along `dim` in order, and their places (int64). Always stable, NaN above everything.
+/// Lines of more than 2048 elements need 12 bytes for each element, up to the next power of two.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_sort(AtenTensorHandle self, int64_t dim,
+                                                 int32_t descending, AtenTensorHandle* ret0,
+                                                 AtenTensorHandle* ret1);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_sort_stable(AtenTensorHandle self, int32_t* stable,
+                                                        int64_t dim, int32_t descending,
+                                                        AtenTensorHandle* ret0,
+                                                        AtenTensorHandle* ret1);
+/// The `k` largest or smallest, always in order.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_topk(AtenTensorHandle self, int64_t k, int64_t dim,
+                                                 int32_t largest, int32_t sorted,
+                                                 AtenTensorHandle* ret0, AtenTensorHandle* ret1);
+
 /// The names of all shims of this library, as `aotip_shim_names()`.
 AOTIP_EXPORT const char* const* aotip_cuda_shim_names(size_t* ret_count);
 

@@ -2,6 +2,7 @@
 
 #include "cpu/lines.h"
 #include "shim/run_shim.h"
+#include "shim/wrap_dim.h"
 #include "slim/element.h"
 
 using namespace aoti_plugins;
@@ -63,7 +64,7 @@ Status scan(AtenTensorHandle self, int64_t dim, const int32_t* dtype, AtenTensor
               device_type_name(t.device().type));
   AOTIP_CHECK(is_convertible(from) && (is_integer(to) || is_real(to)), "no running sum of %s as %s",
               dtype_name(from), dtype_name(to));
-  AOTIP_RETURN_IF_FAILED(cpu::wrap_dim(t, dim, &dim));
+  AOTIP_RETURN_IF_FAILED(wrap_dim(t, dim, &dim));
   Tensor* out = Tensor::empty(t.ndim(), t.sizes(), to, Device{});
   if (out != nullptr && out->numel() > 0) {
     Tensor* const both[2] = {&t, out};

@@ -6,6 +6,7 @@
 
 #include "cpu/lines.h"
 #include "shim/run_shim.h"
+#include "shim/wrap_dim.h"
 #include "slim/element.h"
 #include "slim/strided_copy.h"
 
@@ -185,7 +186,7 @@ Status run(const Scatter& s) {
 Status scatter(AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
                AtenTensorHandle src, double value, Combine combine, bool include_self) {
   AOTIP_RETURN_IF_FAILED(check_tensors(out, self, index));
-  AOTIP_RETURN_IF_FAILED(cpu::wrap_dim(*unwrap(out), dim, &dim));
+  AOTIP_RETURN_IF_FAILED(wrap_dim(*unwrap(out), dim, &dim));
   Element element;
   element.kind = Element::kReal;
   element.real = value;

@@ -7,6 +7,7 @@
 
 #include "cpu/lines.h"
 #include "shim/run_shim.h"
+#include "shim/wrap_dim.h"
 #include "slim/element.h"
 
 using namespace aoti_plugins;
@@ -115,7 +116,7 @@ Status sort(AtenTensorHandle self, int64_t dim, bool descending, AtenTensorHandl
             AtenTensorHandle* ret1) {
   AOTIP_RETURN_IF_FAILED(check(self, ret0, ret1));
   Tensor& t = *unwrap(self);
-  AOTIP_RETURN_IF_FAILED(cpu::wrap_dim(t, dim, &dim));
+  AOTIP_RETURN_IF_FAILED(wrap_dim(t, dim, &dim));
   int64_t strides[Tensor::kMaxDims];
   dense_strides(t, strides);
   Owned values(Tensor::empty_strided(t.ndim(), t.sizes(), strides, t.dtype(), Device{}));
@@ -133,7 +134,7 @@ Status topk(AtenTensorHandle self, int64_t k, int64_t dim, bool largest, AtenTen
             AtenTensorHandle* ret1) {
   AOTIP_RETURN_IF_FAILED(check(self, ret0, ret1));
   Tensor& t = *unwrap(self);
-  AOTIP_RETURN_IF_FAILED(cpu::wrap_dim(t, dim, &dim));
+  AOTIP_RETURN_IF_FAILED(wrap_dim(t, dim, &dim));
   const int64_t length = t.ndim() > 0 ? t.size(dim) : 1;
   AOTIP_CHECK(k >= 0 && k <= length, "k is %lld, expected 0 to %lld", static_cast<long long>(k),
               static_cast<long long>(length));

@@ -88,18 +88,22 @@ CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
   return function;
 }
 
-Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** arguments) noexcept {
+Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int threads,
+                     void** arguments) noexcept {
   CUfunction function = device_kernel(gpu, name);
   const Gpu* where = find_gpu(gpu);
   if (function == nullptr || where == nullptr) {
     return Status::kFailed;
   }
-  const int64_t blocks = (numel + kBlock - 1) / kBlock;
   const int64_t most = int64_t{where->multiprocessors} * 32;
   const unsigned int grid = static_cast<unsigned int>(std::clamp<int64_t>(blocks, 1, most));
-  AOTIP_CU(cuLaunchKernel, function, grid, 1, 1, kBlock, 1, 1, 0, current_stream().handle,
+  AOTIP_CU(cuLaunchKernel, function, grid, 1, 1, threads, 1, 1, 0, current_stream().handle,
            arguments, nullptr);
   return Status::kOk;
+}
+
+Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** arguments) noexcept {
+  return launch_blocks(gpu, name, (numel + kBlock - 1) / kBlock, kBlock, arguments);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -19,4 +19,9 @@ CUfunction device_kernel(int32_t gpu, const char* name) noexcept;
 /// thread's current stream. `arguments` are the addresses of its arguments.
 Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** arguments) noexcept;
 
+/// Launches a kernel with `blocks` blocks (but at most as many as fill the GPU) of `threads`
+/// threads on this thread's current stream.
+Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int threads,
+                     void** arguments) noexcept;
+
 }  // namespace aoti_plugins::cuda

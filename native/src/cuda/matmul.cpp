@@ -331,8 +331,11 @@ Status multiply_nothing(Tensor& out, const Tensor* self, double beta, int32_t dt
   b_sizes[r] = 1;
   b_sizes[r + 1] = out.size(r + 1);
   const OwnedTensor a(Tensor::empty(out.ndim(), a_sizes, dtype, out.device()));
+  if (a == nullptr) {
+    return Status::kFailed;
+  }
   const OwnedTensor b(Tensor::empty(out.ndim(), b_sizes, dtype, out.device()));
-  if (a == nullptr || b == nullptr) {
+  if (b == nullptr) {
     return Status::kFailed;
   }
   AOTIP_RETURN_IF_FAILED(fill(*a, zero));

@@ -668,9 +668,9 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, in
   *blocks = 1;
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigned int, unsigned int,
-                        unsigned int, unsigned int, unsigned int, CUstream stream,
-                        void** parameters, void**) {
+CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int,
+                        unsigned int threads, unsigned int, unsigned int, unsigned int,
+                        CUstream stream, void** parameters, void**) {
   ENTER();
   const fake_cuda::Kernel* kernel = function->kernel;
   auto values = std::make_shared<std::vector<std::vector<char>>>();
@@ -683,7 +683,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigne
     for (std::vector<char>& value : *values) {
       arguments.push_back(value.data());
     }
-    kernel->run(arguments.data());
+    kernel->run(arguments.data(), blocks, threads);
     ++state().launches;
   });
 }

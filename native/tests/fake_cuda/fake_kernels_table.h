@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@ namespace fake_cuda {
 /// A kernel as a host function. `arguments` are the addresses of copies of its arguments.
 struct Kernel {
   std::vector<size_t> argument_nbytes;
-  void (*run)(void** arguments);
+  std::function<void(void** arguments, unsigned int blocks, unsigned int threads)> run;
 };
 
 /// The kernel of a name, or null.

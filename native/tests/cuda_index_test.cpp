@@ -1,0 +1,233 @@
+// The shims that order elements or move them by index, over a stand-in for the driver that runs our
+// kernels on the host; against the CPU's.
+
+#include <cmath>
+#include <limits>
+
+#include "cuda_fixture.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Ints sizes_of(const Handle& tensor) {
+  const Tensor& t = *unwrap(tensor.get());
+  return {t.sizes(), t.sizes() + t.ndim()};
+}
+
+/// Numbers of any dtype, in no order and some of them more than once.
+Handle host_numbers(const Ints& sizes, int32_t dtype, int64_t range = 9) {
+  Handle wide = make(sizes, kFloat64);
+  const int64_t numel = unwrap(wide.get())->numel();
+  uint32_t state = 7;
+  for (int64_t i = 0; i < numel; ++i) {
+    state = state * 1664525u + 1013904223u;
+    data_of<double>(wide)[i] =
+        static_cast<double>(static_cast<int64_t>(state >> 8) % range - (dtype == kUInt8 ? 0 : 4));
+  }
+  Handle tensor = make(sizes, dtype);
+  BOOST_TEST_REQUIRE(aoti_torch_copy_(tensor.get(), wide.get(), 0) == 0, reason());
+  return tensor;
+}
+
+Handle to_gpu(const Handle& host, const Ints& strides) {
+  Handle device = make_on(kCuda, sizes_of(host), strides, unwrap(host.get())->dtype());
+  BOOST_TEST_REQUIRE(static_cast<bool>(device), reason());
+  BOOST_TEST_REQUIRE(aoti_torch_copy_(device.get(), host.get(), 0) == 0, reason());
+  return device;
+}
+
+Handle to_gpu(const Handle& host) {
+  return to_gpu(host, row_major(sizes_of(host)));
+}
+
+std::vector<double> numbers(const Handle& tensor) {
+  Handle host = make(sizes_of(tensor), unwrap(tensor.get())->dtype());
+  Handle wide = make(sizes_of(tensor), kFloat64);
+  BOOST_TEST_REQUIRE(aoti_torch_copy_(host.get(), tensor.get(), 0) == 0, reason());
+  BOOST_TEST_REQUIRE(aoti_torch_copy_(wide.get(), host.get(), 0) == 0, reason());
+  return {data_of<double>(wide), data_of<double>(wide) + unwrap(wide.get())->numel()};
+}
+
+/// Checks that two tensors have the same sizes and elements; NaN equals NaN.
+void check_same(const Handle& found, const Handle& expected) {
+  BOOST_TEST(sizes_of(found) == sizes_of(expected), boost::test_tools::per_element());
+  const std::vector<double> a = numbers(found);
+  const std::vector<double> b = numbers(expected);
+  size_t i = 0;
+  while (i < a.size() && (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])))) {
+    ++i;
+  }
+  BOOST_TEST(i == a.size(), "element " << i << " differs");
+}
+
+/// Runs a shim with one result.
+template <typename Call>
+Handle one(const Call& call) {
+  AtenTensorHandle raw = nullptr;
+  BOOST_TEST_REQUIRE(call(&raw) == 0, reason());
+  return Handle(raw);
+}
+
+/// Runs a shim with two results.
+template <typename Call>
+std::pair<Handle, Handle> two(const Call& call) {
+  AtenTensorHandle first = nullptr;
+  AtenTensorHandle second = nullptr;
+  BOOST_TEST_REQUIRE(call(&first, &second) == 0, reason());
+  return {Handle(first), Handle(second)};
+}
+
+void check_sort(const Handle& host, const Handle& device, int64_t dim, bool descending) {
+  const int32_t down = descending ? 1 : 0;
+  const auto expected =
+      two([&](auto* a, auto* b) { return aoti_torch_cpu_sort(host.get(), dim, down, a, b); });
+  const auto found = two([&](auto* a, auto* b) {
+    return aoti_torch_cuda_sort_stable(device.get(), nullptr, dim, down, a, b);
+  });
+  check_same(found.first, expected.first);
+  check_same(found.second, expected.second);
+}
+
+void check_refused(AOTITorchError code, const std::string& part) {
+  BOOST_TEST(code != 0);
+  BOOST_TEST(reason().find(part) != std::string::npos, "'" << reason() << "' lacks " << part);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_index, CudaFixture)
+
+BOOST_AUTO_TEST_CASE(running_sums_and_products) {
+  for (const int32_t dtype :
+       {kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kInt8, kUInt8, kInt64, kBool}) {
+    const Handle host = host_numbers({3, 5, 4}, dtype, 3);
+    for (const Ints& strides : {Ints{20, 4, 1}, Ints{1, 3, 15}, Ints{40, 8, 2}}) {
+      const Handle device = to_gpu(host, strides);
+      for (const int64_t dim : {0, 1, -1}) {
+        check_same(
+            one([&](auto* r) { return aoti_torch_cuda_cumsum(device.get(), dim, nullptr, r); }),
+            one([&](auto* r) { return aoti_torch_cpu_cumsum(host.get(), dim, nullptr, r); }));
+        check_same(
+            one([&](auto* r) { return aoti_torch_cuda_cumprod(device.get(), dim, nullptr, r); }),
+            one([&](auto* r) { return aoti_torch_cpu_cumprod(host.get(), dim, nullptr, r); }));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(running_sums_of_long_lines_and_other_dtypes) {
+  for (const int64_t length : {1, 31, 33, 256, 257, 1000}) {
+    const Handle host = host_numbers({2, length}, kInt32);
+    const Handle device = to_gpu(host);
+    for (int32_t to : {kInt64, kFloat32, kInt8}) {
+      check_same(one([&](auto* r) { return aoti_torch_cuda_cumsum(device.get(), 1, &to, r); }),
+                 one([&](auto* r) { return aoti_torch_cpu_cumsum(host.get(), 1, &to, r); }));
+    }
+  }
+  const Handle scalar = on_gpu<float>({}, {}, kFloat32, {7.0f});
+  const Handle sum =
+      one([&](auto* r) { return aoti_torch_cuda_cumsum(scalar.get(), 0, nullptr, r); });
+  BOOST_TEST(numbers(sum)[0] == 7.0);
+  const Handle none = make_on(kCuda, {2, 0}, {1, 1}, kFloat32);
+  const Handle empty =
+      one([&](auto* r) { return aoti_torch_cuda_cumsum(none.get(), 1, nullptr, r); });
+  BOOST_TEST(numbers(empty).empty());
+}
+
+BOOST_AUTO_TEST_CASE(sorts_every_dtype_along_every_dim) {
+  for (const int32_t dtype :
+       {kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kInt16, kInt8, kUInt8, kInt64, kBool}) {
+    const Handle host = host_numbers({3, 7, 4}, dtype);
+    for (const Ints& strides : {Ints{28, 4, 1}, Ints{1, 3, 21}}) {
+      const Handle device = to_gpu(host, strides);
+      for (const int64_t dim : {0, 1, -1}) {
+        check_sort(host, device, dim, false);
+        check_sort(host, device, dim, true);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sorts_lines_of_any_length) {
+  for (const int64_t length : {1, 2, 3, 64, 100, 2048, 2049, 5000}) {
+    const Handle host = host_numbers({length < 3000 ? 2 : 1, length}, kFloat32, 1000);
+    const Handle device = to_gpu(host);
+    check_sort(host, device, 1, length % 2 == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sorts_special_values) {
+  Handle host = make({8}, kFloat32);
+  const float values[] = {1.0f, kNan, -kInf, 0.0f, -0.0f, kInf, -kNan, -1.0f};
+  std::copy(values, values + 8, data_of<float>(host));
+  const Handle device = to_gpu(host);
+  check_sort(host, device, 0, false);
+  check_sort(host, device, 0, true);
+  Handle wide = make({4}, kInt64);
+  const int64_t integers[] = {std::numeric_limits<int64_t>::max(), -1,
+                              std::numeric_limits<int64_t>::min(), 0};
+  std::copy(integers, integers + 4, data_of<int64_t>(wide));
+  const auto sorted =
+      two([&](auto* a, auto* b) { return aoti_torch_cuda_sort(to_gpu(wide).get(), 0, 0, a, b); });
+  BOOST_TEST((read<int64_t>(sorted.second) == std::vector<int64_t>{2, 1, 3, 0}));
+  const Handle scalar = on_gpu<float>({}, {}, kFloat32, {7.0f});
+  const auto alone =
+      two([&](auto* a, auto* b) { return aoti_torch_cuda_sort(scalar.get(), -1, 0, a, b); });
+  BOOST_TEST((read<int64_t>(alone.second) == std::vector<int64_t>{0}));
+}
+
+BOOST_AUTO_TEST_CASE(takes_the_first_ones) {
+  for (const int64_t length : {5, 100, 3000}) {
+    const Handle host = host_numbers({length < 3000 ? 2 : 1, length, 3}, kFloat32, 50);
+    const Handle device = to_gpu(host);
+    for (const int64_t k : length < 3000 ? Ints{0, 1, 4, length} : Ints{4}) {
+      for (const int32_t largest : {0, 1}) {
+        const auto expected = two([&](auto* a, auto* b) {
+          return aoti_torch_cpu_topk(host.get(), k, 1, largest, 1, a, b);
+        });
+        const auto found = two([&](auto* a, auto* b) {
+          return aoti_torch_cuda_topk(device.get(), k, 1, largest, 1, a, b);
+        });
+        check_same(found.first, expected.first);
+        check_same(found.second, expected.second);
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
+  const Handle host = make({2, 3}, kFloat32);
+  const Handle device = make_on(kCuda, {2, 3}, {3, 1}, kFloat32);
+  const Handle complex = make_on(kCuda, {2}, {1}, kComplex64);
+  AtenTensorHandle a = nullptr;
+  AtenTensorHandle b = nullptr;
+  check_refused(aoti_torch_cuda_sort(nullptr, 0, 0, &a, &b), "self is null");
+  check_refused(aoti_torch_cuda_sort(device.get(), 0, 0, &a, nullptr), "ret1 is null");
+  check_refused(aoti_torch_cuda_sort(host.get(), 0, 0, &a, &b), "on cpu, expected cuda");
+  check_refused(aoti_torch_cuda_sort(device.get(), 2, 0, &a, &b), "dim 2 is out of range");
+  check_refused(aoti_torch_cuda_sort(complex.get(), 0, 0, &a, &b), "complex64 has no order");
+  check_refused(aoti_torch_cuda_topk(device.get(), 4, 1, 1, 1, &a, &b), "k is 4, expected 0 to 3");
+  check_refused(aoti_torch_cuda_topk(device.get(), -1, 1, 1, 1, &a, &b), "k is -1");
+  check_refused(aoti_torch_cuda_cumsum(nullptr, 0, nullptr, &a), "self is null");
+  check_refused(aoti_torch_cuda_cumsum(host.get(), 0, nullptr, &a), "on cpu, expected cuda");
+  check_refused(aoti_torch_cuda_cumsum(device.get(), -3, nullptr, &a), "dim -3 is out of range");
+  check_refused(aoti_torch_cuda_cumprod(complex.get(), 0, nullptr, &a), "no running sum");
+  BOOST_TEST(a == nullptr);
+  BOOST_TEST(b == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(out_of_memory_while_sorting) {
+  const Handle device = make_on(kCuda, {1, 5000}, {5000, 1}, kFloat32);
+  fake().set_memory(fake().device_nbytes() + 100000);
+  AtenTensorHandle a = nullptr;
+  AtenTensorHandle b = nullptr;
+  check_refused(aoti_torch_cuda_sort(device.get(), 1, 0, &a, &b), "out of memory");
+  BOOST_TEST(a == nullptr);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
