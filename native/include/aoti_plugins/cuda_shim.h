@@ -102,6 +102,23 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_topk(AtenTensorHandle self, int64_t 
                                                  int32_t largest, int32_t sorted,
                                                  AtenTensorHandle* ret0, AtenTensorHandle* ret1);
 
+/// Writes elements of `src`, or one value, to where `index` (int64) says along `dim`; the other
+/// elements of `out` are those of `self`, which may be `out`. Which of several elements for one
+/// place is written is not defined. An index out of range is left out, and the call of the program
+/// (or its next one, where no output is in host memory) fails.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_scatter_src_out(AtenTensorHandle out,
+                                                            AtenTensorHandle self, int64_t dim,
+                                                            AtenTensorHandle index,
+                                                            AtenTensorHandle src);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_scatter_value_out(AtenTensorHandle out,
+                                                              AtenTensorHandle self, int64_t dim,
+                                                              AtenTensorHandle index, double value);
+/// As above, combining what meets at one place: `reduce` is sum, prod, mean, amax or amin, over the
+/// element of `self` too where `include_self` is not 0. The order of sums is not defined.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_scatter_reduce_two_out(
+    AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
+    AtenTensorHandle src, const char* reduce, int32_t include_self);
+
 /// The names of all shims of this library, as `aotip_shim_names()`.
 AOTIP_EXPORT const char* const* aotip_cuda_shim_names(size_t* ret_count);
 

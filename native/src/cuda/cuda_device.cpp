@@ -7,8 +7,8 @@
 #include "cuda/device_kernels.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
-#include "cuda/kernels/strided.h"
 #include "cuda/stream.h"
+#include "cuda/strided_loops.h"
 #include "slim/element.h"
 #include "slim/strided_copy.h"
 
@@ -38,38 +38,6 @@ bool same_bytes(const Tensor& dst, const Tensor& src) {
     }
   }
   return dst.is_dense();
-}
-
-/// The loops over both tensors: no dimension of size 1, neighbours merged, the one with the
-/// smallest step in `dst` first.
-Status make_loops(const Tensor& dst, const int64_t* src_strides, StridedLoops* ret) {
-  int64_t order[Tensor::kMaxDims];
-  int64_t count = 0;
-  for (int64_t d = 0; d < dst.ndim(); ++d) {
-    if (dst.size(d) != 1) {
-      order[count++] = d;
-    }
-  }
-  std::stable_sort(order, order + count,
-                   [&](int64_t a, int64_t b) { return dst.stride(a) < dst.stride(b); });
-  ret->numel = dst.numel();
-  ret->ndim = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t d = order[i];
-    const int32_t last = ret->ndim - 1;
-    if (last >= 0 && dst.stride(d) == ret->dst[last] * ret->sizes[last] &&
-        src_strides[d] == ret->src[last] * ret->sizes[last]) {
-      ret->sizes[last] *= dst.size(d);
-      continue;
-    }
-    AOTIP_CHECK(ret->ndim < kStridedMaxDims, "copy: more than %d dims that cannot be merged",
-                kStridedMaxDims);
-    ret->sizes[ret->ndim] = dst.size(d);
-    ret->dst[ret->ndim] = dst.stride(d);
-    ret->src[ret->ndim] = src_strides[d];
-    ++ret->ndim;
-  }
-  return Status::kOk;
 }
 
 const char* copy_kernel(size_t itemsize) {
@@ -110,7 +78,7 @@ Status copy_on_gpu(Tensor& dst, const Tensor& src) {
     return Status::kOk;
   }
   StridedLoops loops;
-  AOTIP_RETURN_IF_FAILED(make_loops(dst, src.strides(), &loops));
+  AOTIP_RETURN_IF_FAILED(make_strided_loops(dst, src.strides(), &loops));
   void* to = dst.data();
   const void* from = src.data();
   if (dst.dtype() == src.dtype()) {
@@ -277,7 +245,7 @@ Status fill(Tensor& tensor, const void* element) noexcept {
   } else {
     const int64_t zeros[Tensor::kMaxDims] = {};
     StridedLoops loops;
-    AOTIP_RETURN_IF_FAILED(make_loops(tensor, zeros, &loops));
+    AOTIP_RETURN_IF_FAILED(make_strided_loops(tensor, zeros, &loops));
     void* to = tensor.data();
     ElementBytes value;
     std::memcpy(value.bytes, element, tensor.itemsize());

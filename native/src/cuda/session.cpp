@@ -94,6 +94,8 @@ Status CudaSession::begin_call() noexcept {
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;
+  const Status earlier = stream_->check_fault();
+  AOTIP_CHECK(earlier == Status::kOk, "an earlier call: %s", last_failure());
   if (output_wanted_ > output_memory_.nbytes()) {
     AOTIP_RETURN_IF_FAILED(output_memory_.allocate(output_wanted_));
   }
@@ -229,6 +231,7 @@ Status CudaSession::end_call() noexcept {
   if (!host_outputs_.empty() || outputs_in_flight_) {
     AOTIP_RETURN_IF_FAILED(stream_->synchronize());
     inputs_in_flight_ = false;
+    AOTIP_RETURN_IF_FAILED(stream_->check_fault());
     for (const HostOutput& output : host_outputs_) {
       std::memcpy(output.dst, output.staged, output.nbytes);
     }

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -76,6 +77,7 @@ Stream::~Stream() {
   pool_->deallocate(workspace_, workspace_nbytes_, handle_);
   release_kept();
   AOTIP_CU_LOG(cuStreamSynchronize, handle_);
+  fault_.reset();
   AOTIP_CU_LOG(cuStreamDestroy, handle_);
   if (stream_count(gpu_).fetch_sub(1, std::memory_order_acq_rel) == 1) {
     pool_->trim(0);
@@ -157,6 +159,30 @@ void* Stream::workspace(size_t nbytes) noexcept {
     workspace_nbytes_ = nbytes;
   }
   return workspace_;
+}
+
+Status Stream::fault_word(int32_t** ret) noexcept {
+  if (!fault_.has_value()) {
+    fault_.emplace();
+    if (fault_->allocate(sizeof(int32_t)) != Status::kOk) {
+      fault_.reset();
+      return Status::kFailed;
+    }
+    std::memset(fault_->data(), 0, sizeof(int32_t));
+  }
+  *ret = reinterpret_cast<int32_t*>(fault_->data());
+  return Status::kOk;
+}
+
+Status Stream::check_fault() noexcept {
+  if (!fault_.has_value()) {
+    return Status::kOk;
+  }
+  volatile int32_t* word = reinterpret_cast<int32_t*>(fault_->data());
+  const int32_t fault = *word;
+  *word = 0;
+  AOTIP_CHECK(fault == 0, "an index is out of range; elements at such indices are left out");
+  return Status::kOk;
 }
 
 Status Stream::synchronize() noexcept {

@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cuda/memory_pool.h"
+#include "cuda/pinned.h"
 #include "slim/status.h"
 
 namespace aoti_plugins::cuda {
@@ -39,6 +41,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// next; null, with a reason, when there is none.
   void* workspace(size_t nbytes) noexcept;
 
+  /// A word for what kernels on this stream find wrong, 0 until then: host memory that the GPU
+  /// writes to. It lives as long as the stream, whose GPU must be current.
+  Status fault_word(int32_t** ret) noexcept;
+
+  /// Fails, once, when work on this stream that is done found something wrong; the reason says
+  /// what.
+  Status check_fault() noexcept;
+
   /// Waits for all work on this stream.
   Status synchronize() noexcept;
 
@@ -63,6 +73,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::shared_ptr<Stream> self_;               // set while there are such
   void* workspace_ = nullptr;
   size_t workspace_nbytes_ = 0;
+  std::optional<PinnedMemory> fault_;
 };
 
 /// What this thread's shims work on: a stream, and the `Stream` it belongs to where it is ours.

@@ -35,3 +35,10 @@ extern fake_cuda::Index gridDim;
 inline void __syncthreads() {
   fake_cuda::wait_at_barrier();
 }
+
+template <typename T>
+T atomicCAS(T* address, T expected, T desired) {
+  const T found = *address;
+  *address = found == expected ? desired : found;
+  return found;
+}

@@ -35,7 +35,9 @@ T value(void* argument) {
   std::remove_const_t<T> result;
   std::memcpy(&result, argument, sizeof(result));
   if constexpr (std::is_pointer_v<T>) {
-    check_device(result, 1);
+    if (result != nullptr) {
+      check_device(result, 1);
+    }
   }
   return result;
 }
@@ -67,6 +69,7 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_fill_2),     FAKE_KERNEL(aotip_fill_4),
       FAKE_KERNEL(aotip_fill_8),     FAKE_KERNEL(aotip_fill_16),
       FAKE_KERNEL(aotip_convert),    FAKE_KERNEL(aotip_scan),
+      FAKE_KERNEL(aotip_scatter),    FAKE_KERNEL(aotip_divide),
       FAKE_KERNEL(aotip_sort_lines), FAKE_KERNEL(aotip_sort_load),
       FAKE_KERNEL(aotip_sort_merge), FAKE_KERNEL(aotip_sort_step),
       FAKE_KERNEL(aotip_sort_store), {"fake_scale_add", make_kernel(scale_add)},

@@ -2,7 +2,7 @@
 // element, in a grid-stride loop; compiled for several GPUs into one image (see CMakeLists.txt).
 
 #include "cuda/kernels/element.cuh"
-#include "cuda/kernels/strided.h"
+#include "cuda/kernels/strided.cuh"
 
 using namespace aoti_plugins;
 using aoti_plugins::cuda::ElementBytes;
@@ -13,18 +13,6 @@ namespace {
 struct Wide {
   uint64_t words[2];
 };
-
-__device__ void offsets_of(const StridedLoops& loops, int64_t index, int64_t* dst, int64_t* src) {
-  *dst = 0;
-  *src = 0;
-  for (int32_t d = 0; d < loops.ndim; ++d) {
-    const int64_t rest = index / loops.sizes[d];
-    const int64_t i = index - rest * loops.sizes[d];
-    *dst += i * loops.dst[d];
-    *src += i * loops.src[d];
-    index = rest;
-  }
-}
 
 template <typename T>
 __device__ void copy_elements(T* dst, const T* src, const StridedLoops& loops) {
