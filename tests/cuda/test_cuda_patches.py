@@ -1,0 +1,138 @@
+"""Every patch of a GPU lowering changes something inside its block, and all is back afterwards."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import aoti_plugins.lowering.inductor.few_rows  # noqa: F401  (what it patches is watched, too)
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cuda import lowering
+from aoti_plugins.cuda.target import as_target, target_by_name
+from aoti_plugins.cuda.tuning.records import Records
+from aoti_plugins.lowering.inductor import config_choice, few_rows
+from aoti_plugins.lowering.inductor.gpu import (
+    autotune_block,
+    described,
+    fake_tensors,
+    fresh_kernels,
+    line_info,
+    no_compilation,
+    patterns,
+    placement,
+    triton_driver,
+)
+
+GPU = target_by_name("h100")
+PROPERTIES = lowering.gpu_properties(GPU)
+TARGET = as_target(GPU)
+WATCHED = ("torch._inductor", "torch.cuda", "torch._dynamo.device_interface", "triton")
+FAKE = ("torch._subclasses.fake_tensor", "torch._C", "torch.utils._triton")
+
+_Context = Callable[[], AbstractContextManager[Any]]
+
+
+def _placed() -> AbstractContextManager[None]:
+    module = torch.fx.symbolic_trace(nn.Linear(2, 2))
+    found = placement.Placement(module, [torch.randn(1, 2)], torch.device("cuda:0"))
+    return placement.placed_constants(found)
+
+
+PATCHES: dict[str, _Context] = {
+    "autotune block": autotune_block.autotune_block_on_fakes,
+    "described": lambda: described.described_gpu(PROPERTIES),
+    "fake tensors": fake_tensors.no_device_init,
+    "fresh kernels": fresh_kernels.fresh_kernels,
+    "line info": line_info.no_line_info,
+    "no compilation": no_compilation.no_kernel_compilation,
+    "patterns": patterns.patterns_on_cpu,
+    "placement": _placed,
+    "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
+    "chosen": lambda: config_choice.choose_configs(GPU),
+    "recorded": lambda: config_choice.record_configs(GPU, Records()),
+    "few rows": lambda: few_rows.few_rows_choice(GPU),
+    "all": lambda: lowering.environment(TARGET, LoweringOptions()),
+    "all of a probe": lambda: lowering.probe_environment(TARGET, LoweringOptions()),
+}
+
+
+def _watched() -> Iterator[tuple[str, ModuleType | type]]:
+    for name, module in list(sys.modules.items()):
+        if name in FAKE or name == "triton" or name.startswith(tuple(f"{w}" for w in WATCHED)):
+            yield name, module
+            for key, value in list(vars(module).items()):
+                if isinstance(value, type) and value.__module__ == name:
+                    yield f"{name}.{key}", value
+
+
+def _state() -> dict[str, Any]:
+    """Functions, classes and caches of PyTorch and Triton, and settings, by name."""
+    found: dict[str, Any] = {}
+    for name, owner in _watched():
+        for key, value in list(vars(owner).items()):
+            if callable(value) or isinstance(value, staticmethod | classmethod | property):
+                found[f"{name}.{key}"] = value
+            elif isinstance(owner, type) and isinstance(value, list | dict):
+                found[f"{name}.{key}"] = _Same(value)
+    found["settings"] = torch._inductor.config.save_config_portable()
+    found["triton knobs"] = _knobs()
+    found["driver"] = _driver()
+    return found
+
+
+class _Same:
+    """A cache of a class; equal only to itself, whatever is in it."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._value is other._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def _knobs() -> dict[str, Any]:
+    from triton import knobs
+
+    return {f"{group}": dict(vars(getattr(knobs, group))) for group in ("compilation", "runtime")}
+
+
+def _driver() -> Any:
+    from triton.runtime import driver
+
+    return driver.__dict__.get("_active")
+
+
+def _differences(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    return {
+        key
+        for key, value in one.items()
+        if other.get(key) is not value
+        and (callable(value) or isinstance(value, property) or other.get(key) != value)
+    }
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("name", PATCHES)
+def test_patch_and_way_back(name: str, fails: bool) -> None:
+    with PATCHES[name]():  # imports what it needs, and fills caches
+        pass
+    before = _state()
+    try:
+        with PATCHES[name]():
+            inside = _state()
+            if fails:
+                raise KeyError
+    except KeyError:
+        pass
+    assert _differences(before, inside), "the patch changes nothing that is watched"
+    assert _differences(before, _state()) == set()
