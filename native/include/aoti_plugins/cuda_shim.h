@@ -70,6 +70,19 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda__addmm_activation(AtenTensorHandle s
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda__int_mm_out(AtenTensorHandle out, AtenTensorHandle self,
                                                         AtenTensorHandle mat2);
 
+/// float8 matrices (e4m3fn or e5m2), each times float32 factors: one, or one for each row of `self`
+/// and each column of `mat2` (cuBLAS 12.9, compute capability 9.0). k and n are multiples of 16.
+/// `out` is float32, float16, bfloat16, or float8 with `scale_result`; `bias` [n] is bfloat16 or
+/// float16; these and `out_dtype` may be null.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda__scaled_mm_out(
+    AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2, AtenTensorHandle scale_a,
+    AtenTensorHandle scale_b, AtenTensorHandle* bias, AtenTensorHandle* scale_result,
+    int32_t* out_dtype, int32_t use_fast_accum);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda__scaled_mm(
+    AtenTensorHandle self, AtenTensorHandle mat2, AtenTensorHandle scale_a,
+    AtenTensorHandle scale_b, AtenTensorHandle* bias, AtenTensorHandle* scale_result,
+    int32_t* out_dtype, int32_t use_fast_accum, AtenTensorHandle* ret0);
+
 /// A convolution over cuDNN 9, which is opened by the first of them: 1 to 3 spatial dims, groups,
 /// transposed, one dtype of float32, float64, float16, bfloat16. `input [n, c, ...]` (or without
 /// n), `weight [out, c / groups, ...]`, transposed `[c, out / groups, ...]`; `bias` and `*bias` may

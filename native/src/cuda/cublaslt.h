@@ -44,7 +44,13 @@ enum MatmulDescAttribute : int32_t {
   kDescDScalePointer = 20,
   kDescFastAccumulation = 25,
   kDescBiasDataType = 26,
+  kDescAScaleMode = 31,
+  kDescBScaleMode = 32,
 };
+
+/// What a scale pointer points to: one float32, or (cuBLAS 12.9) one for each row of the result
+/// that comes from that operand.
+enum ScaleMode : int32_t { kScaleScalar = 0, kScaleOuterVector = 3 };
 
 enum LayoutAttribute : int32_t { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
 

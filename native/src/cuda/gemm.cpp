@@ -19,7 +19,7 @@ constexpr size_t kLargeWorkspaceNbytes = size_t{32} << 20;
 constexpr size_t kMaxPlans = 4096;
 
 /// All that the choice of a kernel depends on.
-using Key = std::array<int64_t, 22>;
+using Key = std::array<int64_t, 25>;
 
 struct HashKey {
   size_t operator()(const Key& key) const noexcept {
@@ -45,6 +45,7 @@ Key key_of(const Gemm& g, int32_t gpu) {
           g.k,
           g.batch,
           g.input_type,
+          g.second_type,
           g.output_type,
           g.compute,
           static_cast<int64_t>(g.epilogue),
@@ -60,7 +61,10 @@ Key key_of(const Gemm& g, int32_t gpu) {
           g.d.batch_stride,
           int64_t{alignment_of(g.a.data)} << 32 | alignment_of(g.b.data),
           int64_t{alignment_of(g.c.data)} << 32 | alignment_of(g.d.data),
-          g.bias != nullptr ? alignment_of(g.bias) : 0};
+          g.bias != nullptr ? int64_t{alignment_of(g.bias)} << 32 | g.bias_type : 0,
+          (g.a_scale != nullptr ? 1 : 0) + (g.d_scale != nullptr ? 2 : 0) +
+              (g.fast_accumulation ? 4 : 0),
+          g.scale_mode};
 }
 
 /// cuBLASLt's descriptors of one problem, and the kernel that it chose.
@@ -96,9 +100,9 @@ class Plan {
 
   Status run(const Gemm& g, void* workspace) {
     if (g.bias != nullptr) {
-      AOTIP_LT(*library_, MatmulDescSetAttribute, desc_, lt::kDescBiasPointer, &g.bias,
-               sizeof(g.bias));
+      AOTIP_RETURN_IF_FAILED(set(lt::kDescBiasPointer, g.bias));
     }
+    AOTIP_RETURN_IF_FAILED(set_scales(g));
     union Scalar {
       float f32;
       double f64;
@@ -131,6 +135,15 @@ class Plan {
     return Status::kOk;
   }
 
+  Status set_scales(const Gemm& g) {
+    if (g.a_scale == nullptr) {
+      return Status::kOk;
+    }
+    AOTIP_RETURN_IF_FAILED(set(lt::kDescAScalePointer, g.a_scale));
+    AOTIP_RETURN_IF_FAILED(set(lt::kDescBScalePointer, g.b_scale));
+    return g.d_scale != nullptr ? set(lt::kDescDScalePointer, g.d_scale) : Status::kOk;
+  }
+
   Status layout(lt::MatrixLayout* ret, cudaDataType type, int64_t rows, int64_t cols,
                 const GemmOperand& operand, int64_t batch) {
     AOTIP_LT(*library_, MatrixLayoutCreate, ret, type,
@@ -155,10 +168,19 @@ class Plan {
     }
     if (g.bias != nullptr) {
       AOTIP_RETURN_IF_FAILED(set(lt::kDescBiasPointer, g.bias));
-      AOTIP_RETURN_IF_FAILED(set(lt::kDescBiasDataType, static_cast<int32_t>(g.output_type)));
+      AOTIP_RETURN_IF_FAILED(set(lt::kDescBiasDataType, static_cast<int32_t>(g.bias_type)));
+    }
+    if (g.a_scale != nullptr) {
+      AOTIP_RETURN_IF_FAILED(set_scales(g));
+      AOTIP_RETURN_IF_FAILED(
+          set(lt::kDescFastAccumulation, static_cast<int8_t>(g.fast_accumulation ? 1 : 0)));
+    }
+    if (g.scale_mode != lt::kScaleScalar) {
+      AOTIP_RETURN_IF_FAILED(set(lt::kDescAScaleMode, g.scale_mode));
+      AOTIP_RETURN_IF_FAILED(set(lt::kDescBScaleMode, g.scale_mode));
     }
     AOTIP_RETURN_IF_FAILED(layout(&a_, g.input_type, g.m, g.k, g.a, g.batch));
-    AOTIP_RETURN_IF_FAILED(layout(&b_, g.input_type, g.k, g.n, g.b, g.batch));
+    AOTIP_RETURN_IF_FAILED(layout(&b_, g.second_type, g.k, g.n, g.b, g.batch));
     AOTIP_RETURN_IF_FAILED(layout(&c_, g.output_type, g.m, g.n, g.c, g.batch));
     return layout(&d_, g.output_type, g.m, g.n, g.d, g.batch);
   }

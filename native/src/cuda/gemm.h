@@ -26,7 +26,8 @@ struct Gemm {
   int64_t n = 0;
   int64_t k = 0;
   int64_t batch = 1;
-  cudaDataType input_type = CUDA_R_32F;
+  cudaDataType input_type = CUDA_R_32F;   ///< of a
+  cudaDataType second_type = CUDA_R_32F;  ///< of b
   cudaDataType output_type = CUDA_R_32F;
   lt::ComputeType compute = lt::kCompute32F;
   cudaDataType scale_type = CUDA_R_32F;
@@ -37,7 +38,14 @@ struct Gemm {
   double alpha = 1.0;
   double beta = 0.0;
   uint32_t epilogue = lt::kDefault;
-  const void* bias = nullptr;  ///< m elements of the output's type
+  const void* bias = nullptr;  ///< m elements
+  cudaDataType bias_type = CUDA_R_32F;
+  /// Factors on the GPU for float8 operands, and for a float8 result; null for none.
+  const void* a_scale = nullptr;
+  const void* b_scale = nullptr;
+  const void* d_scale = nullptr;
+  lt::ScaleMode scale_mode = lt::kScaleScalar;  ///< of a and b
+  bool fast_accumulation = false;
 };
 
 /// Whether cuBLASLt has a kernel for a problem on a GPU; what it answers is kept for this thread. A

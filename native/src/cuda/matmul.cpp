@@ -16,12 +16,35 @@ struct DestroyTensor {
 };
 using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
 
+cudaDataType type_of(int32_t dtype) {
+  switch (dtype) {
+    case kFloat64:
+      return CUDA_R_64F;
+    case kFloat16:
+      return CUDA_R_16F;
+    case kBFloat16:
+      return CUDA_R_16BF;
+    case kFloat8E4M3FN:
+      return CUDA_R_8F_E4M3;
+    case kFloat8E5M2:
+      return CUDA_R_8F_E5M2;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+/// Types that cuBLASLt multiplies only where the first operand is transposed and the second is not.
+bool is_narrow(cudaDataType type) {
+  return type == CUDA_R_8I || type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
 /// What cuBLASLt calls a dtype that it multiplies.
 Status set_types(int32_t input, int32_t output, Gemm* gemm) {
   gemm->compute = lt::kCompute32F;
   gemm->scale_type = CUDA_R_32F;
   if (input == kInt8 && output == kInt32) {
     gemm->input_type = CUDA_R_8I;
+    gemm->second_type = CUDA_R_8I;
     gemm->output_type = CUDA_R_32I;
     gemm->compute = lt::kCompute32I;
     gemm->scale_type = CUDA_R_32I;
@@ -29,26 +52,15 @@ Status set_types(int32_t input, int32_t output, Gemm* gemm) {
   }
   AOTIP_CHECK(input == output, "the matrices are %s, expected %s as the result", dtype_name(input),
               dtype_name(output));
-  switch (input) {
-    case kFloat64:
-      gemm->input_type = CUDA_R_64F;
-      gemm->compute = lt::kCompute64F;
-      gemm->scale_type = CUDA_R_64F;
-      break;
-    case kFloat32:
-      gemm->input_type = CUDA_R_32F;
-      gemm->compute = allows_tf32() ? lt::kCompute32FFastTf32 : lt::kCompute32F;
-      break;
-    case kFloat16:
-      gemm->input_type = CUDA_R_16F;
-      break;
-    case kBFloat16:
-      gemm->input_type = CUDA_R_16BF;
-      break;
-    default:
-      return fail("no matrix product for %s on cuda", dtype_name(input));
+  AOTIP_CHECK(input == kFloat64 || input == kFloat32 || input == kFloat16 || input == kBFloat16,
+              "no matrix product for %s on cuda", dtype_name(input));
+  if (input == kFloat64) {
+    gemm->compute = lt::kCompute64F;
+    gemm->scale_type = CUDA_R_64F;
+  } else if (input == kFloat32 && allows_tf32()) {
+    gemm->compute = lt::kCompute32FFastTf32;
   }
-  gemm->output_type = gemm->input_type;
+  gemm->input_type = gemm->second_type = gemm->output_type = gemm->bias_type = type_of(input);
   return Status::kOk;
 }
 
@@ -154,17 +166,50 @@ class Product {
   }
 
   Status run(const Tensor* self, const Tensor& a, const Tensor& b) {
-    const int32_t gpu = out_.device().index;
     AOTIP_RETURN_IF_FAILED(set_types(a.dtype(), out_.dtype(), &gemm_));
-    AOTIP_RETURN_IF_FAILED(place_out());
-    AOTIP_RETURN_IF_FAILED(place(swapped_ ? b : a, &gemm_.a, &a_copy_));
-    AOTIP_RETURN_IF_FAILED(place(swapped_ ? a : b, &gemm_.b, &b_copy_));
-    gemm_.batch = out_.ndim() == 3 ? out_.size(0) : 1;
+    AOTIP_RETURN_IF_FAILED(place_all(a, b));
     if (self != nullptr && gemm_.beta != 0.0) {
       AOTIP_RETURN_IF_FAILED(place_self(*self));
     } else {
       gemm_.beta = 0.0;
     }
+    return multiply(self);
+  }
+
+  /// With factors for float8 operands, and a bias that has one element for each column.
+  Status run_scaled(const Tensor& a, const Tensor& b, const MatmulScales& scales) {
+    gemm_.compute = lt::kCompute32F;
+    gemm_.scale_type = CUDA_R_32F;
+    gemm_.output_type = type_of(out_.dtype());
+    // Known before the operands are placed, which depends on it.
+    gemm_.input_type = type_of(a.dtype());
+    gemm_.second_type = type_of(b.dtype());
+    AOTIP_RETURN_IF_FAILED(place_all(a, b));
+    std::swap(gemm_.input_type, gemm_.second_type);
+    gemm_.a_scale = scales.second->data();
+    gemm_.b_scale = scales.first->data();
+    gemm_.d_scale = scales.result != nullptr ? scales.result->data() : nullptr;
+    gemm_.scale_mode = scales.by_row ? lt::kScaleOuterVector : lt::kScaleScalar;
+    gemm_.fast_accumulation = scales.fast_accumulation;
+    if (scales.bias != nullptr) {
+      gemm_.bias = scales.bias->data();
+      gemm_.bias_type = type_of(scales.bias->dtype());
+      gemm_.epilogue = lt::kBias;
+    }
+    return multiply(nullptr);
+  }
+
+ private:
+  Status place_all(const Tensor& a, const Tensor& b) {
+    AOTIP_RETURN_IF_FAILED(place_out());
+    AOTIP_RETURN_IF_FAILED(place(swapped_ ? b : a, &gemm_.a, &a_copy_));
+    AOTIP_RETURN_IF_FAILED(place(swapped_ ? a : b, &gemm_.b, &b_copy_));
+    gemm_.batch = out_.ndim() == 3 ? out_.size(0) : 1;
+    return Status::kOk;
+  }
+
+  Status multiply(const Tensor* self) {
+    const int32_t gpu = out_.device().index;
     AOTIP_RETURN_IF_FAILED(prepare(self, gpu));
     if (self_to_copy_ != nullptr) {
       AOTIP_RETURN_IF_FAILED(copy_self(*self_to_copy_));
@@ -173,10 +218,12 @@ class Product {
     return target_ == &out_ ? Status::kOk : cuda_device().copy(out_, *target_);
   }
 
- private:
   /// The result column-major, if need be as its transpose, or in memory of its own.
   Status place_out() {
     for (const bool swapped : {true, false}) {
+      if (!swapped && is_narrow(gemm_.input_type) && gemm_.input_type != CUDA_R_8I) {
+        continue;  // the bias of float8 products has an element for each column
+      }
       const Matrix matrix(out_, swapped);
       int64_t leading = 0;
       const bool overlaps = out_.ndim() == 3 && out_.size(0) > 1 && matrix.batch_stride == 0;
@@ -212,15 +259,15 @@ class Product {
     const Matrix matrix(tensor, swapped_);
     gemm_.k = first ? matrix.cols : matrix.rows;
     const bool fits = as_operand(matrix, operand);
-    // int8 has kernels for a transposed first and a plain second operand only.
-    const bool wrong = gemm_.input_type == CUDA_R_8I && operand->transposed != first;
+    const bool narrow = is_narrow(gemm_.input_type);
+    const bool wrong = narrow && operand->transposed != first;
     if (fits && !wrong) {
       return Status::kOk;
     }
     int64_t strides[3] = {};
     const int64_t r = tensor.ndim() - 2;
     // Column-major for cuBLASLt: the rows of `matrix` (or, transposed, its columns) at stride 1.
-    const bool rows_first = gemm_.input_type == CUDA_R_8I ? !first : swapped_;
+    const bool rows_first = narrow ? !first : swapped_;
     const int64_t unit = rows_first != swapped_ ? r : r + 1;
     const int64_t other = unit == r ? r + 1 : r;
     strides[unit] = 1;
@@ -236,7 +283,7 @@ class Product {
     AOTIP_RETURN_IF_FAILED(cuda_device().copy(**copy, tensor));
     const Matrix placed(**copy, swapped_);
     AOTIP_CHECK(as_operand(placed, operand), "an operand's copy has the wrong layout");
-    if (gemm_.input_type == CUDA_R_8I && operand->transposed != first) {
+    if (narrow && operand->transposed != first) {
       force(placed, first, operand);
     }
     return Status::kOk;
@@ -282,7 +329,7 @@ class Product {
   /// Asks for a kernel before anything is written; without one for a bias, adds self as a matrix.
   Status prepare(const Tensor* self, int32_t gpu) {
     const Status status = prepare_gemm(gemm_, gpu);
-    if (status == Status::kOk || gemm_.bias == nullptr) {
+    if (status == Status::kOk || gemm_.bias == nullptr || self == nullptr) {
       return status;
     }
     gemm_.bias = nullptr;
@@ -370,6 +417,73 @@ Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b,
     return multiply_nothing(*out, self, beta, a->dtype(), activation);
   }
   return Product(*out, beta, alpha, activation).run(self, *a, *b);
+}
+
+namespace {
+
+bool is_float8(int32_t dtype) {
+  return dtype == kFloat8E4M3FN || dtype == kFloat8E5M2;
+}
+
+/// float32 factors: one, or one for each row (or column) of the result.
+Status check_scale(const Tensor& scale, const char* name, int64_t lines, Device device) {
+  AOTIP_RETURN_IF_FAILED(check_operand(&scale, name, -1, device));
+  AOTIP_CHECK(scale.dtype() == kFloat32, "%s is %s, expected float32", name,
+              dtype_name(scale.dtype()));
+  AOTIP_CHECK(scale.numel() == 1 || (scale.numel() == lines && scale.is_contiguous()),
+              "%s has %lld elements, expected 1, or %lld one behind the other", name,
+              static_cast<long long>(scale.numel()), static_cast<long long>(lines));
+  return Status::kOk;
+}
+
+Status check_scales(const Tensor& out, const Tensor& a, const Tensor& b,
+                    const MatmulScales& scales) {
+  const int64_t m = a.size(0);
+  const int64_t n = b.size(1);
+  AOTIP_RETURN_IF_FAILED(check_scale(*scales.first, "scale_a", m, out.device()));
+  AOTIP_RETURN_IF_FAILED(check_scale(*scales.second, "scale_b", n, out.device()));
+  AOTIP_CHECK(!scales.by_row || (scales.first->numel() == m && scales.second->numel() == n),
+              "scale_a has %lld elements and scale_b %lld, expected 1 each, or %lld and %lld",
+              static_cast<long long>(scales.first->numel()),
+              static_cast<long long>(scales.second->numel()), static_cast<long long>(m),
+              static_cast<long long>(n));
+  if (scales.result != nullptr) {
+    AOTIP_RETURN_IF_FAILED(check_scale(*scales.result, "scale_result", 1, out.device()));
+  }
+  if (scales.bias != nullptr) {
+    const Tensor& bias = *scales.bias;
+    AOTIP_RETURN_IF_FAILED(check_operand(&bias, "bias", 1, out.device()));
+    AOTIP_CHECK(bias.dtype() == kBFloat16 || bias.dtype() == kFloat16,
+                "bias is %s, expected bfloat16 or float16", dtype_name(bias.dtype()));
+    AOTIP_CHECK(bias.size(0) == n && bias.is_contiguous(),
+                "bias has %lld elements, expected %lld one behind the other",
+                static_cast<long long>(bias.size(0)), static_cast<long long>(n));
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status scaled_matmul(Tensor& out, const Tensor& a, const Tensor& b,
+                     const MatmulScales& scales) noexcept {
+  AOTIP_RETURN_IF_FAILED(check_operand(&out, "out", 2, out.device()));
+  AOTIP_RETURN_IF_FAILED(check_operand(&a, "self", 2, out.device()));
+  AOTIP_RETURN_IF_FAILED(check_operand(&b, "mat2", 2, out.device()));
+  AOTIP_CHECK(is_float8(a.dtype()) && is_float8(b.dtype()),
+              "the matrices are %s and %s, expected float8_e4m3fn or float8_e5m2",
+              dtype_name(a.dtype()), dtype_name(b.dtype()));
+  AOTIP_CHECK(out.dtype() == kFloat32 || out.dtype() == kFloat16 || out.dtype() == kBFloat16 ||
+                  is_float8(out.dtype()),
+              "no product of float8 matrices as %s", dtype_name(out.dtype()));
+  AOTIP_RETURN_IF_FAILED(check_sizes(out, a, b, false));
+  AOTIP_RETURN_IF_FAILED(check_scales(out, a, b, scales));
+  if (out.numel() == 0) {
+    return Status::kOk;
+  }
+  AOTIP_CHECK(a.size(1) > 0, "the matrices have no inner size");
+  const ContextGuard guard;
+  AOTIP_RETURN_IF_FAILED(use_gpu(out.device().index));
+  return Product(out, 0.0, 1.0, Activation::kNone).run_scaled(a, b, scales);
 }
 
 }  // namespace aoti_plugins::cuda

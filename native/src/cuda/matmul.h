@@ -16,4 +16,19 @@ enum class Activation : int32_t { kNone = 0, kRelu = 1, kGelu = 2 };
 Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
               double alpha, bool batched, Activation activation = Activation::kNone) noexcept;
 
+/// Factors of a product of float8 matrices, all on the GPU.
+struct MatmulScales {
+  const Tensor* first;   ///< 1 or m elements
+  const Tensor* second;  ///< 1 or n elements
+  const Tensor* result;  ///< what a float8 result is multiplied with; null for 1
+  const Tensor* bias;    ///< n elements of bfloat16 or float16; null for none
+  bool by_row;           ///< m and n factors
+  bool fast_accumulation;
+};
+
+/// out [m, n] = (a [m, k] * first) @ (b [k, n] * second) + bias of float8 matrices; all on one GPU.
+/// cuBLASLt has kernels for k and n that are multiples of 16.
+Status scaled_matmul(Tensor& out, const Tensor& a, const Tensor& b,
+                     const MatmulScales& scales) noexcept;
+
 }  // namespace aoti_plugins::cuda

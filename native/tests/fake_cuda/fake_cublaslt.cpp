@@ -1,16 +1,18 @@
-// A stand-in for cuBLASLt that computes on the host, for the types float32, float64 and int8. It
-// is as strict as the real one about leading dimensions, and about which kernels there are for
-// int8.
+// A stand-in for cuBLASLt that computes on the host, for the types float32, float64, int8 and
+// float8. It is as strict as the real one about leading dimensions, and about which kernels there
+// are for int8 and float8.
 
 #include <cuda.h>
 #include <library_types.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <vector>
 
 #include "cuda/cublaslt.h"
+#include "slim/half.h"
 
 namespace {
 
@@ -52,6 +54,21 @@ T* as(void* opaque) {
   return static_cast<T*>(opaque);
 }
 
+bool is_float8(cudaDataType type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+/// A float8 of 5 and 2 or 4 and 3 bits, without NaN and infinity.
+double float8(uint8_t bits, cudaDataType type) {
+  const int fraction_bits = type == CUDA_R_8F_E5M2 ? 2 : 3;
+  const int bias = type == CUDA_R_8F_E5M2 ? 15 : 7;
+  const int exponent = (bits & 0x7f) >> fraction_bits;
+  const int fraction = bits & ((1 << fraction_bits) - 1);
+  const double value = std::ldexp(exponent == 0 ? fraction : fraction + (1 << fraction_bits),
+                                  (exponent == 0 ? 1 : exponent) - bias - fraction_bits);
+  return (bits & 0x80) != 0 ? -value : value;
+}
+
 Result check(const Desc& desc, const Layout& a, const Layout& b, const Layout& d) {
   const bool ta = desc.get<int32_t>(kDescTransA, 0) != 0;
   const bool tb = desc.get<int32_t>(kDescTransB, 0) != 0;
@@ -67,6 +84,10 @@ Result check(const Desc& desc, const Layout& a, const Layout& b, const Layout& d
     }
   }
   if (a.type == CUDA_R_8I && (!ta || tb || m % 4 != 0 || k % 4 != 0)) {
+    return kNotSupported;
+  }
+  if (is_float8(a.type) && (!ta || tb || k % 16 != 0 || m % 16 != 0 ||
+                            desc.get<const void*>(kDescAScalePointer, nullptr) == nullptr)) {
     return kNotSupported;
   }
   if (a.type == CUDA_R_64F && desc.get<uint32_t>(kDescEpilogue, kDefault) != kDefault) {
@@ -104,6 +125,30 @@ void multiply(const Desc& desc, const void* alpha, const void* a_data, const Lay
         value = (epilogue & kRelu) != 0 && value < 0 ? 0.0 : value;
         static_cast<Out*>(d_data)[d.index<Out>(batch, i, j)] = static_cast<Out>(value);
       }
+    }
+  }
+}
+
+/// d = (a^T * its factors) @ (b * its factors) + bias, as float32.
+void multiply_scaled(const Desc& desc, const void* a_data, const Layout& a, const void* b_data,
+                     const Layout& b, void* d_data, const Layout& d) {
+  const bool by_row = desc.get<int32_t>(kDescAScaleMode, kScaleScalar) == kScaleOuterVector;
+  const float* a_scale = desc.get<const float*>(kDescAScalePointer, nullptr);
+  const float* b_scale = desc.get<const float*>(kDescBScalePointer, nullptr);
+  const uint16_t* bias = desc.get<const uint16_t*>(kDescBiasPointer, nullptr);
+  for (uint64_t i = 0; i < d.rows; ++i) {
+    for (uint64_t j = 0; j < d.cols; ++j) {
+      double sum = 0;
+      for (uint64_t k = 0; k < a.rows; ++k) {
+        sum += float8(static_cast<const uint8_t*>(a_data)[a.index<uint8_t>(0, k, i)], a.type) *
+               float8(static_cast<const uint8_t*>(b_data)[b.index<uint8_t>(0, k, j)], b.type);
+      }
+      sum *= static_cast<double>(a_scale[by_row ? i : 0]) *
+             static_cast<double>(b_scale[by_row ? j : 0]);
+      if (bias != nullptr) {
+        sum += static_cast<double>(aoti_plugins::bfloat16_to_float(bias[i]));
+      }
+      static_cast<float*>(d_data)[d.index<float>(0, i, j)] = static_cast<float>(sum);
     }
   }
 }
@@ -197,6 +242,10 @@ FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, co
       return run(multiply<double, double, double>);
     case CUDA_R_8I:
       return run(multiply<int8_t, int32_t, int32_t>);
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+      multiply_scaled(description, a, first, b, *as<Layout>(b_layout), d, *as<Layout>(d_layout));
+      return kSuccess;
     default:
       return kNotSupported;
   }
