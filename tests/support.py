@@ -22,6 +22,17 @@ def load_example(name: str) -> ModuleType:
     return module
 
 
+def cache_without_blobs(folder: Path) -> str:
+    """A compile cache that shares precompiled headers, which take minutes, but knows no blob."""
+    from aoti_plugins.lowering.artifacts.compile_cache import cache_dir
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for kind in ("headers", "objects"):
+        (cache_dir() / kind).mkdir(parents=True, exist_ok=True)
+        (folder / kind).symlink_to(cache_dir() / kind)
+    return str(folder)
+
+
 def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
     """Export a module and lower it, for the CPU unless another partitioner is given.
 

@@ -68,9 +68,9 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
 @contextlib.contextmanager
 def probe_environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor says what it would generate; no kernel is compiled."""
-    from aoti_plugins.lowering.inductor.gpu.no_compilation import no_kernel_compilation
-
     from torch._inductor import config
+
+    from aoti_plugins.lowering.inductor.gpu.no_compilation import no_kernel_compilation
 
     del options
     gpu = cuda_target_of(target)

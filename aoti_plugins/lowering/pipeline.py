@@ -176,7 +176,8 @@ class _Lowering:
 
     def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:
         self._keep_sources(code, target)
-        with progress.stage("compile", self._place, target.name):
+        kernels = f", {len(code.gpu_kernels)} GPU kernels" if code.gpu_kernels else ""
+        with progress.stage("compile", self._place, target.name + kernels):
             blob = self._build(code, target)
         self._check_shims(blob.shims)
         check_machine(blob, target.machine, target.name)

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import lower
+from support import cache_without_blobs, lower
 
 from aoti_plugins import CudaPartitioner, LoweringError
 from aoti_plugins.cuda import toolkit
 from aoti_plugins.cuda.kernel_image import MAGIC
 from aoti_plugins.cuda.lowering import CUDA, default_target, features
 from aoti_plugins.cuda.target import TARGETS
-from aoti_plugins.lowering.artifacts.compile_cache import cache_dir
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 
 BY_NAME = {target.name: target for target in TARGETS}
@@ -56,7 +55,7 @@ def digests(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         environment = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": str(folder),
-            "AOTI_PLUGINS_CACHE_DIR": str(cache_dir()),  # precompiled headers: minutes otherwise
+            "AOTI_PLUGINS_CACHE_DIR": cache_without_blobs(folder / "compiled"),
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "PYTHONHASHSEED": seed,
         }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
+from support import cache_without_blobs
 
 from aoti_plugins import native_files
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import compile_cache, compiler
+from aoti_plugins.lowering.artifacts import compile_cache, compiler, shared_object
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
@@ -28,6 +30,10 @@ extern "C" int kept_inside() { return 0; }
 """
 
 
+def _mtime(path: Path) -> float:
+    return path.stat().st_mtime
+
+
 @pytest.fixture
 def build() -> SharedObjectBuild:
     return SharedObjectBuild(
@@ -38,14 +44,52 @@ def build() -> SharedObjectBuild:
     )
 
 
-def test_blob_is_bound_to_our_runtime_and_reproducible(build: SharedObjectBuild) -> None:
+def test_blob_is_bound_to_our_runtime_and_reproducible(
+    build: SharedObjectBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blob = build_shared_object(GeneratedCode(wrapper=WRAPPER), build)
     assert blob.shims == ("aoti_torch_get_dim",)
     assert "libexecutorch_backend_aoti.so" in blob.needed
     info = read_shared_object(blob.data)
     assert info.exported == ("AOTInductorTest",)
     assert "aotip_aoti_torch_get_dim" in info.undefined
+    monkeypatch.setenv("AOTI_PLUGINS_CACHE_DIR", cache_without_blobs(tmp_path / "cache"))
     assert build_shared_object(GeneratedCode(wrapper=WRAPPER), build).data == blob.data
+
+
+def test_a_blob_is_built_once(build: SharedObjectBuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    blob = build_shared_object(GeneratedCode(wrapper=WRAPPER), build)
+    monkeypatch.setattr(shared_object, "run", lambda *_: pytest.fail("something was compiled"))
+    assert build_shared_object(GeneratedCode(wrapper=WRAPPER), build) == blob
+    with pytest.raises(pytest.fail.Exception, match="compiled"):
+        build_shared_object(GeneratedCode(wrapper=WRAPPER + "// changed\n"), build)
+
+
+def test_blobs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AOTI_PLUGINS_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compile_cache, "_MOST_BLOBS_NBYTES", 25)
+    built: list[int] = []
+
+    def blob(number: int) -> bytes:
+        def build() -> bytes:
+            built.append(number)
+            return bytes([number]) * 10
+
+        found = compile_cache.cached_blob(bytes([number]) * 32, build)
+        for age, path in enumerate(sorted((tmp_path / "blobs").glob("*.so"), key=_mtime)):
+            os.utime(path, (age, age))  # older by far, in the same order
+        return found
+
+    assert [blob(n)[0] for n in (1, 2, 1, 3, 1, 2)] == [1, 2, 1, 3, 1, 2]
+    assert built == [1, 2, 3, 2]  # the second was used longest ago when there was no more room
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AOTI_PLUGINS_CACHE_DIR", str(tmp_path / "file"))
+    assert compile_cache.cached_blob(bytes(32), lambda: b"blob") == b"blob"
 
 
 def test_a_shim_that_nobody_has_does_not_link(build: SharedObjectBuild) -> None:

@@ -1,18 +1,19 @@
-"""What is the same for every blob, compiled once: cached per compiler, flags and torch version.
+"""What was compiled before is not compiled again: a cache per compiler, flags and torch version.
 
 A generated file is a few hundred lines behind megabytes of templates; with its header precompiled,
 a kernel file takes half a second instead of seven. The C interface of models is an object that
-every blob links. The key does not hold what is included: after reinstalling the same torch with
-other headers, empty the cache.
+every blob links. Whole blobs are kept, too, the least recently used ones dropped. The key does not
+hold what is included: after reinstalling the same torch with other headers, empty the cache.
 """
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -20,7 +21,11 @@ import torch
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import compiler_identity, run
 
+logger = logging.getLogger(__name__)
+
 CACHE_DIR_VARIABLE = "AOTI_PLUGINS_CACHE_DIR"
+
+_MOST_BLOBS_NBYTES = 1 << 30
 
 
 def cache_dir() -> Path:
@@ -68,6 +73,49 @@ def compiled_object(compiler: Sequence[str], flags: Sequence[str], text: str) ->
     """
     build = [*compiler, *flags, "-c", "shared.cpp", "-o", "shared.o"]
     return _cached("objects", "shared.cpp", text, build, "shared.o")
+
+
+def cached_blob(key: bytes, build: Callable[[], bytes]) -> bytes:
+    """The blob that ``build`` made, or would make, from what ``key`` is a digest of.
+
+    Safe to call from several processes at once. A cache that cannot be written is no reason to
+    fail: the blob is then built every time.
+
+    Args:
+        key: digest of everything that the bytes depend on.
+        build: makes them.
+    """
+    path = cache_dir() / "blobs" / f"{key.hex()[:40]}.so"
+    try:
+        data = path.read_bytes()
+        os.utime(path)
+        return data
+    except OSError:
+        data = build()
+    try:
+        building = _new_folder(path.parent)
+    except LoweringError:
+        logger.debug("the blob is not kept", exc_info=True)
+        return data
+    try:
+        (building / "blob").write_bytes(data)
+        (building / "blob").replace(path)
+        _drop_oldest(path.parent)
+    except OSError:
+        logger.debug("the blob is not kept", exc_info=True)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return data
+
+
+def _drop_oldest(folder: Path) -> None:
+    """Keep the blobs that were used last, as many as there is room for."""
+    found = [(path.stat(), path) for path in folder.glob("*.so")]
+    left = _MOST_BLOBS_NBYTES
+    for status, path in sorted(found, key=lambda one: one[0].st_mtime, reverse=True):
+        left -= status.st_size
+        if left < 0:
+            path.unlink(missing_ok=True)
 
 
 def _cached(kind: str, source: str, text: str, build: Sequence[str], wanted: str) -> Path:

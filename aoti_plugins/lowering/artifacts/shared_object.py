@@ -15,12 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 from torch.utils.cpp_extension import include_paths
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import elf
-from aoti_plugins.lowering.artifacts.compile_cache import compiled_object, precompiled
-from aoti_plugins.lowering.artifacts.compiler import cxx_compiler, run
+from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_object, precompiled
+from aoti_plugins.lowering.artifacts.compiler import compiler_identity, cxx_compiler, run
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.interface import split_wrapper
 
@@ -137,31 +138,15 @@ class SharedObject:
 def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> SharedObject:
     """Compile and link; wrapper and kernels are compiled at the same time.
 
+    What was built before from the same code comes from the cache.
+
     Raises:
         LoweringError: no compiler, or it failed; the message has its output.
     """
     compiler = cxx_compiler()
-    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
-        folder = Path(name)
-        wrapper = split_wrapper(code.wrapper)
-        units = [
-            _Unit("wrapper", wrapper.model, _wrapper_flags(build), _wrapper_prefix(build)),
-            _Unit("constants", _NO_CONSTANTS, _wrapper_flags(build), ""),
-        ]
-        if code.kernels.strip():
-            units.append(
-                _Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build))
-            )
-        if wrapper.interface:
-            flags, prefix = _wrapper_flags(build), _wrapper_prefix(build)
-            units.append(_Unit("interface", wrapper.interface, flags, prefix, shared=True))
-        if build.images:
-            units.append(_Unit("images", _embedded(build.images, folder), (), "", "S"))
-        with ThreadPoolExecutor() as pool:
-            objects = list(pool.map(lambda unit: _compile(compiler, unit, folder), units))
-        linked = folder / "blob.so"
-        run(_link_command(compiler, objects, linked, folder, build))
-        data = linked.read_bytes()
+    units = _units(code, build)
+    key = _digest(compiler, units, build)
+    data = cached_blob(key, lambda: _linked(compiler, units, build))
     info = elf.read_shared_object(data)
     shims = [symbol for symbol in info.undefined if _is_shim(symbol)]
     return SharedObject(
@@ -170,6 +155,44 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
         shims=tuple(sorted(symbol.removeprefix(LINK_NAME_PREFIX) for symbol in shims)),
         needed=info.needed,
     )
+
+
+def _units(code: GeneratedCode, build: SharedObjectBuild) -> list[_Unit]:
+    wrapper = split_wrapper(code.wrapper)
+    flags, prefix = _wrapper_flags(build), _wrapper_prefix(build)
+    units = [
+        _Unit("wrapper", wrapper.model, flags, prefix),
+        _Unit("constants", _NO_CONSTANTS, flags, ""),
+    ]
+    if code.kernels.strip():
+        units.append(_Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build)))
+    if wrapper.interface:
+        units.append(_Unit("interface", wrapper.interface, flags, prefix, shared=True))
+    return units
+
+
+def _digest(compiler: list[str], units: list[_Unit], build: SharedObjectBuild) -> bytes:
+    """What the linked bytes depend on; of files their content."""
+    files = (*build.runtime_libraries, *map(Path, build.objects), *map(Path, build.libraries))
+    contents = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    images = {name: hashlib.sha256(image).hexdigest() for name, image in build.images.items()}
+    facts = (
+        *(torch.__version__, compiler_identity(tuple(compiler)), units, contents, images),
+        *(build.debug_info, _LINK_FLAGS, _EXPORTS),
+    )
+    return hashlib.sha256(repr(facts).encode()).digest()
+
+
+def _linked(compiler: list[str], units: list[_Unit], build: SharedObjectBuild) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
+        folder = Path(name)
+        if build.images:
+            units = [*units, _Unit("images", _embedded(build.images, folder), (), "", "S")]
+        with ThreadPoolExecutor() as pool:
+            objects = list(pool.map(lambda unit: _compile(compiler, unit, folder), units))
+        linked = folder / "blob.so"
+        run(_link_command(compiler, objects, linked, folder, build))
+        return linked.read_bytes()
 
 
 @dataclass(frozen=True)
