@@ -383,6 +383,62 @@ BOOST_AUTO_TEST_CASE(modules_that_a_model_leaves_are_unloaded) {
   BOOST_TEST(fake().live_objects() == before);
 }
 
+BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
+  BackendOption listed[3];
+  BOOST_TEST((get_option("AotiCudaBackend", {listed, 3}) == Error::Ok), reason());
+  BOOST_TEST(std::string(listed[0].key) == "memory_limit_mib");
+  BOOST_TEST(std::get<int>(listed[0].value) == 0);
+  BOOST_TEST(std::string(listed[1].key) == "allow_tf32");
+  BOOST_TEST(!std::get<bool>(listed[1].value));
+  BOOST_TEST(std::string(listed[2].key) == "");
+
+  BackendOptions<2> wanted;
+  BOOST_TEST((wanted.set_option("allow_tf32", true) == Error::Ok));
+  BOOST_TEST((wanted.set_option("memory_limit_mib", 1) == Error::Ok));
+  BOOST_TEST((set_option("AotiCudaBackend", wanted.view()) == Error::Ok), reason());
+  BOOST_TEST((get_option("AotiCudaBackend", {listed, 2}) == Error::Ok));
+  BOOST_TEST(std::get<int>(listed[0].value) == 1);
+  BOOST_TEST(std::get<bool>(listed[1].value));
+  {
+    Program program;
+    program.payload.inputs[0].dims[0].max = 400000;
+    program.payload.outputs[0].dims[0].max = 400000;
+    const Loaded loaded(program);
+    auto x = make_tensor_ptr({400000, 3}, std::vector<float>(1200000, 1.0f));
+    auto y = make_tensor_ptr({400000, 3}, std::vector<float>(1200000, 0.0f));
+    EValue args[] = {EValue(*x), EValue(*y)};
+    BOOST_TEST((loaded.run(args[0], args[1]) != Error::Ok));
+    check_reason("exceed the limit of 1048576 bytes");
+  }
+
+  const auto refuse = [&](auto options, const std::string& part) {
+    BOOST_TEST((set_option("AotiCudaBackend", options.view()) == Error::InvalidArgument));
+    check_reason(part);
+    check_reason("memory_limit_mib (int, 0 or more, 0 for no limit), allow_tf32 (bool)");
+    BOOST_TEST((get_option("AotiCudaBackend", {listed, 2}) == Error::Ok));
+    BOOST_TEST(std::get<int>(listed[0].value) == 1);  // none of them is set
+  };
+  BackendOptions<2> unknown;
+  BOOST_TEST((unknown.set_option("memory_limit_mib", 5) == Error::Ok));
+  BOOST_TEST((unknown.set_option("memory_limit", 5) == Error::Ok));
+  refuse(unknown, "there is no option 'memory_limit'");
+  BackendOptions<1> kind;
+  BOOST_TEST((kind.set_option("memory_limit_mib", true) == Error::Ok));
+  refuse(kind, "option 'memory_limit_mib' has a wrong value");
+  BackendOptions<1> range;
+  BOOST_TEST((range.set_option("memory_limit_mib", -1) == Error::Ok));
+  refuse(range, "option 'memory_limit_mib' has a wrong value");
+  BackendOption wrong;
+  std::strcpy(wrong.key, "tf32");
+  BOOST_TEST((get_option("AotiCudaBackend", {&wrong, 1}) == Error::InvalidArgument));
+  check_reason("there is no option 'tf32'");
+
+  BackendOptions<2> old;
+  BOOST_TEST((old.set_option("allow_tf32", false) == Error::Ok));
+  BOOST_TEST((old.set_option("memory_limit_mib", 0) == Error::Ok));
+  BOOST_TEST((set_option("AotiCudaBackend", old.view()) == Error::Ok), reason());
+}
+
 BOOST_AUTO_TEST_CASE(two_threads_load_and_run) {
   const Program program;
   const Loaded shared(program);

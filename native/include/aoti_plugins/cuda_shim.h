@@ -45,7 +45,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_fill__Scalar(AtenTensorHandle self, 
 // Matrix products over cuBLASLt, which is opened by the first of them. `self [m, k]`, `mat2 [k,
 // n]`, `out [m, n]`, with a batch in front for bmm; all on one GPU, one dtype of float32, float64,
 // float16, bfloat16. Rows or columns one behind the other are used in place; other strides through
-// a copy. float32 is not rounded to TF32 unless AOTI_PLUGINS_ALLOW_TF32=1. An error leaves `out`
+// a copy. float32 is rounded to TF32 only with the
+// option allow_tf32, or AOTI_PLUGINS_ALLOW_TF32=1. An error leaves `out`
 // untouched.
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_mm_out(AtenTensorHandle out, AtenTensorHandle self,
                                                    AtenTensorHandle mat2);
@@ -87,8 +88,8 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda__scaled_mm(
 /// transposed, one dtype of float32, float64, float16, bfloat16. `input [n, c, ...]` (or without
 /// n), `weight [out, c / groups, ...]`, transposed `[c, out / groups, ...]`; `bias` and `*bias` may
 /// be null. The result is channels-last where the strides of input or weight are, and the dtype is
-/// not float64. Layouts that differ from the result's are copied first. float32 is not rounded to
-/// TF32 unless AOTI_PLUGINS_ALLOW_TF32=1.
+/// not float64. Layouts that differ from the result's are copied first. float32 is rounded to
+/// TF32 only with the option allow_tf32, or AOTI_PLUGINS_ALLOW_TF32=1.
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_convolution(
     AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, const int64_t* stride,
     int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,

@@ -6,6 +6,7 @@
 #include "cuda/cuda_device.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
+#include "cuda/options.h"
 #include "cuda/planned_memory.h"
 #include "cuda/session.h"
 #include "cuda/target.h"
@@ -37,6 +38,8 @@ class CudaDelegateDevice final : public DelegateDevice {
     const Gpu* gpu = find_gpu(device_index);
     return gpu != nullptr ? choose_gpu_target(payload, *gpu, gpus(), ret) : Status::kFailed;
   }
+
+  const std::vector<DelegateOption>& options() const noexcept override { return cuda::options(); }
 
   std::unique_ptr<DeviceSession> open(int32_t device_index) const noexcept override {
     return CudaSession::create(device_index);

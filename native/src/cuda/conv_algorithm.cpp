@@ -54,7 +54,7 @@ std::array<int, 3> spatial(const ConvPlan& plan, const int64_t (&values)[3]) {
   return result;
 }
 
-using Key = std::array<int64_t, 26>;
+using Key = std::array<int64_t, 27>;
 
 Key key_of(const ConvPlan& p, int32_t dtype, int32_t gpu) {
   Key key{gpu,           dtype,          p.spatial_ndim, p.transposed ? 1 : 0,   p.batch,
@@ -67,7 +67,8 @@ Key key_of(const ConvPlan& p, int32_t dtype, int32_t gpu) {
   }
   // Of a transposed one, the padding of the output leaves a choice.
   key[at++] = p.out[0];
-  key[at] = p.out[1] << 32 | p.out[2];
+  key[at++] = p.out[1] << 32 | p.out[2];
+  key[at] = allows_tf32() ? 1 : 0;
   return key;
 }
 

@@ -7,6 +7,10 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "delegate/delegate.h"
 
@@ -16,6 +20,8 @@ namespace {
 using ::executorch::runtime::ArrayRef;
 using ::executorch::runtime::BackendExecutionContext;
 using ::executorch::runtime::BackendInitContext;
+using ::executorch::runtime::BackendOption;
+using ::executorch::runtime::BackendOptionContext;
 using ::executorch::runtime::CompileSpec;
 using ::executorch::runtime::DelegateHandle;
 using ::executorch::runtime::Error;
@@ -108,6 +114,87 @@ Error DelegateBackend::execute(BackendExecutionContext& context, DelegateHandle*
 
 void DelegateBackend::destroy(DelegateHandle* handle) const {
   delete static_cast<Delegate*>(handle);
+}
+
+std::string DelegateBackend::describe_options() const {
+  std::string text;
+  for (const DelegateOption& option : device_.options()) {
+    const bool is_bool = std::holds_alternative<bool>(option.get());
+    text += (text.empty() ? "" : ", ") + std::string(option.name) + " (" +
+            (is_bool ? "bool" : "int, " + std::string(option.range)) + ")";
+  }
+  return text.empty() ? "none" : text;
+}
+
+Status DelegateBackend::find_option(const BackendOption& named, const DelegateOption** ret) const {
+  for (const DelegateOption& option : device_.options()) {
+    if (std::strncmp(named.key, option.name, sizeof(named.key)) == 0) {
+      *ret = &option;
+      return Status::kOk;
+    }
+  }
+  return fail("there is no option '%.*s', the options are: %s", static_cast<int>(sizeof(named.key)),
+              named.key, describe_options().c_str());
+}
+
+Error DelegateBackend::fail_options(const char* stage) const noexcept {
+  std::snprintf(delegate_error, sizeof(delegate_error), "%s: %s: %s", id_, stage, last_failure());
+  ET_LOG(Error, "%s", delegate_error);
+  return Error::InvalidArgument;
+}
+
+Error DelegateBackend::set_option(BackendOptionContext& context,
+                                  const Span<BackendOption>& options) {
+  (void)context;
+  std::vector<std::pair<const DelegateOption*, DelegateOption::Value>> old;
+  Status status = Status::kOk;
+  for (const BackendOption& named : options) {
+    const DelegateOption* option = nullptr;
+    status = find_option(named, &option);
+    if (status != Status::kOk) {
+      break;
+    }
+    old.emplace_back(option, option->get());
+    DelegateOption::Value value = option->get();
+    const bool known = std::visit(
+        [&](auto& wanted) {
+          const auto* found = std::get_if<std::decay_t<decltype(wanted)>>(&named.value);
+          wanted = found != nullptr ? *found : wanted;
+          return found != nullptr;
+        },
+        value);
+    if (!known || !option->set(value)) {
+      status = fail("option '%s' has a wrong value, the options are: %s", option->name,
+                    describe_options().c_str());
+      break;
+    }
+  }
+  if (status == Status::kOk) {
+    return Error::Ok;
+  }
+  for (size_t i = old.size(); i-- > 0;) {
+    (void)old[i].first->set(old[i].second);
+  }
+  return fail_options("set_option");
+}
+
+Error DelegateBackend::get_option(BackendOptionContext& context, Span<BackendOption>& options) {
+  (void)context;
+  size_t next = 0;
+  for (BackendOption& named : options) {
+    const DelegateOption* option = nullptr;
+    if (named.key[0] == '\0') {
+      if (next == device_.options().size()) {
+        continue;
+      }
+      option = &device_.options()[next++];
+      std::snprintf(named.key, sizeof(named.key), "%s", option->name);
+    } else if (find_option(named, &option) != Status::kOk) {
+      return fail_options("get_option");
+    }
+    std::visit([&](auto value) { named.value = value; }, option->get());
+  }
+  return Error::Ok;
 }
 
 }  // namespace aoti_plugins

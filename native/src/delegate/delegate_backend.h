@@ -2,6 +2,8 @@
 
 #include <executorch/runtime/backend/interface.h>
 
+#include <string>
+
 #include "delegate/delegate_device.h"
 #include "slim/export.h"
 
@@ -29,11 +31,28 @@ class AOTIP_CORE DelegateBackend : public ::executorch::runtime::BackendInterfac
 
   void destroy(::executorch::runtime::DelegateHandle* handle) const override;
 
+  /// Sets options of the device, all or none of them: an unknown name, a value of the wrong kind or
+  /// out of range is an error whose reason lists the options.
+  ::executorch::runtime::Error set_option(
+      ::executorch::runtime::BackendOptionContext& context,
+      const ::executorch::runtime::Span<::executorch::runtime::BackendOption>& options) override;
+
+  /// Fills in the values of the options that are named. Entries without a name become the device's
+  /// options, in order, names and values; those that are too many stay without a name.
+  ::executorch::runtime::Error get_option(
+      ::executorch::runtime::BackendOptionContext& context,
+      ::executorch::runtime::Span<::executorch::runtime::BackendOption>& options) override;
+
  protected:
   /// Keeps and logs the reason of this thread's failure; `method` may be null.
   void report(const char* stage, const char* method) const noexcept;
 
  private:
+  Status find_option(const ::executorch::runtime::BackendOption& named,
+                     const DelegateOption** ret) const;
+  std::string describe_options() const;
+  ::executorch::runtime::Error fail_options(const char* stage) const noexcept;
+
   const char* id_;
   const DelegateDevice& device_;
 };

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "delegate/delegate_option.h"
 #include "delegate/payload.h"
 #include "slim/device.h"
 #include "slim/export.h"
@@ -114,6 +116,9 @@ class AOTIP_CORE DelegateDevice {
   /// what the program was made for and what is here.
   virtual Status choose_target(const Payload& payload, int32_t device_index,
                                const TargetArtifact** ret) const noexcept = 0;
+
+  /// The options of the device's backend; borrowed for the life of the process.
+  virtual const std::vector<DelegateOption>& options() const noexcept;
 
   /// A session for one delegate; null, with a reason, when it fails.
   virtual std::unique_ptr<DeviceSession> open(int32_t device_index) const noexcept = 0;
