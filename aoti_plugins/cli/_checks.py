@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
-from pathlib import Path
 
 from aoti_plugins.errors import AotiPluginsError
 
@@ -121,16 +119,22 @@ def _native_libraries() -> list[Finding]:
     from aoti_plugins.runtime._libraries import RUNNER
 
     findings = []
-    for name, path, load in (
-        ("delegate for cpu", lambda: library_path("cpu"), lambda: register("cpu")),
-        ("runner", lambda: library(RUNNER), _load_runner),
+    for name, path, load, needed_for in (
+        ("delegate for cpu", lambda: library_path("cpu"), lambda: register("cpu"), (RUN_CPU,)),
+        (
+            "delegate for cuda",
+            lambda: library_path("cuda"),
+            lambda: register("cuda"),
+            (LOWER_CUDA, RUN_CUDA),
+        ),
+        ("runner", lambda: library(RUNNER), _load_runner, (RUN_CPU, RUN_CUDA)),
     ):
         try:
             load()
-            findings.append(Finding(name, True, str(path()), (RUN_CPU,)))
+            findings.append(Finding(name, True, str(path()), needed_for))
         except AotiPluginsError as error:
             advice = "pip install --force-reinstall --no-deps aoti-plugins"
-            findings.append(Finding(name, False, str(error), (RUN_CPU,), advice))
+            findings.append(Finding(name, False, str(error), needed_for, advice))
     return findings
 
 
@@ -143,21 +147,15 @@ def _load_runner() -> None:
         )
 
 
-def _cuda_toolkit() -> list[Finding]:
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    nvidia = find_spec("nvidia")
-    roots = (nvidia and nvidia.submodule_search_locations) or ()
-    candidates = [
-        *(Path(home) / "bin" / "nvcc" for home in homes if home),
-        *(Path(root) / "cu13" / "bin" / "nvcc" for root in roots),
-        *(Path(found) for found in (shutil.which("nvcc"),) if found),
-        Path("/usr/local/cuda/bin/nvcc"),
-    ]
-    for nvcc in candidates:
-        if nvcc.is_file():
-            return [Finding("CUDA toolkit", True, str(nvcc), (LOWER_CUDA,))]
-    advice = "pip install nvidia-cuda-nvcc nvidia-cuda-runtime, or set CUDA_HOME"
-    return [Finding("CUDA toolkit", False, "no nvcc", (LOWER_CUDA,), advice)]
+def _cuda_headers() -> list[Finding]:
+    from aoti_plugins.cuda import toolkit
+
+    try:
+        found = str(toolkit.include_dir())
+    except AotiPluginsError as error:
+        what, _, advice = str(error).partition(": ")
+        return [Finding("CUDA headers", False, what, (LOWER_CUDA,), advice)]
+    return [Finding("CUDA headers", True, found, (LOWER_CUDA,))]
 
 
 def _cuda_driver() -> list[Finding]:
@@ -192,6 +190,6 @@ _CHECKS = (
     _executorch_libraries,
     _native_libraries,
     _plugins,
-    _cuda_toolkit,
+    _cuda_headers,
     _cuda_driver,
 )

@@ -21,7 +21,13 @@ def partitioner_for(device: str) -> Callable[..., Any]:
         from aoti_plugins.cpu.partitioner import CpuPartitioner
 
         return CpuPartitioner
-    raise LoweringError(f"cannot lower for device {device!r}; there is a partitioner for cpu")
+    if device == "cuda":
+        from aoti_plugins.cuda.partitioner import CudaPartitioner
+
+        return CudaPartitioner
+    raise LoweringError(
+        f"cannot lower for device {device!r}; there are partitioners for cpu and cuda"
+    )
 
 
 def parse_options(texts: Iterable[str], partitioner: Callable[..., Any]) -> dict[str, Any]:

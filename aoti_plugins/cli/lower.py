@@ -33,8 +33,8 @@ from aoti_plugins.errors import LoweringError
     "option_texts",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An option of the device's partitioner, for cpu: target, targets, external_data, "
-    "debug_info, keep_sources; may be repeated.",
+    help="An option of the device's partitioner, such as target, targets, external_data, "
+    "debug_info, keep_sources, for cuda also max_autotune, tuning, save_tuning; may be repeated.",
 )
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."

@@ -78,7 +78,7 @@ def probe_environment(target: Target, options: LoweringOptions) -> Iterator[None
         _common(gpu),
         _described(gpu),
         no_kernel_compilation(),
-        config.patch(shape_padding=False),
+        config.patch(shape_padding=False),  # it would be measured
     ):
         yield
 
@@ -118,8 +118,7 @@ def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
         _described(gpu),
         autotune_block_on_fakes(),
         choose_configs(gpu, records),
-        # Worker processes would look for a GPU, and padding of matrices would be measured on it.
-        config.patch(compile_threads=1, shape_padding=False),
+        config.patch(compile_threads=1),  # worker processes would look for a GPU
     ):
         yield
 

@@ -196,7 +196,7 @@ def test_doctor_fails_only_for_the_cpu_path(
 def test_doctor_looks_at_everything_named_in_the_help() -> None:
     names = {finding.name for finding in _checks.run_checks()}
     assert {"python", "C++ compiler", "torch", "executorch", "triton", "plugins"} <= names
-    assert {"delegate for cpu", "runner", "CUDA toolkit", "CUDA driver"} <= names
+    assert {"delegate for cpu", "runner", "CUDA headers", "CUDA driver"} <= names
 
 
 def test_doctor_finds_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
