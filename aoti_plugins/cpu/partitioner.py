@@ -73,6 +73,10 @@ class CpuPartitioner(Partitioner):
         """Tag the nodes of an edge program that this delegate takes."""
         return self._plan.partition(exported_program)
 
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Decompose ops that no edge program may hold, where a plugin says how."""
+        return self._plan.decompose_unknown_ops(exported_program)
+
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:

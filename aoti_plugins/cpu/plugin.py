@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from aoti_plugins.hooks import hookimpl
@@ -11,6 +11,7 @@ from aoti_plugins.types import FallbackKernel, GraphPass, Target
 if TYPE_CHECKING:
     from executorch.exir.backend.backend_details import PreprocessResult
     from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch._ops import OpOverload
     from torch.export import ExportedProgram
 
 _DEVICE = "cpu"
@@ -51,6 +52,16 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
             "aoti_plugins.restore_views", restore_views, after=("aoti_plugins.edge_to_aten",)
         ),
     )
+
+
+@hookimpl
+def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
+    """Ops that Inductor does not generate, in terms of ops that it does."""
+    if device != _DEVICE:
+        return {}
+    from aoti_plugins.lowering.decompositions import DECOMPOSITIONS
+
+    return DECOMPOSITIONS
 
 
 @hookimpl

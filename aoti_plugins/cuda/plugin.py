@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aoti_plugins.hooks import hookimpl
@@ -11,6 +11,7 @@ from aoti_plugins.types import FallbackKernel, GraphPass, Target
 if TYPE_CHECKING:
     from executorch.exir.backend.backend_details import PreprocessResult
     from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch._ops import OpOverload
     from torch.export import ExportedProgram
 
 _DEVICE = "cuda"
@@ -58,6 +59,16 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
             handles=is_replaced,
         ),
     )
+
+
+@hookimpl
+def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
+    """Ops that Inductor does not generate, and writes that would race, in terms of other ops."""
+    if device != _DEVICE:
+        return {}
+    from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
+
+    return CUDA_DECOMPOSITIONS
 
 
 @hookimpl

@@ -84,6 +84,21 @@ class Plan:
                     )
         return [op for op, is_refused in refused.items() if not is_refused]
 
+    def decompose_unknown_ops(self, program: ExportedProgram) -> ExportedProgram:
+        """Decompose those ops of an ATen program that ExecuTorch does not let into edge programs.
+
+        It cannot decompose them either. Where a plugin can, the rest of the way is open.
+        """
+        by_plugins = get_manager().decompositions(self._device.name)
+        known = torch.export.default_decompositions()
+        table = {
+            op: decomposition
+            for op, decomposition in by_plugins.items()
+            if op.namespace == "aten" and torch.Tag.core not in op.tags and op not in known
+        }
+        ops = {n.target for m in _graphs(program.graph_module) for n in m.graph.nodes}
+        return program.run_decompositions(table) if ops & table.keys() else program
+
     def _support(self) -> Support:
         for target in self._targets:
             self._device.check_tools(target)

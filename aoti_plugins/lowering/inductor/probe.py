@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -106,13 +107,18 @@ class Probe:
             with inductor_lock, _quiet():
                 module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
                 if op in self._decompositions:
-                    module = make_fx(module, decomposition_table=self._decompositions)(*inputs)
+                    module = self._decomposed(module, inputs)
                 options = merge(self._options, custom_op_options(module, self._kernels))
                 code = generate(module, inputs, options, self._environment(), self._torch_device)
         except Exception as error:  # whatever a lowering raises means "no"
             logger.debug("probing %s failed", op, exc_info=True)
             return Answer(error=_first_line(error))
         return Answer(shims_called(code), code.proxy_ops)
+
+    def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:
+        # Tensors that a decomposition makes must be as fake as the inputs.
+        with detect_fake_mode(inputs) or contextlib.nullcontext():
+            return make_fx(module, decomposition_table=self._decompositions)(*inputs)
 
 
 def _is_generated(op: Any, node: Node) -> bool:

@@ -1,0 +1,86 @@
+"""Writing several values to one place: the last one stays, as on the CPU.
+
+PyTorch leaves open which one stays, and on a GPU it is a race. So each value is replaced by the
+last one for its place; it does not matter then which write is the last. That costs the square of
+the number of places and is done for a few of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_MOST_PLACES = 64
+
+_is_inner: ContextVar[bool] = ContextVar("_is_inner", default=False)
+
+
+def index_put(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Any:
+    """``aten.index_put`` with 2 to 64 places, known when the program is lowered."""
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    is_mask = any(index.dtype in (torch.bool, torch.uint8) for _, index in given)
+    is_one_value = all(isinstance(size, int) and size == 1 for size in values.shape)
+    if accumulate or is_mask or is_one_value or not given or _is_inner.get():
+        return NotImplemented
+    shape = torch.broadcast_shapes(*(index.shape for _, index in given))
+    is_static = all(isinstance(size, int) for size in shape)
+    if not is_static or not 2 <= math.prod(shape) <= _MOST_PLACES:
+        return NotImplemented
+    last = _last_equal(_places(x, given, shape))
+    values = _reorder(values, last, x, [dim for dim, _ in given], shape)
+    with _inner():
+        return torch.ops.aten.index_put.default(x, indices, values)
+
+
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
+    """``aten.index_copy``, an ``index_put`` along one dim."""
+    if x.dim() == 0 or index.dim() == 0:
+        return NotImplemented
+    return index_put(x, [None] * (dim % x.dim()) + [index], source)
+
+
+def _places(x: Tensor, given: Sequence[tuple[int, Tensor]], shape: Sequence[int]) -> Tensor:
+    """``[n]``: a number for each place that is written, the same for the same place."""
+    places = torch.zeros(shape, dtype=torch.int64, device=x.device)
+    for dim, index in given:
+        size = x.size(dim)
+        places = places * size + torch.where(index < 0, index + size, index)
+    return places.reshape(-1)
+
+
+def _last_equal(places: Tensor) -> Tensor:
+    """``[n]``: for each element the index of the last one that equals it."""
+    order = torch.arange(places.size(0), device=places.device)
+    return torch.where(places[:, None] == places, order, 0).amax(1)
+
+
+def _reorder(
+    values: Tensor, order: Tensor, x: Tensor, dims: list[int], shape: Sequence[int]
+) -> Tensor:
+    """Expand the values of an ``index_put`` and take them in another order of places."""
+    # The indexed dims become those of the indices, in front unless they are neighbours.
+    are_neighbours = dims == list(range(dims[0], dims[-1] + 1))
+    first = dims[0] if are_neighbours else 0
+    rest = [size for dim, size in enumerate(x.shape) if dim not in dims]
+    full = [*rest[:first], *shape, *rest[first:]]
+    flat = values.expand(full).reshape([*rest[:first], order.size(0), *rest[first:]])
+    taken = torch.ops.aten._unsafe_index(flat, [*[None] * first, order])
+    return taken.reshape(full)
+
+
+@contextmanager
+def _inner() -> Iterator[None]:
+    """An ``index_put`` in here is left to Inductor."""
+    token = _is_inner.set(True)
+    try:
+        yield
+    finally:
+        _is_inner.reset(token)

@@ -1,0 +1,68 @@
+"""Medians by sorting: the lower of two middle elements.
+
+A sort puts NaNs last. ``median`` is the first NaN if there is one, ``nanmedian`` passes over them.
+Of equal elements PyTorch may point at any, and so does this.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aoti_plugins.lowering.decompositions.windows import quotients
+
+
+def median(x: Tensor) -> Any:
+    """``aten.median.default``."""
+    return _of_all(x, skip_nan=False)
+
+
+def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """``aten.median.dim``."""
+    return _along(x, dim, keepdim, skip_nan=False)
+
+
+def nanmedian(x: Tensor) -> Any:
+    """``aten.nanmedian.default``."""
+    return _of_all(x, skip_nan=True)
+
+
+def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """``aten.nanmedian.dim``."""
+    return _along(x, dim, keepdim, skip_nan=True)
+
+
+def _of_all(x: Tensor, skip_nan: bool) -> Any:
+    found = _along(x.reshape(-1), 0, False, skip_nan)
+    return found if found is NotImplemented else found[0]
+
+
+def _along(x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> Any:
+    if any(isinstance(size, int) and size == 0 for size in x.shape):
+        return NotImplemented
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    values, indices = torch.sort(x, dim)
+    if x.is_floating_point():
+        values, indices = _among_nans(x, dim, skip_nan, values, indices)
+    else:
+        place = (x.size(dim) - 1) // 2
+        values, indices = values.narrow(dim, place, 1), indices.narrow(dim, place, 1)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def _among_nans(
+    x: Tensor, dim: int, skip_nan: bool, values: Tensor, indices: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Median and its index from sorted ``values``; both keep ``dim`` with one element."""
+    nan = x.isnan()
+    size = x.size(dim)
+    numbers = size - nan.sum(dim, keepdim=True)
+    place = quotients(numbers - 1, 2, size)
+    if not skip_nan:
+        place = torch.where(numbers < size, numbers, place)
+    first_nan = nan.to(torch.int32).argmax(dim, keepdim=True)
+    index = torch.where(place < numbers, indices.gather(dim, place), first_nan)
+    return values.gather(dim, place), index

@@ -1,0 +1,302 @@
+"""The built-in decompositions give what PyTorch's own ops give, eagerly and lowered."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import lower
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from aoti_plugins.lowering import decompositions
+from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS, DECOMPOSITIONS, windows
+from aoti_plugins.runtime import Program
+
+ATEN = torch.ops.aten
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+NAN = math.nan
+
+
+@pytest.fixture
+def no_window_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pooling is decomposed even where Inductor would generate it."""
+    for module in (decompositions.adaptive_pool, decompositions.avg_pool):
+        monkeypatch.setattr(module, "INDUCTOR_WINDOW", 0)
+
+
+def check(op: Any, *args: Any) -> None:
+    """Compare the decomposition of an op with the op, which may add 16-bit floats up in 16 bits."""
+    found = CUDA_DECOMPOSITIONS[op](*args)
+    assert found is not NotImplemented
+    precise = op(*pytree.tree_map_only(torch.Tensor, in_float32, args))
+    pairs = zip(*map(pytree.tree_leaves, (found, op(*args), precise)), strict=True)
+    for one, other, exact in pairs:
+        is_short = other.dtype in (torch.float16, torch.bfloat16)
+        expected = exact.to(other.dtype) if is_short else other
+        torch.testing.assert_close(one, expected, equal_nan=True)
+
+
+def in_float32(value: torch.Tensor) -> torch.Tensor:
+    return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
+
+
+def some(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+@pytest.mark.usefixtures("no_window_is_generated")
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize(
+    ("sizes", "outs"),
+    [
+        ((7, 8, 9), (3, 2, 4)),
+        ((4, 6, 8), (2, 3, 8)),
+        ((5, 1, 3), (1, 1, 1)),
+        ((2, 3, 4), (5, 4, 4)),
+    ],
+)
+def test_adaptive_pools_3d(
+    sizes: tuple[int, ...], outs: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    for lead in ((2, 3), (3,)):
+        x = some(*lead, *sizes, dtype=dtype)
+        check(ATEN._adaptive_avg_pool3d.default, x, outs)
+        check(ATEN.adaptive_max_pool3d.default, x, outs)
+
+
+@pytest.mark.usefixtures("no_window_is_generated")
+@settings(max_examples=60, deadline=None)
+@given(st.tuples(*[st.integers(1, 12)] * 2), st.tuples(*[st.integers(1, 7)] * 2))
+def test_adaptive_pools_2d(sizes: tuple[int, int], outs: tuple[int, int]) -> None:
+    x = some(2, *sizes)
+    for op in (ATEN._adaptive_avg_pool2d.default, ATEN.adaptive_max_pool2d.default):
+        if any(size % out for size, out in zip(sizes, outs, strict=True)):
+            check(op, x, outs)
+        else:
+            assert CUDA_DECOMPOSITIONS[op](x, outs) is NotImplemented
+
+
+def test_adaptive_maxima_of_nans_and_infinities() -> None:
+    x = torch.tensor([NAN, 1, NAN, 0, -math.inf, -math.inf, 2, 2, 1]).view(1, 1, 1, 1, 9)
+    for outs in ((1, 1, 1), (1, 1, 2), (1, 1, 4)):
+        check(ATEN.adaptive_max_pool3d.default, x, outs)
+
+
+@pytest.mark.usefixtures("no_window_is_generated")
+@settings(max_examples=100, deadline=None)
+@given(
+    st.tuples(*[st.integers(4, 9)] * 3),
+    st.tuples(*[st.integers(1, 4)] * 3),
+    st.tuples(*[st.integers(1, 3)] * 3),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from((None, 3)),
+)
+def test_average_pools(
+    sizes: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padded: bool,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> None:
+    padding = [width // 2 if padded else 0 for width in kernel]
+    how = (ceil_mode, count_include_pad, divisor)
+    if kernel != stride:
+        x = some(2, 2, *sizes)
+        check(ATEN.avg_pool3d.default, x, kernel, stride, padding, *how)
+    if kernel[1:] != stride[1:]:
+        x = some(2, *sizes[1:])
+        check(ATEN.avg_pool2d.default, x, kernel[1:], stride[1:], padding[1:], *how)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_large_average_pools_by_dtype(dtype: torch.dtype) -> None:
+    x = some(1, 2, 9, 9, 9, dtype=dtype)
+    found = decompositions.avg_pool.avg_pool3d(x, [4], [2])
+    expected = ATEN.avg_pool3d.default(in_float32(x), [4], [2])  # it knows no 16-bit floats
+    torch.testing.assert_close(found, expected.to(dtype))
+    check(ATEN.avg_pool2d.default, some(1, 2, 9, 9, dtype=dtype), [6], [2], [3], True)
+
+
+def test_what_inductor_generates_is_left_to_it() -> None:
+    x = some(1, 2, 8, 8, 8)
+    assert decompositions.avg_pool.avg_pool3d(x, [2, 3, 4], [1]) is NotImplemented
+    assert decompositions.avg_pool.avg_pool3d(x, [4], []) is NotImplemented
+    assert decompositions.avg_pool.avg_pool2d(x[0].long(), [6], [1]) is NotImplemented
+    assert decompositions.adaptive_pool.adaptive_max_pool2d(x[0], [5, 5]) is NotImplemented
+    assert windows.INDUCTOR_WINDOW == 25  # as in torch/_inductor/lowering.py
+
+
+@pytest.mark.parametrize("nans", [0.0, 0.2])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_medians(dtype: torch.dtype, nans: float) -> None:
+    order = torch.randperm(5 * 6 * 7, generator=torch.Generator().manual_seed(0))
+    x = order.view(5, 6, 7).to(dtype)  # no two are equal, or else indices are free
+    x = torch.where(torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < nans, NAN, x)
+    for op in (ATEN.median, ATEN.nanmedian):
+        for value in (x, x[0, 0, 0], x[:1]):
+            check(op.default, value)
+        for dim, keepdim in itertools.product((0, 1, -1), (False, True)):
+            check(op.dim, x, dim, keepdim)
+        check(op.dim, x[0, 0, 0], 0, True)
+
+
+def test_medians_of_nans_only() -> None:
+    x = torch.full((3, 4), NAN)
+    check(ATEN.median.dim, x, 0)
+    values, indices = CUDA_DECOMPOSITIONS[ATEN.nanmedian.dim](x, 0)
+    assert values.isnan().all()
+    assert ((indices >= 0) & (indices < 3)).all()  # of equal elements any
+
+
+def test_medians_of_integers() -> None:
+    x = torch.randperm(42).view(6, 7)
+    check(ATEN.median.default, x)
+    check(ATEN.median.dim, x, 1)
+    check(ATEN.nanmedian.dim, x.int(), 0, True)
+
+
+@pytest.mark.parametrize("padding_idx", [-1, 2])
+@pytest.mark.parametrize("include_last_offset", [False, True])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("dtype", FLOATS[:3])
+def test_embedding_bags(
+    dtype: torch.dtype, mode: str, include_last_offset: bool, padding_idx: int
+) -> None:
+    weight = some(6, 3, dtype=dtype)
+    code = ("sum", "mean", "max").index(mode)
+    factors = some(7, dtype=dtype) if mode == "sum" else None
+    for starts in ([0, 2, 2, 5], [0], [0, 7]):
+        offsets = torch.tensor([*starts, 7] if include_last_offset else starts)
+        indices = torch.tensor([1, 2, 2, 2, 5, 0, 1])
+        for given_factors in {None, factors}:
+            rest = (False, code, False, given_factors, include_last_offset, padding_idx)
+            check(ATEN._embedding_bag.default, weight, indices, offsets, *rest)
+            check(ATEN._embedding_bag.default, weight, indices.int(), offsets.int(), *rest)
+
+
+@pytest.mark.parametrize("mode", range(3))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_embedding_bags_that_end_early(dtype: torch.dtype, mode: int) -> None:
+    offsets = torch.tensor([0, 4, 6])  # of 8 indices
+    rest = (False, mode, False, None, True)
+    check(ATEN._embedding_bag.default, some(8, 3, dtype=dtype), torch.arange(8), offsets, *rest)
+
+
+def test_embedding_bag_has_the_sizes_of_the_meta_function() -> None:
+    # For sums of bfloat16 those of the CPU kernel differ from it.
+    weight, indices, offsets = (
+        some(6, 3, dtype=torch.bfloat16),
+        torch.arange(5),
+        torch.tensor([0, 2]),
+    )
+    with FakeTensorMode() as mode:
+        fakes = [mode.from_tensor(t) for t in (weight, indices, offsets)]
+        expected = ATEN._embedding_bag.default(*fakes)
+    found = decompositions.embedding_bag.embedding_bag(weight, indices, offsets)
+    assert [t.shape for t in found] == [t.shape for t in expected]
+    precise = ATEN._embedding_bag.default(weight.float(), indices, offsets)[0]
+    torch.testing.assert_close(found[0], precise.bfloat16())
+
+
+def test_embedding_bag_with_a_negative_padding_index() -> None:
+    arguments = (some(6, 3), torch.tensor([1, 5, 2]), torch.tensor([0, 2]), False, 0, False, None)
+    check(ATEN.embedding_bag.padding_idx, *arguments, False, -1)
+    check(ATEN.embedding_bag.padding_idx, *arguments, False, None)
+    check(ATEN.embedding_bag.default, *arguments, False)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_index_put_keeps_the_last_of_equal_places(data: st.DataObject) -> None:
+    x = some(3, 4, 2)
+    dims = data.draw(st.sets(st.integers(0, 2), min_size=1))
+    shape = data.draw(st.sampled_from([(2,), (7,), (3, 2), (2, 1)]))
+    count = math.prod(shape)
+    indices: list[torch.Tensor | None] = [None] * (max(dims) + 1)
+    for dim in dims:
+        place = st.integers(-x.size(dim), x.size(dim) - 1)
+        drawn = data.draw(st.lists(place, min_size=count, max_size=count))
+        indices[dim] = torch.tensor(drawn).view(shape)
+    values = some(*x[tuple(slice(None) if i is None else i for i in indices)].shape)
+    check(ATEN.index_put.default, x, indices, values)
+    if values[..., 0].numel() > 1:
+        check(ATEN.index_put.default, x, indices, values[..., :1])
+
+
+def test_index_puts_that_are_left_to_inductor() -> None:
+    put, x = CUDA_DECOMPOSITIONS[ATEN.index_put.default], some(9, 3)
+    twice = torch.tensor([1, 1])
+    assert put(x, [twice], some(2, 3), True) is NotImplemented
+    assert put(x, [twice], some(1)) is NotImplemented
+    assert put(x, [torch.zeros(65, dtype=torch.int64)], some(65, 3)) is NotImplemented
+    assert put(x, [twice[:1]], some(1, 3)) is NotImplemented
+    assert put(x, [x[:, 0] > 0], some(1, 3)) is NotImplemented
+    assert ATEN.index_put.default not in DECOMPOSITIONS
+    check(ATEN.index_copy.default, x, -1, torch.tensor([2, 0, 2]), some(9, 3))
+
+
+class Decomposed(torch.nn.Module):
+    """Decomposed ops in one program, so that it is compiled once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sums = torch.nn.EmbeddingBag(9, 4, mode="sum")
+        self.means = torch.nn.EmbeddingBag(9, 4, mode="mean", padding_idx=2)
+        self.maxima = torch.nn.EmbeddingBag(9, 4, mode="max", include_last_offset=True)
+
+    def forward(self, x: torch.Tensor, indices: torch.Tensor, offsets: torch.Tensor) -> Any:
+        """``x`` is ``[n, 3, d, h, 24]``."""
+        functional = torch.nn.functional
+        return (
+            functional.adaptive_avg_pool3d(x, (3, 2, 4)),
+            *functional.adaptive_max_pool3d(x, (2, 3, 5), return_indices=True),
+            functional.adaptive_avg_pool2d(x[:, :, 0], (1, 5)),
+            functional.avg_pool3d(x, 4, 2, 1, count_include_pad=False),
+            functional.avg_pool2d(x[:, :, 0], (6, 5), (2, 3)),
+            functional.avg_pool3d(x, 2),
+            torch.median(x),
+            *torch.median(x, 1, keepdim=True),
+            torch.nanmedian(x, -1)[0],
+            self.sums(indices, offsets[:-1]),
+            self.means(indices, offsets[:-1]),
+            self.maxima(indices, offsets),
+        )
+
+
+def test_lowered_with_dynamic_shapes() -> None:
+    model = Decomposed().eval()
+    x = some(2, 3, 7, 9, 24)
+    x[0, 0, 0, 0, 0] = NAN
+    indices = torch.tensor([1, 2, 3, 3, 8, 0, 2])
+    dim = torch.export.Dim
+    lowered = lower(
+        model,
+        (x, indices, torch.tensor([0, 2, 2, 5, 7])),
+        dynamic_shapes=(
+            {0: dim("n", min=2, max=5), 2: dim("d", min=6, max=12), 3: dim("h", min=8, max=12)},
+            {0: dim("indices", min=2, max=50)},
+            {0: dim("offsets", min=3, max=20)},
+        ),
+    )
+    assert [op.name for op in lowered.executorch_program.execution_plan[0].operators] == []
+    with Program(bytes(lowered.buffer)) as program, torch.no_grad():
+        for n, d, h, used, starts in ((2, 7, 9, 7, (0, 2, 2, 5)), (3, 12, 8, 5, (0, 4, 5))):
+            inputs = (
+                x[:1].expand(n, 3, 7, 9, 24)[:, :, :, :1].repeat(1, 1, 2, h, 1)[:, :, :d]
+                + some(h, 1),
+                indices[:used],
+                torch.tensor([*starts, used]),
+            )
+            for found, expected in zip(program(*inputs), model(*inputs), strict=True):
+                torch.testing.assert_close(found, expected, equal_nan=True)
