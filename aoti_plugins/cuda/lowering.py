@@ -125,6 +125,7 @@ def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _common(gpu: CudaTarget) -> Iterator[None]:
+    from aoti_plugins.lowering.inductor.gpu.convolution import convolution_layout
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
@@ -134,6 +135,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     with (
         no_onednn(),
         vector_isa("scalar"),
+        convolution_layout(),
         no_line_info(),
         fresh_kernels(),
         attention_target(attention),

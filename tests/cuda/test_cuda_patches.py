@@ -20,6 +20,7 @@ from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.lowering.inductor import config_choice, few_rows
 from aoti_plugins.lowering.inductor.gpu import (
     autotune_block,
+    convolution,
     described,
     fake_tensors,
     fresh_kernels,
@@ -46,6 +47,7 @@ def _placed() -> AbstractContextManager[None]:
 
 
 PATCHES: dict[str, _Context] = {
+    "convolution": convolution.convolution_layout,
     "autotune block": autotune_block.autotune_block_on_fakes,
     "described": lambda: described.described_gpu(PROPERTIES),
     "fake tensors": fake_tensors.no_device_init,

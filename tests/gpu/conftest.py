@@ -64,6 +64,8 @@ def gpu_programs(
 def _needs_a_gpu() -> None:
     if not torch.cuda.is_available():
         pytest.fail("tests marked gpu need an NVIDIA GPU that PyTorch sees")
+    # Blobs then check the layout of what kernels give them.
+    os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"
 
 
 def _named(here: Any) -> str:

@@ -78,7 +78,7 @@ def run(flow: str, processes: int, every: int, output: Path, keyword: str) -> in
             *("--rootdir", folder, "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore"),
             *(f"--peer-report={output.resolve()}", f"--peer-every={every}"),
         ]
-        environment = {**os.environ, "PYTHONPATH": path}
+        environment = {**os.environ, "PYTHONPATH": path, "AOTI_RUNTIME_CHECK_INPUTS": "1"}
         return subprocess.run(command, env=environment, check=False, stdout=sys.stderr).returncode
 
 

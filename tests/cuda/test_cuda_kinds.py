@@ -1,0 +1,186 @@
+"""What a program can contain, lowered for a GPU that is not here: delegated, or refused by name."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from torch import nn
+from torch.export import Dim, export
+from torchao.quantization import (
+    Float8WeightOnlyConfig,
+    Int8DynamicActivationInt8WeightConfig,
+    Int8WeightOnlyConfig,
+    quantize_,
+)
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.payload import ConstantKind, Payload, decode
+
+
+class Lowered:
+    """What is in a program, by method: ops outside of delegates, and payloads."""
+
+    def __init__(self, programs: Any, check_ir: bool = True) -> None:
+        edge = to_edge_transform_and_lower(
+            programs,
+            partitioner=[CudaPartitioner(target="h100")],
+            compile_config=EdgeCompileConfig(_check_ir_validity=check_ir),
+        )
+        self.program = edge.to_executorch()
+        plans = self.program.executorch_program.execution_plan
+        data = self.program.executorch_program.backend_delegate_data
+        self.outside = {
+            plan.name: [f"{op.name}.{op.overload}" for op in plan.operators] for plan in plans
+        }
+        self.payloads: dict[str, list[Payload]] = {
+            plan.name: [decode(bytes(data[one.processed.index].data)) for one in plan.delegates]
+            for plan in plans
+        }
+
+
+def mlp() -> nn.Module:
+    """Two linear layers of seeded weights."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).eval()
+
+
+def test_dynamic_shapes() -> None:
+    dims = ({0: Dim("batch", min=2, max=64)},)
+    lowered = Lowered(export(mlp(), (torch.randn(4, 16),), dynamic_shapes=dims))
+    assert lowered.outside == {"forward": []}
+    (payload,) = lowered.payloads["forward"]
+    assert payload.inputs[0].dims == ((2, 64), (16, 16))
+    assert payload.outputs[0].dims == ((2, 64), (4, 4))
+
+
+def test_two_methods_share_their_weights() -> None:
+    model = mlp()
+    scores = nn.Sequential(model, nn.Softmax(-1))
+    programs = {
+        "logits": export(model, (torch.randn(4, 16),)),
+        "scores": export(scores, (torch.randn(2, 16),)),
+    }
+    lowered = Lowered(programs)
+    assert lowered.outside == {"logits": [], "scores": []}
+    (first,), (second,) = lowered.payloads["logits"], lowered.payloads["scores"]
+    assert {s.key for s in first.storages} == {s.key for s in second.storages}
+    assert len(first.storages) == 3  # the second bias is a small constant in the code
+
+
+class Branches(nn.Module):
+    """Control flow on a value that is computed, between a state and a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(16))
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Add to the state, then take one of two ways."""
+        self.total.add_(x)
+        return torch.cond(
+            self.total.sum() > 0,
+            lambda y: torch.relu(self.layer(y)),
+            lambda y: y * 2,
+            (x,),
+        )
+
+
+def test_state_and_control_flow() -> None:
+    lowered = Lowered(export(Branches(), (torch.randn(16),)))
+    assert lowered.outside == {"forward": []}
+    # before the branch, and one in each
+    assert len(lowered.payloads["forward"]) == 3
+    constants = [(c.fqn, c.kind) for p in lowered.payloads["forward"] for c in p.constants]
+    assert constants == [("total", ConstantKind.MUTABLE_BUFFER)]
+
+
+class Middle(nn.Module):
+    """An op without a kernel among others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Positive places, and more."""
+        y = self.layer(x)
+        places = torch.nonzero_static(y > 0, size=4)
+        return torch.relu(y) + 1, places
+
+
+def test_an_op_without_a_kernel_stays_outside(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "aoti_plugins"):
+        lowered = Lowered(export(Middle(), (torch.randn(4, 8),)), check_ir=False)
+    assert lowered.outside == {"forward": ["aten::nonzero_static.out"]}
+    assert lowered.payloads["forward"]
+    assert "aoti_torch_cuda_nonzero_static, which nobody provides for cuda" in caplog.text
+    assert "torch.nonzero_static(y > 0, size=4)" in caplog.text
+
+
+class AllDtypes(nn.Module):
+    """Sums, products and casts of every dtype that SlimTensor carries and Inductor generates."""
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """One result per dtype."""
+        results = []
+        for x in tensors:
+            if x.dtype == torch.bool:
+                results.append(x ^ ~x)
+            elif x.dtype.itemsize == 1 and x.dtype.is_floating_point:
+                results.append((x.float() * 2).to(x.dtype))
+            else:
+                results.append(x * x + x)
+        return tuple(results)
+
+
+def test_dtypes() -> None:
+    dtypes = (
+        *(torch.float64, torch.float32, torch.float16, torch.bfloat16),
+        *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+        *(torch.float8_e4m3fn, torch.float8_e5m2),
+    )
+    inputs = tuple((torch.randn(4, 8) * 3).to(dtype) for dtype in dtypes)
+    lowered = Lowered(export(AllDtypes(), inputs), check_ir=False)
+    assert lowered.outside == {"forward": []}
+    (payload,) = lowered.payloads["forward"]
+    assert len({value.dtype for value in payload.outputs}) == len(dtypes)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [Int8WeightOnlyConfig, Float8WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig],
+    ids=lambda config: config.__name__,
+)
+def test_quantized_weights(config: Any) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
+    model = model.to(torch.bfloat16).eval()
+    quantize_(model, config())
+    exported = export(model, (torch.randn(4, 64, dtype=torch.bfloat16),))
+    lowered = Lowered(exported, check_ir=False)
+    assert lowered.outside == {"forward": []}
+    (payload,) = lowered.payloads["forward"]
+    weights = sum(storage.nbytes for storage in payload.storages)
+    assert weights < 64 * 64 + 64 * 32 + 2000  # a byte per weight, and scales
+
+
+def test_convolutions_are_expected_as_the_runtime_gives_them(tmp_path: Path) -> None:
+    """The runtime's kernel gives channels last where its input is; the code must read it so."""
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 8, 3)).eval()
+    image = torch.randn(2, 3, 12, 12).to(memory_format=torch.channels_last)
+    partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
+    exported = export(model, (image,))
+    to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    wrapper = (tmp_path / "forward_0_h100" / "wrapper.cpp").read_text()
+    checks = re.findall(r"assert_size_stride\(\w+, (\{.*?\}), (\{.*?\}), \S*convolution", wrapper)
+    assert checks == [
+        ("{2L, 16L, 10L, 10L}", "{1600L, 1L, 160L, 16L}"),
+        ("{2L, 8L, 8L, 8L}", "{512L, 1L, 64L, 8L}"),
+    ]
