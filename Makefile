@@ -7,6 +7,9 @@ TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# The CUDA part needs nvcc and headers, no GPU: those of a toolkit, or PyPI's.
+CUDA_TOOLKIT := $(shell command -v nvcc || ls "$$CUDA_HOME/bin/nvcc" /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
@@ -50,6 +53,6 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11"
+	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES))
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
 	touch $@

@@ -147,12 +147,14 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
 def _described(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.gpu.described import described_gpu
     from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
+    from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
     from aoti_plugins.lowering.inductor.gpu.triton_driver import triton_driver
 
     properties = gpu_properties(gpu)
     with (
         no_device_init(),
+        indexing_by_ops(),
         described_gpu(properties),
         triton_driver(properties, registers_and_spills),
         patterns_on_cpu(),

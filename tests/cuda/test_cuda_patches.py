@@ -24,6 +24,7 @@ from aoti_plugins.lowering.inductor.gpu import (
     described,
     fake_tensors,
     fresh_kernels,
+    indexing,
     line_info,
     no_compilation,
     patterns,
@@ -52,6 +53,7 @@ PATCHES: dict[str, _Context] = {
     "described": lambda: described.described_gpu(PROPERTIES),
     "fake tensors": fake_tensors.no_device_init,
     "fresh kernels": fresh_kernels.fresh_kernels,
+    "indexing": indexing.indexing_by_ops,
     "line info": line_info.no_line_info,
     "no compilation": no_compilation.no_kernel_compilation,
     "patterns": patterns.patterns_on_cpu,
@@ -66,6 +68,7 @@ PATCHES: dict[str, _Context] = {
 
 
 def _watched() -> Iterator[tuple[str, ModuleType | type]]:
+    yield "torch.Tensor", torch.Tensor
     for name, module in list(sys.modules.items()):
         if name in FAKE or name == "triton" or name.startswith(tuple(f"{w}" for w in WATCHED)):
             yield name, module
@@ -136,5 +139,8 @@ def test_patch_and_way_back(name: str, fails: bool) -> None:
                 raise KeyError
     except KeyError:
         pass
-    assert _differences(before, inside), "the patch changes nothing that is watched"
-    assert _differences(before, _state()) == set()
+    after = _state()
+    changed = _differences(inside, before) | _differences(before, inside)
+    assert changed, "the patch changes nothing that is watched"
+    assert _differences(before, after) == set()
+    assert changed & after.keys() == changed & before.keys()

@@ -1,0 +1,64 @@
+"""Indexing by ops equals PyTorch's own, and models that index are lowered whole without a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+from torch.export import export
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.lowering.inductor.gpu.indexing import indexed
+
+X = torch.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
+ROWS = torch.tensor([1, 0, 1])
+COLUMNS = torch.tensor([2, 2, 0])
+MASK = torch.arange(12).reshape(3, 4) % 3 == 0
+
+INDICES: list[Any] = [
+    1,
+    -1,
+    slice(None),
+    slice(1, None, 2),
+    None,
+    ...,
+    ROWS,
+    (0, 2),
+    (..., 0),
+    (0, ..., slice(1, 3)),
+    (None, 1, None, ..., None),
+    (slice(None), ROWS),
+    (ROWS, COLUMNS),
+    (ROWS, slice(None), COLUMNS),
+    (0, COLUMNS, ..., ROWS),
+    (slice(None), MASK),
+    (..., slice(0, 2), torch.tensor([True, False, True, True, False])),
+    (ROWS[:, None], COLUMNS),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_equals_pytorch(index: Any) -> None:
+    found = indexed(X, index if isinstance(index, tuple) else (index,))
+    expected = X[index]
+    assert found.shape == expected.shape
+    assert found.equal(expected)
+    assert (found._base is X._base) == (expected._base is X._base)
+
+
+class Picks(nn.Module):
+    """Every way of picking rows and columns."""
+
+    def forward(self, x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Four ways to pick."""
+        picked = torch.index_select(x, 0, places)
+        return picked * 2, x[places] + 1, x[:, places], x[1:, None, ..., 0]
+
+
+def test_picking_is_delegated_whole() -> None:
+    exported = export(Picks(), (torch.randn(4, 4), torch.tensor([1, 1, 2])))
+    edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner(target="h100")])
+    assert edge.to_executorch().executorch_program.execution_plan[0].operators == []
