@@ -192,8 +192,9 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     """Say how to decompose ops before Inductor sees them.
 
     Called when a program is partitioned, to find out what Inductor can compile, and again for each
-    partition that is lowered, after its graph passes. The decompositions of all plugins count. Two
-    different functions for one op are an error that names the plugins.
+    partition that is lowered, after its graph passes. The decompositions of all plugins count, a
+    built-in one only where nobody else has one for the op. Two different functions of two other
+    plugins for one op are an error that names them.
 
     Args:
         device: ``"cpu"``, ``"cuda"`` or ``"mps"``.

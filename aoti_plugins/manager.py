@@ -127,6 +127,7 @@ class PluginManager(PluginRegistry):
             ((origin, op, function) for origin, table in found for op, function in table.items()),
             lambda op: f"decomposition of '{op}' for device {device!r} is provided by:",
             same=lambda one, other: one is other,
+            built_in_yields=True,
         )
 
     def inductor_options(self, device: str, compile_specs: list[Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def merge_offers(
     headline: Callable[[K], str],
     same: Callable[[V, V], bool] = lambda one, other: False,
     show: Callable[[V], str] = lambda value: "",
+    built_in_yields: bool = False,
 ) -> dict[K, V]:
     """Turn offers into a dictionary that keeps their order.
 
@@ -25,6 +26,8 @@ def merge_offers(
         headline: first line of the message about a contradiction in a key; the providers follow.
         same: whether two values under one key agree, so that both may be offered.
         show: text about a value that goes behind its provider.
+        built_in_yields: whether what this package offers itself counts only where nobody else
+            offers anything.
 
     Returns:
         From key to the value that was offered first.
@@ -37,6 +40,8 @@ def merge_offers(
         by_key.setdefault(key, []).append((origin, value))
     conflicts = []
     for key, found in by_key.items():
+        if built_in_yields:
+            found = by_key[key] = [one for one in found if not _is_own(one[0])] or found
         if not all(same(found[0][1], value) for _, value in found[1:]):
             lines = [f"{origin.provider}{show(value)}" for origin, value in found]
             conflicts.append(conflict_message(headline(key), lines, [o for o, _ in found]))
@@ -51,6 +56,10 @@ def conflict_message(headline: str, lines: Sequence[str], origins: Sequence[Orig
     return f"{headline}{listed}\n{_remedy(origins)}"
 
 
+def _is_own(origin: Origin) -> bool:
+    return normalize(origin.distribution or "") == OWN_DISTRIBUTION
+
+
 def _remedy(origins: Sequence[Origin]) -> str:
     distinct = sorted(set(origins), key=lambda origin: origin.key)
     if len(distinct) == 1:
@@ -58,6 +67,6 @@ def _remedy(origins: Sequence[Origin]) -> str:
     installed = [origin for origin in distinct if origin.distribution is not None]
     if not installed:
         return "Register only one of them."
-    foreign = [o for o in installed if normalize(o.distribution or "") != OWN_DISTRIBUTION]
+    foreign = [origin for origin in installed if not _is_own(origin)]
     name = (foreign or installed)[-1].name
     return f"Uninstall one of them, or block it with {BLOCK_VARIABLE}={name}."

@@ -300,3 +300,22 @@ def test_lowered_with_dynamic_shapes() -> None:
             )
             for found, expected in zip(program(*inputs), model(*inputs), strict=True):
                 torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+def test_a_plugins_decomposition_takes_the_place_of_ours() -> None:
+    from aoti_plugins import get_manager, hookimpl
+
+    def mine(x: torch.Tensor) -> torch.Tensor:
+        return x.flatten().sort().values[(x.numel() - 1) // 2]
+
+    class Acme:
+        @hookimpl
+        def aoti_decompositions(self, device: str) -> dict:
+            return {torch.ops.aten.median.default: mine}
+
+    before = get_manager().decompositions("cpu")
+    with get_manager().registered(Acme(), "acme"):
+        found = get_manager().decompositions("cpu")
+    assert found[torch.ops.aten.median.default] is mine
+    assert found.keys() == before.keys()
+    assert get_manager().decompositions("cpu") == before
