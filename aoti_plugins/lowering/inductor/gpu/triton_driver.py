@@ -108,10 +108,8 @@ class _Utils:
         registers, spills = self._read_binary(kernel, name)
         rounded = -(-max(registers, 1) // 8) * 8
         threads = self._gpu.regs_per_multiprocessor // rounded // 32 * 32
-        return 1, 1, registers, spills, min(threads, self._gpu.max_threads_per_block)
-
-    def unload_module(self, module: int) -> None:
-        """There is none."""
+        # No module: a kernel that has one unloads it when it goes, which may be after the block.
+        return None, 1, registers, spills, min(threads, self._gpu.max_threads_per_block)
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """The figures that Triton asks for."""
