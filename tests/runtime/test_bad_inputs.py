@@ -22,15 +22,15 @@ def mlp(lowered_programs: Lowered) -> Any:
         yield program
 
 
-class OnTheGpu:
+class OnAppleGpu:
     def __dlpack__(self) -> Any:
         raise AssertionError("not reached")
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (2, 0)
+        return (8, 0)
 
 
-class BrokenExport(OnTheGpu):
+class BrokenExport(OnAppleGpu):
     def __dlpack__(self) -> Any:
         raise BufferError("it is sparse")
 
@@ -60,7 +60,7 @@ RIGHT = torch.zeros(4, 64)
         (1.5, WHAT + r"found a float, expected a float32\[4, 64\]"),
         (RIGHT.to_sparse(), WHAT + r"the tensor has device 'cpu' and layout torch.sparse_coo"),
         (torch.empty(4, 64, device="meta"), WHAT + r"the tensor has device 'meta' and layout"),
-        (OnTheGpu(), r"^input 0 of method 'forward' is a OnTheGpu on DLPack device \(2, 0\)"),
+        (OnAppleGpu(), r"^input 0 of method 'forward' is a OnAppleGpu on DLPack device \(8, 0\)"),
         (BrokenExport(), WHAT + r"BrokenExport.__dlpack__\(\) failed: it is sparse"),
     ],
 )

@@ -23,7 +23,10 @@ struct Device {
   int32_t type = kCpu;
   int32_t index = 0;
 
-  bool operator==(const Device& other) const { return type == other.type && index == other.index; }
+  /// There is one CPU, whatever its index: generated code numbers it -1 or 0.
+  bool operator==(const Device& other) const {
+    return type == other.type && (type == kCpu || index == other.index);
+  }
   bool operator!=(const Device& other) const { return !(*this == other); }
 };
 
