@@ -42,7 +42,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     address: int
-    device_type: int
+    on_gpu: bool
 
 
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
@@ -78,7 +78,7 @@ def view(value: Any, what: str) -> View:
     shape = read_i64(tensor.shape, tensor.ndim)
     strides = read_i64(tensor.strides, tensor.ndim) if tensor.strides else contiguous(shape)
     address = (tensor.data or 0) + tensor.byte_offset
-    return View(capsule, _dtype(tensor), shape, strides, address, int(on_gpu))
+    return View(capsule, _dtype(tensor), shape, strides, address, on_gpu)
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -111,7 +111,8 @@ class InputSlot:
     def _bind_torch(self, tensor: Any) -> int:
         if tensor.dtype is not self._torch_dtype:
             self._wrong_dtype(str(tensor.dtype).removeprefix("torch."), ".to(torch.{})")
-        if tensor.layout is not self._torch_layout or not (tensor.is_cpu or tensor.is_cuda):
+        on_gpu = not tensor.is_cpu
+        if tensor.layout is not self._torch_layout or (on_gpu and not tensor.is_cuda):
             found = f"device {str(tensor.device)!r} and layout {tensor.layout}"
             raise self._error(
                 f"the tensor has {found}, expected 'cpu' or 'cuda' and a dense layout"
@@ -126,13 +127,9 @@ class InputSlot:
         elif shape != self._shape:
             self._describe(shape, None)
         self._value.data = tensor.data_ptr()
-        if tensor.is_cpu:
-            if self._on_gpu:
-                self._place(False)
-            return TORCH
-        if not self._on_gpu:
-            self._place(True)
-        return TORCH | CUDA
+        if on_gpu is not self._on_gpu:
+            self._place(on_gpu)
+        return TORCH | CUDA if on_gpu else TORCH
 
     def _bind_numpy(self, array: Any) -> int:
         known = self._numpy_dtype is not None and array.dtype == self._numpy_dtype
@@ -165,7 +162,7 @@ class InputSlot:
         self._keep(view.owner)
         self._describe(view.shape, view.strides)
         self._shape = None
-        self._place(bool(view.device_type))
+        self._place(view.on_gpu)
         self._value.data = view.address
         return NUMPY
 

@@ -9,24 +9,6 @@ using namespace aoti_plugins;
 
 namespace {
 
-bool is_integer(int32_t dtype) {
-  switch (dtype) {
-    case kBool:
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_real(int32_t dtype) {
-  return dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 || dtype == kFloat64;
-}
-
 /// Floats accumulate in float64, integers in int64, where they wrap around.
 template <bool kProduct>
 void scan_line(const cpu::Line (&lines)[2], int64_t length, int32_t from, int32_t to) {

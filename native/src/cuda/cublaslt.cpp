@@ -1,7 +1,5 @@
 #include "cuda/cublaslt.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdio>
 #include <map>
@@ -20,19 +18,8 @@ std::mutex& mutex() {
   return *instance;
 }
 
-template <typename Function>
-void find(void* library, const char* name, Function* ret, const char** missing) {
-  *ret = reinterpret_cast<Function>(dlsym(library, name));
-  if (*ret == nullptr) {
-    *missing = name;
-  }
-}
-
 Status load(Library* table) {
-  // The libraries of CUDA 13 need its driver.
-  int version = 0;
-  const bool has_13 = open_driver() != nullptr &&
-                      driver().cuDriverGetVersion(&version) == CUDA_SUCCESS && version >= 13000;
+  const bool has_13 = driver_has_cuda_13();
   void* library =
       open_library({"cuBLASLt", "AOTI_PLUGINS_CUBLASLT", "libcublasLt.so.", has_13 ? "13 12" : "12",
                     has_13 ? "nvidia/cu13/lib nvidia/cublas/lib" : "nvidia/cublas/lib",
@@ -42,7 +29,8 @@ Status load(Library* table) {
     return Status::kFailed;
   }
   const char* missing = nullptr;
-#define AOTIP_LT_FIND(function) find(library, "cublasLt" #function, &table->function, &missing)
+#define AOTIP_LT_FIND(function) \
+  find_function(library, "cublasLt" #function, &table->function, &missing)
   AOTIP_LT_FIND(Create);
   AOTIP_LT_FIND(MatmulDescCreate);
   AOTIP_LT_FIND(MatmulDescDestroy);

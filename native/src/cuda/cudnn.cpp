@@ -1,7 +1,5 @@
 #include "cuda/cudnn.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdio>
 #include <exception>
@@ -28,18 +26,8 @@ Handles& handles() {
   return *instance;
 }
 
-template <typename Function>
-void find(void* library, const char* name, Function* ret, const char** missing) {
-  *ret = reinterpret_cast<Function>(dlsym(library, name));
-  if (*ret == nullptr) {
-    *missing = name;
-  }
-}
-
 Status load(Library* table) {
-  int version = 0;
-  const bool has_13 = open_driver() != nullptr &&
-                      driver().cuDriverGetVersion(&version) == CUDA_SUCCESS && version >= 13000;
+  const bool has_13 = driver_has_cuda_13();
   void* library =
       open_library({"cuDNN", "AOTI_PLUGINS_CUDNN", "libcudnn.so.", "9", "nvidia/cudnn/lib",
                     has_13 ? "Install it: pip install nvidia-cudnn-cu13"
@@ -48,7 +36,8 @@ Status load(Library* table) {
     return Status::kFailed;
   }
   const char* missing = nullptr;
-#define AOTIP_DNN_FIND(function) find(library, "cudnn" #function, &table->function, &missing)
+#define AOTIP_DNN_FIND(function) \
+  find_function(library, "cudnn" #function, &table->function, &missing)
   AOTIP_DNN_FIND(Create);
   AOTIP_DNN_FIND(SetStream);
   AOTIP_DNN_FIND(GetErrorString);

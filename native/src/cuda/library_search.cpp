@@ -8,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "cuda/driver.h"
 #include "slim/status.h"
 
 namespace aoti_plugins::cuda {
@@ -79,6 +80,12 @@ void* open_library(const LibraryName& name) noexcept {
     (void)fail("looking for %s: %s", name.title, error.what());
   }
   return nullptr;
+}
+
+bool driver_has_cuda_13() noexcept {
+  int version = 0;
+  return open_driver() != nullptr && driver().cuDriverGetVersion(&version) == CUDA_SUCCESS &&
+         version >= 13000;
 }
 
 }  // namespace aoti_plugins::cuda

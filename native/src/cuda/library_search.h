@@ -1,5 +1,7 @@
 #pragma once
 
+#include <dlfcn.h>
+
 #include <string>
 
 namespace aoti_plugins::cuda {
@@ -18,5 +20,17 @@ struct LibraryName {
 /// copy where there is one; or else the packages beside ours. Null, with a reason that lists what
 /// was tried, when none opens. Never closed.
 void* open_library(const LibraryName& name) noexcept;
+
+/// Looks up a function of an open library; one that is not there becomes `*missing`.
+template <typename Function>
+void find_function(void* library, const char* name, Function* ret, const char** missing) {
+  *ret = reinterpret_cast<Function>(dlsym(library, name));
+  if (*ret == nullptr) {
+    *missing = name;
+  }
+}
+
+/// Whether the driver is there and can run libraries of CUDA 13.
+bool driver_has_cuda_13() noexcept;
 
 }  // namespace aoti_plugins::cuda

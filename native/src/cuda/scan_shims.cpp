@@ -14,24 +14,6 @@ using namespace aoti_plugins;
 
 namespace {
 
-bool is_integer(int32_t dtype) {
-  switch (dtype) {
-    case kBool:
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_real(int32_t dtype) {
-  return dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 || dtype == kFloat64;
-}
-
 Status run(const Tensor& self, Tensor& out, int64_t dim, bool product) {
   if (out.numel() == 0) {
     return Status::kOk;

@@ -31,6 +31,26 @@ enum DType : int32_t {
   kFloat4E2M1FNX2 = 45,
 };
 
+/// Whether it is bool or one of the integers that PyTorch computes with.
+constexpr bool is_integer(int32_t dtype) {
+  switch (dtype) {
+    case kBool:
+    case kUInt8:
+    case kInt8:
+    case kInt16:
+    case kInt32:
+    case kInt64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Whether it is a floating-point dtype that PyTorch computes with.
+constexpr bool is_real(int32_t dtype) {
+  return dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 || dtype == kFloat64;
+}
+
 /// Bytes of one element, 0 for a code that is not a known dtype.
 constexpr size_t element_nbytes(int32_t dtype) {
   switch (dtype) {

@@ -9,7 +9,7 @@ using namespace aoti_plugins::cuda;
 
 namespace {
 
-__device__ bool is_real(int32_t dtype) {
+__device__ bool accumulates_in_float64(int32_t dtype) {
   return dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 || dtype == kFloat64;
 }
 
@@ -75,7 +75,7 @@ extern "C" __global__ void aotip_scan(void* dst, int32_t dst_dtype, const void* 
   __shared__ double reals[kScanThreads];
   __shared__ uint64_t integers[kScanThreads];
   for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
-    if (is_real(dst_dtype)) {
+    if (accumulates_in_float64(dst_dtype)) {
       scan_line(reals, dst, dst_dtype, src, src_dtype, product != 0, lines, line);
     } else {
       scan_line(integers, dst, dst_dtype, src, src_dtype, product != 0, lines, line);
