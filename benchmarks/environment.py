@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,12 @@ def describe() -> dict[str, Any]:
     """Date, hardware and versions."""
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-        "hardware": {"cpu": _cpu_name(), "cores": os.cpu_count(), "machine": platform.machine()},
+        "hardware": {
+            "cpu": _cpu_name(),
+            "cores": os.cpu_count(),
+            "machine": platform.machine(),
+            **_gpus(),
+        },
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "versions": {
             "python": platform.python_version(),
@@ -47,3 +53,16 @@ def _cpu_name() -> str:
         return platform.processor()
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+def _gpus() -> dict[str, Any]:
+    """NVIDIA GPUs and their driver, where there are any."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return {}
+    found = [line.split(", ") for line in done.stdout.splitlines() if ", " in line]
+    if done.returncode or not found:
+        return {}
+    return {"gpus": [name for name, _ in found], "driver": found[0][1]}

@@ -1,7 +1,6 @@
 """Run ExecuTorch's operator test suite on one of our flows, and say what came out.
 
-    python tests/peer/run.py aoti_cpu -n 2 --output report.json
-    python tests/peer/run.py --table report.json
+    python tests/peer/run.py aoti_cpu -n 2 --output results.json
 
 A test counts as passed if every program in it was delegated, ran, and equals eager; ``whole`` says
 that nothing of any of its programs stayed outside.
@@ -22,12 +21,14 @@ from typing import Any
 
 FLOWS = ("aoti_cpu", "aoti_cuda", "aoti_cuda_h100_lowered")
 PASSED = "SUCCESS"
+UNBROKEN = (PASSED, "SUCCESS_UNDELEGATED", "SKIPPED")
+ROOT = Path(__file__).parent.parent.parent
 
 
 def outcome(test: dict[str, Any]) -> str:
     """One word on a test: its worst result, in the suite's terms."""
     results = {run["result"] for run in test["runs"]}
-    for bad in sorted(results - {PASSED, "SUCCESS_UNDELEGATED", "SKIPPED"}):
+    for bad in sorted(results.difference(UNBROKEN)):
         return str(bad)
     if test["outcome"] == "failed":
         return "CRASHED"
@@ -41,30 +42,39 @@ def is_whole(test: dict[str, Any]) -> bool:
     return outcome(test) == PASSED and not any(run["outside"] for run in test["runs"])
 
 
-def summary(tests: dict[str, Any]) -> str:
-    """Counts, and one line on every test that did not pass."""
-    counts = Counter(map(outcome, tests.values()))
-    lines = [f"{count:5} {name}" for name, count in sorted(counts.items())]
-    lines.append(f"{sum(map(is_whole, tests.values())):5} delegated whole")
-    lines.append(f"{len(tests):5} tests")
-    lines += [
-        f"{outcome(test)} {name}: {_why(test)}"
-        for name, test in sorted(tests.items())
-        if outcome(test) != PASSED
-    ]
+def results(tests: dict[str, Any]) -> dict[str, Any]:
+    """Counts, and the cause for every test that did not pass or is not whole."""
+    return {
+        "tests": len(tests),
+        "delegated_whole": sum(map(is_whole, tests.values())),
+        "counts": dict(sorted(Counter(map(outcome, tests.values())).items())),
+        "not_whole": {
+            name: f"{outcome(test)}: {_why(test)}"
+            for name, test in sorted(tests.items())
+            if not is_whole(test)
+        },
+    }
+
+
+def summary(found: dict[str, Any]) -> str:
+    """Counts, and one line on every test that is not whole."""
+    lines = [f"{count:5} {name}" for name, count in found["counts"].items()]
+    lines.append(f"{found['delegated_whole']:5} delegated whole")
+    lines.append(f"{found['tests']:5} tests")
+    lines += [f"{name}: {why}" for name, why in found["not_whole"].items()]
     return "\n".join(lines)
 
 
 def _why(test: dict[str, Any]) -> str:
     for run in test["runs"]:
-        if run["result"] != PASSED:
+        if run["result"] != PASSED or run["outside"]:
             text = run["error"] or ", ".join(run["outside"])
             return text.strip().partition("\n")[0][:160]
     return " ".join(test["reason"].split())[-160:]
 
 
-def run(flow: str, processes: int, every: int, output: Path, keyword: str) -> int:
-    """Run the suite; returns pytest's exit status."""
+def run(flow: str, processes: int, every: int, keyword: str) -> dict[str, Any]:
+    """Run the suite; returns a report on each test that was run."""
     suite = find_spec("executorch.backends.test.suite")
     assert suite is not None
     assert suite.submodule_search_locations
@@ -72,14 +82,16 @@ def run(flow: str, processes: int, every: int, output: Path, keyword: str) -> in
     here = str(Path(__file__).parent)
     path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
         command = [
             *(sys.executable, "-m", "pytest", str(operators), "-q", "--tb=no", "-p", "peer_flows"),
             *("-m", f"flow_{flow}", "-n", str(processes), "-k", keyword),
             *("--rootdir", folder, "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore"),
-            *(f"--peer-report={output.resolve()}", f"--peer-every={every}"),
+            *(f"--peer-report={report}", f"--peer-every={every}"),
         ]
         environment = {**os.environ, "PYTHONPATH": path, "AOTI_RUNTIME_CHECK_INPUTS": "1"}
-        return subprocess.run(command, env=environment, check=False, stdout=sys.stderr).returncode
+        subprocess.run(command, env=environment, check=False, stdout=sys.stderr)
+        return dict(json.loads(report.read_text()))
 
 
 def main() -> int:
@@ -87,27 +99,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("flow", nargs="?", choices=FLOWS)
+    parser.add_argument("flow", choices=FLOWS)
     parser.add_argument("-n", "--processes", type=int, default=2)
     parser.add_argument("-k", "--keyword", default="", help="only tests that match, as in pytest")
     parser.add_argument("--every", type=int, default=1, help="run only each n-th test")
-    parser.add_argument("--output", type=Path, default=Path("peer.json"), help="JSON report")
-    parser.add_argument("--table", type=Path, help="only summarize a report")
+    parser.add_argument("--output", type=Path, default=Path("peer.json"), help="JSON of results")
     chosen = parser.parse_args()
-    if chosen.table:
-        print(summary(json.loads(chosen.table.read_text())))
-        return 0
-    if chosen.flow is None:
-        parser.error(f"choose a flow: {', '.join(FLOWS)}")
-    run(chosen.flow, chosen.processes, chosen.every, chosen.output, chosen.keyword)
-    tests = json.loads(chosen.output.read_text())
-    print(summary(tests))
-    return int(
-        any(
-            outcome(test) not in (PASSED, "SKIPPED", "SUCCESS_UNDELEGATED")
-            for test in tests.values()
-        )
-    )
+    tests = run(chosen.flow, chosen.processes, chosen.every, chosen.keyword)
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    import environment
+
+    found = results(tests)
+    environment.save(chosen.output, {"flow": chosen.flow, **found})
+    print(summary(found))
+    return int(any(outcome(test) not in UNBROKEN for test in tests.values()))
 
 
 if __name__ == "__main__":
