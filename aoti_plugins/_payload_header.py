@@ -10,6 +10,7 @@ from aoti_plugins._wire import DAMAGED, fail
 MAGIC = b"AOTIPLUG"
 VERSION = 1
 HEADER_NBYTES = 32
+KNOWN_FLAGS = 0b11
 
 _NOT_OURS = "This is not a payload of aoti_plugins: another backend may have lowered this delegate."
 
@@ -32,8 +33,8 @@ _FOREIGN_TAGS = {
 }
 
 
-def check_header(data: bytes) -> None:
-    """Refuse everything that is not a whole, undamaged payload of this version.
+def check_header(data: bytes) -> int:
+    """Return the flags of a payload; refuse what is not a whole, undamaged one of this version.
 
     Raises:
         PayloadError: names the field, its byte offset, what was found and what was expected.
@@ -51,15 +52,16 @@ def check_header(data: bytes) -> None:
         fail(
             "version", 8, f"found {version}, this reader knows {VERSION}", _version_advice(version)
         )
-    if flags:
+    if flags & ~KNOWN_FLAGS:
         fail(
             "flags",
             12,
-            f"found 0x{flags:08x}, version {VERSION} has none",
+            f"found 0x{flags:08x}, this reader knows 0x{KNOWN_FLAGS:08x}",
             "The program needs a newer reader: pip install --upgrade aoti_plugins.",
         )
     _check_total(total, len(data))
     _check_crc("body crc32", 24, body_crc, data[HEADER_NBYTES:])
+    return int(flags)
 
 
 def _check_magic(data: bytes) -> None:

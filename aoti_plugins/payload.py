@@ -11,7 +11,7 @@ import itertools
 import struct
 import zlib
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 from aoti_plugins._payload_header import HEADER_NBYTES, MAGIC, VERSION, check_header
 from aoti_plugins._wire import Reader, Writer, fail
@@ -45,6 +45,14 @@ class ValueKind(IntEnum):
     FLOAT = 2
     BOOL = 3
     NONE = 4
+
+
+class PayloadFlag(IntFlag):
+    """What the exporting process allowed for float32, which then is rounded to TF32 first."""
+
+    NONE = 0
+    TF32_MATMUL = 1
+    TF32_CONVOLUTION = 2
 
 
 @dataclass(frozen=True)
@@ -120,6 +128,7 @@ class Payload:
     constants: tuple[ConstantRef, ...]
     inputs: tuple[ValueSpec, ...]
     outputs: tuple[ValueSpec, ...]
+    flags: PayloadFlag = PayloadFlag.NONE
 
 
 def encode(payload: Payload) -> bytes:
@@ -130,7 +139,7 @@ def encode(payload: Payload) -> bytes:
     """
     body = _Body().write(payload)
     total = HEADER_NBYTES + len(body)
-    start = MAGIC + struct.pack("<IIQI", VERSION, 0, total, zlib.crc32(body))
+    start = MAGIC + struct.pack("<IIQI", VERSION, payload.flags, total, zlib.crc32(body))
     encoded = start + struct.pack("<I", zlib.crc32(start)) + body
     if decode(encoded) != payload:
         raise PayloadError(
@@ -149,8 +158,8 @@ def decode(data: bytes) -> Payload:
             expected.
     """
     data = bytes(data)
-    check_header(data)
-    return _Parser(data).payload()
+    flags = PayloadFlag(check_header(data))
+    return _Parser(data).payload(flags)
 
 
 class _Body(Writer):
@@ -226,7 +235,7 @@ class _Parser:
         self._in = Reader(data, HEADER_NBYTES)
         self._storages: tuple[StorageRef, ...] = ()
 
-    def payload(self) -> Payload:
+    def payload(self, flags: PayloadFlag) -> Payload:
         device = self._in.string("device")
         method = self._in.string("method")
         built_with = self._in.items("built_with", 8, self._named_version)
@@ -250,6 +259,7 @@ class _Parser:
             constants,
             inputs,
             outputs,
+            flags,
         )
 
     def _named_version(self, where: str) -> tuple[str, str]:

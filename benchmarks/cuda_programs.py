@@ -7,6 +7,8 @@ the GPU: ``latency`` is a call with a synchronization after it, ``throughput`` a
 many. The median round counts.
 
     python benchmarks/cuda_programs.py --target h100 --output results/cuda_programs.json
+
+Files that are in ``--folder`` already are not built again: a run that was cut off can go on.
 """
 
 from __future__ import annotations
@@ -24,9 +26,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import environment
-import gpu_models
-import torch
+# With some builds of PyTorch, a package crashes in std::regex when it is loaded unless libtorch's
+# symbols come first.
+sys.setdlopenflags(os.RTLD_GLOBAL | os.RTLD_NOW)
+
+import environment  # noqa: E402
+import gpu_models  # noqa: E402
+import torch  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "cuda_programs.json"
 WAYS = ("measured", "records", "estimated")
@@ -82,15 +88,19 @@ class Builds:
 
     def build_all(self, names: Sequence[str], without_gpu: ThreadPoolExecutor) -> None:
         """Build everything there is time for."""
-        waiting = [without_gpu.submit(self._build, name, "estimated") for name in names]
+        waiting = []
         for name in names:
             self._build(name, "measured")
             waiting.append(without_gpu.submit(self._build, name, "records"))
+            waiting.append(without_gpu.submit(self._build, name, "estimated"))
+        for name in names:
             self._build(name, AOTI)
         for one in waiting:
             one.result()
 
     def _build(self, name: str, way: str) -> None:
+        if self.path(name, way).exists():
+            return
         records = str(self._folder / f"{name}.json")
         task = [name, way, self._target, records, str(self.path(name, way))]
         hidden = {"CUDA_VISIBLE_DEVICES": ""} if way in ("records", "estimated") else {}
@@ -105,7 +115,7 @@ class Builds:
                 command, env={**os.environ, **hidden, **caches}, timeout=left, check=True
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            print(f"{name} {way}: {error}", file=sys.stderr)
+            print(f"{name} {way}: {error}", file=sys.stderr, flush=True)
 
 
 def calls_of(builds: Builds, name: str, inputs: tuple[torch.Tensor, ...]) -> dict[str, Any]:
@@ -208,6 +218,7 @@ def main() -> None:
     parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--seconds", type=float, default=3600, help="time for building programs")
+    parser.add_argument("--folder", type=Path, help="where programs go; a temporary one")
     parser.add_argument("--task", nargs=5, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.task:
@@ -218,11 +229,13 @@ def main() -> None:
             lower(name, way, target, records, output)
         return
     names = chosen.models or list(gpu_models.MODELS)
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(4) as pool:
-        builds = Builds(Path(folder), chosen.target, time.monotonic() + chosen.seconds)
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(4) as pool:
+        folder = chosen.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        builds = Builds(folder, chosen.target, time.monotonic() + chosen.seconds)
         builds.build_all(names, pool)
         results = {name: measure(name, builds) for name in names}
-    found = {"gpu": torch.cuda.get_device_name(), "models": results, "speed": speeds(results)}
+    found = {"models": results, "speed": speeds(results)}
     environment.save(chosen.output, found)
     print(table(results))
 

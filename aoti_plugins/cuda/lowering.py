@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from aoti_plugins import compile_specs as specs
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu.lowering import RUNTIME_LIBRARY as CORE_LIBRARY
@@ -26,6 +28,7 @@ from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
+from aoti_plugins.payload import PayloadFlag
 from aoti_plugins.types import Target
 
 if TYPE_CHECKING:
@@ -58,10 +61,12 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     On a machine with such a GPU, configurations are measured on it, unless the user gave records.
     Elsewhere nothing needs a GPU: records and estimates decide.
     """
+    from aoti_plugins.lowering.inductor.gpu.assembler_files import assembler_files
+
     gpu = cuda_target_of(target)
     measured = _is_here(gpu) and not options.tuning
     chosen = _on_gpu if measured else _without_gpu
-    with _common(gpu), chosen(gpu, options):
+    with _common(gpu), assembler_files(), chosen(gpu, options):
         yield
 
 
@@ -95,15 +100,17 @@ def _is_here(gpu: CudaTarget) -> bool:
 @contextlib.contextmanager
 def _on_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.config_choice import record_configs
+    from aoti_plugins.lowering.inductor.few_rows import ALL, few_rows_choice
 
-    if not options.save_tuning:
-        yield
-        return
-    path = Path(options.save_tuning)
-    records = Records.load([path] if path.exists() else [])
-    with record_configs(gpu, records):
-        yield
-    records.save(path)
+    with few_rows_choice(gpu, most=ALL):
+        if not options.save_tuning:
+            yield
+            return
+        path = Path(options.save_tuning)
+        records = Records.load([path] if path.exists() else [])
+        with record_configs(gpu, records):
+            yield
+        records.save(path)
 
 
 @contextlib.contextmanager
@@ -197,6 +204,16 @@ def headers() -> BlobHeaders:
     )
 
 
+def payload_flags() -> PayloadFlag:
+    """Where this process lets PyTorch round float32 to TF32, the program does."""
+    flags = PayloadFlag.NONE
+    if torch.backends.cuda.matmul.allow_tf32:
+        flags |= PayloadFlag.TF32_MATMUL
+    if torch.backends.cudnn.allow_tf32:
+        flags |= PayloadFlag.TF32_CONVOLUTION
+    return flags
+
+
 def default_target() -> str:
     """The GPU of this machine; without one, code that every supported GPU can run."""
     return NATIVE if device_target() is not None else PORTABLE
@@ -213,4 +230,5 @@ CUDA = Device(
     kernel_image=kernel_image,
     features=features,
     check_tools=toolkit.check,
+    payload_flags=payload_flags,
 )

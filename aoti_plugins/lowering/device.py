@@ -11,6 +11,7 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import check_compiler
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
+from aoti_plugins.payload import PayloadFlag
 from aoti_plugins.types import Target
 
 Environment = Callable[[Target, LoweringOptions], AbstractContextManager[None]]
@@ -31,6 +32,10 @@ def _features_of_target(target: Target, code: GeneratedCode) -> tuple[str, ...]:
     return target.features
 
 
+def _no_flags() -> PayloadFlag:
+    return PayloadFlag.NONE
+
+
 @dataclass(frozen=True)
 class Device:
     """One device as the pipeline sees it.
@@ -49,6 +54,7 @@ class Device:
         features: what a machine must have to run some code.
         check_tools: says what is missing on this machine to lower for a target, before anything
             is done.
+        payload_flags: choices of this process that programs keep.
     """
 
     name: str
@@ -62,6 +68,7 @@ class Device:
     kernel_image: Callable[[Target, GpuKernel], bytes] = _binary
     features: Callable[[Target, GeneratedCode], tuple[str, ...]] = _features_of_target
     check_tools: Callable[[Target], None] = _check_compiler
+    payload_flags: Callable[[], PayloadFlag] = _no_flags
 
     def resolve(self, names: tuple[str, ...], known: Mapping[str, Target]) -> list[Target]:
         """Look targets up by name.

@@ -125,6 +125,7 @@ class _Lowering:
                 constants=packed.constants,
                 inputs=inputs,
                 outputs=outputs,
+                flags=self._device.payload_flags(),
             )
             return PreprocessResult(
                 processed_bytes=encode(payload),

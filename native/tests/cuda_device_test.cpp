@@ -5,10 +5,13 @@
 #include <thread>
 
 #include "cuda/memory_pool.h"
+#include "cuda/session.h"
+#include "cuda/tf32.h"
 #include "cuda_fixture.h"
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
+using namespace aoti_plugins::cuda;
 
 namespace {
 
@@ -170,6 +173,23 @@ BOOST_AUTO_TEST_CASE(guards_put_back_what_was) {
   BOOST_TEST(aoti_torch_get_current_cuda_stream(0, &current) == 0);
   BOOST_TEST(current == stream->handle());
   BOOST_TEST(static_cast<bool>(elsewhere));
+}
+
+BOOST_AUTO_TEST_CASE(a_program_rounds_to_tf32_where_its_exporter_did) {
+  const auto inside = [](uint32_t flags) {
+    const auto session = CudaSession::create(0, flags);
+    BOOST_REQUIRE(session != nullptr);
+    const SessionScope entered(*session);
+    BOOST_REQUIRE((entered.status() == Status::kOk));
+    return tf32();
+  };
+  BOOST_TEST((!inside(0).matmul && !inside(0).convolution));
+  BOOST_TEST((inside(kTf32Matmul).matmul && !inside(kTf32Matmul).convolution));
+  BOOST_TEST((!inside(kTf32Convolution).matmul && inside(kTf32Convolution).convolution));
+  BOOST_TEST((!tf32().matmul && !tf32().convolution));
+  allow_tf32(true);
+  BOOST_TEST((inside(0).matmul && inside(0).convolution));
+  allow_tf32(false);
 }
 
 BOOST_AUTO_TEST_CASE(two_threads_have_streams_of_their_own) {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from executorch.exir._serialize._program import deserialize_pte_binary
 from support import cache_without_blobs, lower
 
 from aoti_plugins import CudaPartitioner, LoweringError
@@ -17,6 +19,7 @@ from aoti_plugins.cuda.kernel_image import MAGIC
 from aoti_plugins.cuda.lowering import CUDA, default_target, features
 from aoti_plugins.cuda.target import TARGETS
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
+from aoti_plugins.payload import PayloadFlag, decode
 
 BY_NAME = {target.name: target for target in TARGETS}
 
@@ -125,6 +128,25 @@ def test_portable_code_carries_ptx() -> None:
     assert image.startswith(MAGIC)
     assert b".version 8.0\0" in image
     assert CUDA.kernel_image(BY_NAME["h100"], kernel) == kernel.binary
+
+
+@pytest.fixture
+def tf32_choice() -> Iterator[None]:
+    """What a test allows goes back to what it was."""
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    yield
+    torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+@pytest.mark.usefixtures("tf32_choice")
+def test_a_program_keeps_the_tf32_choice() -> None:
+    assert CUDA.payload_flags() == PayloadFlag.TF32_CONVOLUTION  # PyTorch's defaults
+    torch.backends.cudnn.allow_tf32 = False
+    assert CUDA.payload_flags() == PayloadFlag.NONE
+    torch.backends.cuda.matmul.allow_tf32 = True
+    program = lower(torch.nn.ReLU(), (torch.ones(2),), partitioner=CudaPartitioner(target="h100"))
+    (delegate,) = deserialize_pte_binary(program.buffer).program.backend_delegate_data
+    assert decode(bytes(delegate.data)).flags == PayloadFlag.TF32_MATMUL
 
 
 def test_features_name_the_shared_memory() -> None:

@@ -14,6 +14,7 @@ from aoti_plugins.payload import (
     ConstantRef,
     LibraryRef,
     Payload,
+    PayloadFlag,
     StorageRef,
     TargetArtifact,
     ValueKind,
@@ -77,6 +78,7 @@ GOLDEN = Payload(
         ValueSpec(ValueKind.TENSOR, 15, ((2, 8),), (0,)),
         ValueSpec(ValueKind.TENSOR, 4, ((0, 0),), (0,)),
     ),
+    flags=PayloadFlag.TF32_CONVOLUTION,
 )
 
 if __name__ == "__main__":

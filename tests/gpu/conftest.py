@@ -19,6 +19,8 @@ WAYS = ("measured", "estimated")
 _LOWER = """
 import sys
 sys.path.insert(0, {tests!r})
+import torch
+torch.backends.cudnn.allow_tf32 = False
 from support import load_example, lower
 from aoti_plugins import CudaPartitioner
 model, inputs = load_example("models").MODELS[{name!r}]()
@@ -66,6 +68,8 @@ def _needs_a_gpu() -> None:
         pytest.fail("tests marked gpu need an NVIDIA GPU that PyTorch sees")
     # Blobs then check the layout of what kernels give them.
     os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"
+    # Programs are compared to more digits than TF32 has.
+    torch.backends.cudnn.allow_tf32 = False
 
 
 def _named(here: Any) -> str:

@@ -35,7 +35,7 @@ def test_decode_accepts_any_buffer() -> None:
 
 def test_header_layout() -> None:
     magic, version, flags, total, body, header = struct.unpack("<8sIIQII", GOLDEN_BYTES[:32])
-    assert (magic, version, flags, total) == (b"AOTIPLUG", 1, 0, len(GOLDEN_BYTES))
+    assert (magic, version, flags, total) == (b"AOTIPLUG", 1, 2, len(GOLDEN_BYTES))
     assert body == zlib.crc32(GOLDEN_BYTES[32:])
     assert header == zlib.crc32(GOLDEN_BYTES[:28])
 

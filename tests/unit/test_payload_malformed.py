@@ -111,7 +111,8 @@ HEADER_CASES = {
     "version 0": (sealed(SMALL_BYTES[32:], version=0), r"version at byte 8: found 0, .*No release"),
     "flags": (
         sealed(SMALL_BYTES[32:], flags=4),
-        r"flags at byte 12: found 0x00000004, version 1 has none. The program needs a newer reader",
+        r"flags at byte 12: found 0x00000004, this reader knows 0x00000003. "
+        r"The program needs a newer reader",
     ),
     "truncated": (
         SMALL_BYTES[:-3],

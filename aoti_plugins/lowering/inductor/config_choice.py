@@ -457,7 +457,7 @@ class _ProductChoice:
             launch = self._launch(rated, tile, choice)
             return cost_model.template_time(self._target, launch, rated, tile)
         if _is_library(choice):
-            rated = _rated(product, torch.backends.cuda.matmul.allow_tf32)
+            rated = _rated(product, _library_allows_tf32(choice.name))
             unfused = cost_model.CONSTANTS.unfused
             return cost_model.library_time(self._target, rated) + unfused
         return math.inf
@@ -518,6 +518,12 @@ def _tile_of(choice: Any) -> Tile | None:
     return Tile(block_m, block_n, block_k, int(choice.info_dict()["num_stages"]))
 
 
+def _library_allows_tf32(name: str) -> bool:
+    """Whether cuBLASLt, or cuDNN for a convolution, may round float32 to TF32."""
+    backend = torch.backends.cudnn if "conv" in name else torch.backends.cuda.matmul
+    return bool(backend.allow_tf32)
+
+
 def _rated(product: Product, allow_tf32: bool) -> Product:
     if product.rate != "float32" or not allow_tf32:
         return product
@@ -574,7 +580,7 @@ def _product_key(
     strides = [_hints(node.get_stride()) for node in _matrices(name, input_nodes)]
     layout = ",".join("row" if stride and stride[-1] == 1 else "column" for stride in strides)
     sizes = (product.batch, product.m, product.n, product.k)
-    dtype = _rated(product, torch.backends.cuda.matmul.allow_tf32).rate
+    dtype = _rated(product, _library_allows_tf32(name)).rate
     return product_key(target, name, sizes, dtype, layout)
 
 

@@ -41,8 +41,9 @@ class CudaDelegateDevice final : public DelegateDevice {
 
   const std::vector<DelegateOption>& options() const noexcept override { return cuda::options(); }
 
-  std::unique_ptr<DeviceSession> open(int32_t device_index) const noexcept override {
-    return CudaSession::create(device_index);
+  std::unique_ptr<DeviceSession> open(const Payload& payload,
+                                      int32_t device_index) const noexcept override {
+    return CudaSession::create(device_index, payload.flags);
   }
 };
 

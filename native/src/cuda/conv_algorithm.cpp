@@ -34,7 +34,7 @@ dnn::DataType data_type(int32_t dtype) {
 /// allowed.
 dnn::MathType math_type(int32_t dtype) {
   if (dtype == kFloat32) {
-    return allows_tf32() ? dnn::kDefaultMath : dnn::kFmaMath;
+    return tf32().convolution ? dnn::kDefaultMath : dnn::kFmaMath;
   }
   return dtype == kFloat16 ? dnn::kTensorOpMath : dnn::kDefaultMath;
 }
@@ -68,7 +68,7 @@ Key key_of(const ConvPlan& p, int32_t dtype, int32_t gpu) {
   // Of a transposed one, the padding of the output leaves a choice.
   key[at++] = p.out[0];
   key[at++] = p.out[1] << 32 | p.out[2];
-  key[at] = allows_tf32() ? 1 : 0;
+  key[at] = tf32().convolution ? 1 : 0;
   return key;
 }
 

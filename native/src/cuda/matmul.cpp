@@ -57,7 +57,7 @@ Status set_types(int32_t input, int32_t output, Gemm* gemm) {
   if (input == kFloat64) {
     gemm->compute = lt::kCompute64F;
     gemm->scale_type = CUDA_R_64F;
-  } else if (input == kFloat32 && allows_tf32()) {
+  } else if (input == kFloat32 && tf32().matmul) {
     gemm->compute = lt::kCompute32FFastTf32;
   }
   gemm->input_type = gemm->second_type = gemm->output_type = gemm->bias_type = type_of(input);

@@ -34,11 +34,12 @@ Tensor* borrow(const ValueMemory& value, Device device) {
 
 }  // namespace
 
-std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu) noexcept {
+std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags) noexcept {
   try {
     const ContextGuard guard;
     std::unique_ptr<CudaSession> session(new CudaSession());
     session->gpu_ = gpu;
+    session->tf32_ = {(flags & kTf32Matmul) != 0, (flags & kTf32Convolution) != 0};
     session->stream_ = Stream::create(gpu);
     if (session->stream_ == nullptr) {
       return nullptr;
@@ -78,10 +79,12 @@ Status CudaSession::enter() noexcept {
   }
   scope_.emplace(*stream_);
   modules_scope_.emplace(modules_);
+  tf32_scope_.emplace(tf32_);
   return Status::kOk;
 }
 
 void CudaSession::leave() noexcept {
+  tf32_scope_.reset();
   modules_scope_.reset();
   scope_.reset();
   context_.reset();

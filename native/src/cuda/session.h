@@ -10,6 +10,7 @@
 #include "cuda/module_log.h"
 #include "cuda/staging.h"
 #include "cuda/stream.h"
+#include "cuda/tf32.h"
 #include "delegate/delegate_device.h"
 
 namespace aoti_plugins::cuda {
@@ -22,8 +23,8 @@ namespace aoti_plugins::cuda {
 /// host memory the call waits for the stream, else it does not.
 class CudaSession final : public DeviceSession {
  public:
-  /// Null, with a reason, when it fails.
-  static std::unique_ptr<CudaSession> create(int32_t gpu) noexcept;
+  /// @param flags of the payload. Null, with a reason, when it fails.
+  static std::unique_ptr<CudaSession> create(int32_t gpu, uint32_t flags) noexcept;
 
   ~CudaSession() override;
 
@@ -71,6 +72,8 @@ class CudaSession final : public DeviceSession {
   std::optional<StreamScope> scope_;
   ModuleLog modules_;
   std::optional<ModuleLogScope> modules_scope_;
+  Tf32 tf32_;
+  std::optional<Tf32Scope> tf32_scope_;
 };
 
 }  // namespace aoti_plugins::cuda

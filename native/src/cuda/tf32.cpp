@@ -15,7 +15,21 @@ std::atomic<bool>& allowed() {
   return instance;
 }
 
+thread_local Tf32 of_program;
+
 }  // namespace
+
+Tf32Scope::Tf32Scope(Tf32 allowed) noexcept : previous_(of_program) {
+  of_program = allowed;
+}
+
+Tf32Scope::~Tf32Scope() {
+  of_program = previous_;
+}
+
+Tf32 tf32() noexcept {
+  return allows_tf32() ? Tf32{true, true} : of_program;
+}
 
 bool allows_tf32() noexcept {
   return allowed().load(std::memory_order_relaxed);

@@ -53,7 +53,7 @@ Status Delegate::load(const DelegateDevice& device, int32_t device_index, const 
   output_handles_.resize(payload.outputs.size());
   const TargetArtifact* target = nullptr;
   AOTIP_RETURN_IF_FAILED(device.choose_target(payload, device_index, &target));
-  session_ = device.open(device_index);
+  session_ = device.open(payload, device_index);
   if (session_ == nullptr) {
     return Status::kFailed;
   }

@@ -121,7 +121,8 @@ class AOTIP_CORE DelegateDevice {
   virtual const std::vector<DelegateOption>& options() const noexcept;
 
   /// A session for one delegate; null, with a reason, when it fails.
-  virtual std::unique_ptr<DeviceSession> open(int32_t device_index) const noexcept = 0;
+  virtual std::unique_ptr<DeviceSession> open(const Payload& payload,
+                                              int32_t device_index) const noexcept = 0;
 };
 
 /// The CPU: memory of the program in place, no stream, targets by instruction set.

@@ -45,7 +45,7 @@ bool is_payload_dtype(uint32_t code) {
 }
 
 /// The checks are in the order that gives the most useful first message; see docs/payload.md.
-Status read_header(const uint8_t* data, size_t nbytes) {
+Status read_header(const uint8_t* data, size_t nbytes, uint32_t* flags) {
   ByteReader reader(data, nbytes, 0);
   if (nbytes < sizeof(kMagic) || std::memcmp(data, kMagic, sizeof(kMagic)) != 0) {
     char found[2 * sizeof(kMagic) + 1] = "nothing";
@@ -60,12 +60,11 @@ Status read_header(const uint8_t* data, size_t nbytes) {
   }
   ByteReader fields(data, kHeaderNbytes, sizeof(kMagic));
   uint32_t version = 0;
-  uint32_t flags = 0;
   uint64_t total = 0;
   uint32_t body_crc = 0;
   uint32_t header_crc = 0;
   AOTIP_RETURN_IF_FAILED(fields.u32("version", &version));
-  AOTIP_RETURN_IF_FAILED(fields.u32("flags", &flags));
+  AOTIP_RETURN_IF_FAILED(fields.u32("flags", flags));
   AOTIP_RETURN_IF_FAILED(fields.u64("total_nbytes", &total));
   AOTIP_RETURN_IF_FAILED(fields.u32("body_crc32", &body_crc));
   AOTIP_RETURN_IF_FAILED(fields.u32("header_crc32", &header_crc));
@@ -78,8 +77,9 @@ Status read_header(const uint8_t* data, size_t nbytes) {
     return reader.refuse("version", 8, kNewer, "version %u, this runtime reads version %u", version,
                          kPayloadVersion);
   }
-  if (flags != 0) {
-    return reader.refuse("flags", 12, kNewer, "flags %08x, this runtime knows none", flags);
+  if ((*flags & ~kKnownFlags) != 0) {
+    return reader.refuse("flags", 12, kNewer, "flags %08x, this runtime knows %08x", *flags,
+                         kKnownFlags);
   }
   if (total > nbytes) {
     return reader.refuse("total_nbytes", 16, kDamaged,
@@ -314,9 +314,9 @@ Status read_body(ByteReader& in, Payload* ret) {
 Status read_payload(const void* data, size_t nbytes, Payload* ret) noexcept {
   try {
     const uint8_t* bytes = static_cast<const uint8_t*>(data);
-    AOTIP_RETURN_IF_FAILED(read_header(bytes, bytes != nullptr ? nbytes : 0));
-    ByteReader reader(bytes, nbytes, kHeaderNbytes);
     Payload payload;
+    AOTIP_RETURN_IF_FAILED(read_header(bytes, bytes != nullptr ? nbytes : 0, &payload.flags));
+    ByteReader reader(bytes, nbytes, kHeaderNbytes);
     AOTIP_RETURN_IF_FAILED(read_body(reader, &payload));
     *ret = std::move(payload);
     return Status::kOk;

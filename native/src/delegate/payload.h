@@ -16,6 +16,11 @@ namespace aoti_plugins {
 inline constexpr uint32_t kPayloadVersion = 1;
 inline constexpr uint8_t kNoDType = 255;
 
+/// Flags: what of float32 may be rounded to TF32.
+inline constexpr uint32_t kTf32Matmul = 1;
+inline constexpr uint32_t kTf32Convolution = 2;
+inline constexpr uint32_t kKnownFlags = kTf32Matmul | kTf32Convolution;
+
 enum class ArtifactKind : uint32_t { kSharedObject = 1 };
 enum class ConstantKind : uint32_t { kParameter = 0, kBuffer = 1, kMutableBuffer = 2, kTensor = 3 };
 enum class ValueKind : uint32_t { kTensor = 0, kInt = 1, kFloat = 2, kBool = 3, kNone = 4 };
@@ -71,6 +76,7 @@ struct ValueSpec {
 };
 
 struct Payload {
+  uint32_t flags = 0;
   std::string device;
   std::string method;
   std::vector<std::pair<std::string, std::string>> built_with;
