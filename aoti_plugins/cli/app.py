@@ -11,6 +11,8 @@ import click
 
 from aoti_plugins.errors import AotiPluginsError
 
+_INTERRUPTED = 130  # as shells have it: 128, and the number of SIGINT
+
 # Command: (module, one line for the list of commands). The modules are imported when they are
 # asked for, so that the help and the quick commands do not wait for torch.
 _COMMANDS = {
@@ -48,6 +50,11 @@ class _LazyGroup(click.Group):
             click.secho("error: ", fg="red", bold=True, nl=False, err=True)
             click.echo(str(error), err=True)
             ctx.exit(1)
+        except KeyboardInterrupt:
+            if ctx.params.get("debug"):
+                raise
+            click.echo(f"interrupted: {ctx.invoked_subcommand} did not finish", err=True)
+            ctx.exit(_INTERRUPTED)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

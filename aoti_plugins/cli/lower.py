@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -113,12 +114,16 @@ def load_model(torch: Any, model: Path) -> Any:
 
 
 def _write(program: Any, output: Path) -> list[Path]:
-    before = {path: path.stat().st_mtime_ns for path in output.parent.glob("*.ptd")}
-    with output.open("wb") as file:
-        program.write_to_file(file)
-    program.write_tensor_data_to_file(str(output.parent))
-    after = sorted(output.parent.glob("*.ptd"))
-    return [path for path in after if before.get(path) != path.stat().st_mtime_ns]
+    """Write program and data files whole or not at all; returns the data files."""
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
+        folder = Path(name)
+        with (folder / output.name).open("wb") as file:
+            program.write_to_file(file)
+        program.write_tensor_data_to_file(name)
+        data_files = sorted(folder.glob("*.ptd"))
+        for path in (*data_files, folder / output.name):
+            path.replace(output.parent / path.name)
+    return [output.parent / path.name for path in data_files]
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -23,6 +23,8 @@ INDUCTOR_OPTIONS = {
     "cpp.min_chunk_size": 16384,
     # oneDNN's packed weights and fused ops exist only inside libtorch.
     "cpp.weight_prepack": False,
+    # Inductor compiles nothing here that its worker processes could help with.
+    "compile_threads": 1,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,9 @@ def test_blob_is_bound_to_our_runtime_and_reproducible(
 
 def test_a_blob_is_built_once(build: SharedObjectBuild, monkeypatch: pytest.MonkeyPatch) -> None:
     blob = build_shared_object(GeneratedCode(wrapper=WRAPPER), build)
-    monkeypatch.setattr(shared_object, "run", lambda *_: pytest.fail("something was compiled"))
+    monkeypatch.setattr(
+        shared_object, "run", lambda *_, **__: pytest.fail("something was compiled")
+    )
     assert build_shared_object(GeneratedCode(wrapper=WRAPPER), build) == blob
     with pytest.raises(pytest.fail.Exception, match="compiled"):
         build_shared_object(GeneratedCode(wrapper=WRAPPER + "// changed\n"), build)
@@ -108,6 +111,18 @@ def test_compile_error_shows_command_and_output(build: SharedObjectBuild) -> Non
         build_shared_object(GeneratedCode(wrapper="int f( {"), build)
     assert "failed with exit status 1" in str(caught.value)
     assert "wrapper.cpp:1" in str(caught.value)
+
+
+def test_one_failure_stops_the_other_compilers(tmp_path: Path) -> None:
+    slow, broken = tmp_path / "slow", tmp_path / "broken"
+    slow.write_text("#!/bin/sh\nsleep 600 &\nwait\n")
+    broken.write_text("#!/bin/sh\necho no\nexit 3\n")
+    for script in (slow, broken):
+        script.chmod(0o755)
+    start = time.monotonic()
+    with pytest.raises(LoweringError, match="broken failed with exit status 3"):
+        compiler.for_each(lambda path: compiler.run([str(path)]), [broken, slow])
+    assert time.monotonic() - start < 60
 
 
 def test_machine_is_checked() -> None:

@@ -127,7 +127,7 @@ def _cached(kind: str, source: str, text: str, build: Sequence[str], wanted: str
     building = _new_folder(folder.parent)
     try:
         (building / source).write_text(text)
-        run(build, cwd=building)
+        run(build, cwd=building, scratch=building)
         _publish(building, folder, wanted)
     finally:
         shutil.rmtree(building, ignore_errors=True)

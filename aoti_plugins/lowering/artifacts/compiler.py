@@ -1,19 +1,28 @@
-"""Find the host's C++ compiler and run it."""
+"""Find the host's C++ compiler and run it, several at a time; an interrupt ends all of them."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from pathlib import Path
+from typing import TypeVar
 
 from aoti_plugins.errors import LoweringError
 
 _CANDIDATES = ("g++",)
 _MAX_ERROR_LINES = 40
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 def cxx_compiler() -> list[str]:
@@ -75,17 +84,102 @@ def compiler_identity(command: tuple[str, ...]) -> str:
     return run([*command, "--version"]).strip()
 
 
-def run(command: Sequence[str], *, cwd: Path | None = None) -> str:
+class _Group:
+    """Compilers that work for the same blob; stopped together, after which none starts."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def run(
+        self, command: Sequence[str], cwd: Path | None, environment: dict[str, str]
+    ) -> tuple[int, str]:
+        """Exit status and output of a command."""
+        with self._lock:
+            if self._stopped:
+                raise LoweringError(f"{Path(command[0]).name} was not started: interrupted")
+            # In a session of its own, so that what a compiler starts is signalled with it.
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+            self._running.add(process)
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            _terminate(process)
+            process.wait()
+            raise
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        return process.returncode, output
+
+    def stop(self) -> None:
+        """Terminate what runs; compilers remove their temporary files."""
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                _terminate(process)
+
+
+def _terminate(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+
+
+_group: ContextVar[_Group | None] = ContextVar("aoti_plugins_compilers", default=None)
+
+
+def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
+    """Call a function that runs compilers for every item, at the same time.
+
+    When one call fails, or the caller is interrupted, the compilers of all are stopped before the
+    exception leaves.
+
+    Args:
+        function: called in a thread of its own for each item.
+        items: what to call it with.
+
+    Returns:
+        The results, in the order of the items.
+    """
+    group = _Group()
+    token = _group.set(group)
+    try:
+        with ThreadPoolExecutor() as pool:
+            try:
+                calls = [pool.submit(copy_context().run, function, item) for item in items]
+                return [call.result() for call in calls]
+            except BaseException:
+                group.stop()
+                raise
+    finally:
+        _group.reset(token)
+
+
+def run(command: Sequence[str], *, cwd: Path | None = None, scratch: Path | None = None) -> str:
     """Run a compiler or linker and return what it printed.
+
+    Args:
+        command: the program and its arguments.
+        cwd: folder to run it in.
+        scratch: folder for its temporary files.
 
     Raises:
         LoweringError: it failed; the message has the command and the first lines of its output.
     """
-    done = subprocess.run(
-        command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    if done.returncode:
-        lines = done.stdout.splitlines()
+    group = _group.get() or _Group()
+    environment = {**os.environ, **({"TMPDIR": str(scratch)} if scratch else {})}
+    status, output = group.run(command, cwd, environment)
+    if status:
+        lines = output.splitlines()
         shown = "\n".join(lines[:_MAX_ERROR_LINES])
         cut = (
             f"\n… {len(lines) - _MAX_ERROR_LINES} more lines"
@@ -93,7 +187,7 @@ def run(command: Sequence[str], *, cwd: Path | None = None) -> str:
             else ""
         )
         raise LoweringError(
-            f"{Path(command[0]).name} failed with exit status {done.returncode}:\n"
+            f"{Path(command[0]).name} failed with exit status {status}:\n"
             f"  {shlex.join(command)}\n{shown}{cut}"
         )
-    return done.stdout
+    return output

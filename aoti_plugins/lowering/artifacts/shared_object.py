@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +20,12 @@ from torch.utils.cpp_extension import include_paths
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import elf
 from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_object, precompiled
-from aoti_plugins.lowering.artifacts.compiler import compiler_identity, cxx_compiler, run
+from aoti_plugins.lowering.artifacts.compiler import (
+    compiler_identity,
+    cxx_compiler,
+    for_each,
+    run,
+)
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.interface import split_wrapper
 
@@ -188,10 +192,9 @@ def _linked(compiler: list[str], units: list[_Unit], build: SharedObjectBuild) -
         folder = Path(name)
         if build.images:
             units = [*units, _Unit("images", _embedded(build.images, folder), (), "", "S")]
-        with ThreadPoolExecutor() as pool:
-            objects = list(pool.map(lambda unit: _compile(compiler, unit, folder), units))
+        objects = for_each(lambda unit: _compile(compiler, unit, folder), units)
         linked = folder / "blob.so"
-        run(_link_command(compiler, objects, linked, folder, build))
+        run(_link_command(compiler, objects, linked, folder, build), scratch=folder)
         return linked.read_bytes()
 
 
@@ -228,7 +231,7 @@ def _compile(compiler: list[str], unit: _Unit, folder: Path) -> Path:
     # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
     # bytes.
     flags = [*unit.flags, *prefix, f"-ffile-prefix-map={folder}=."]
-    run([*compiler, *flags, "-c", str(source), "-o", str(target)])
+    run([*compiler, *flags, "-c", str(source), "-o", str(target)], scratch=folder)
     return target
 
 

@@ -33,6 +33,9 @@ from aoti_plugins.types import FallbackKernel
 
 logger = logging.getLogger(__name__)
 
+# A question compiles nothing that worker processes could help with.
+_OPTIONS = {"compile_threads": 1}
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -109,6 +112,7 @@ class Probe:
                 if op in self._decompositions:
                     module = self._decomposed(module, inputs)
                 options = merge(self._options, custom_op_options(module, self._kernels))
+                options = {**options, **_OPTIONS}
                 code = generate(module, inputs, options, self._environment(), self._torch_device)
         except Exception as error:  # whatever a lowering raises means "no"
             logger.debug("probing %s failed", op, exc_info=True)
