@@ -19,6 +19,7 @@ from aoti_plugins.cuda.target import as_target, target_by_name
 from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.lowering.inductor import config_choice, few_rows
 from aoti_plugins.lowering.inductor.gpu import (
+    assembler_files,
     autotune_block,
     convolution,
     described,
@@ -49,6 +50,7 @@ def _placed() -> AbstractContextManager[None]:
 
 PATCHES: dict[str, _Context] = {
     "convolution": convolution.convolution_layout,
+    "assembler files": assembler_files.assembler_files,
     "autotune block": autotune_block.autotune_block_on_fakes,
     "described": lambda: described.described_gpu(PROPERTIES),
     "fake tensors": fake_tensors.no_device_init,
@@ -79,16 +81,19 @@ def _watched() -> Iterator[tuple[str, ModuleType | type]]:
 
 def _state() -> dict[str, Any]:
     """Functions, classes and caches of PyTorch and Triton, and settings, by name."""
-    found: dict[str, Any] = {}
+    # These import what is walked over afterwards.
+    found: dict[str, Any] = {
+        "settings": torch._inductor.config.save_config_portable(),
+        "triton knobs": _knobs(),
+        "driver": _driver(),
+        "assembler files": _assembler_files(),
+    }
     for name, owner in _watched():
         for key, value in list(vars(owner).items()):
             if callable(value) or isinstance(value, staticmethod | classmethod | property):
                 found[f"{name}.{key}"] = value
             elif isinstance(owner, type) and isinstance(value, list | dict):
                 found[f"{name}.{key}"] = _Same(value)
-    found["settings"] = torch._inductor.config.save_config_portable()
-    found["triton knobs"] = _knobs()
-    found["driver"] = _driver()
     return found
 
 
@@ -115,6 +120,12 @@ def _driver() -> Any:
     from triton.runtime import driver
 
     return driver.__dict__.get("_active")
+
+
+def _assembler_files() -> Any:
+    from triton.backends.nvidia import compiler
+
+    return compiler.tempfile
 
 
 def _differences(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
