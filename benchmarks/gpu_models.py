@@ -109,9 +109,9 @@ def mlp() -> Model:
 
 
 def cnn() -> Model:
-    """ConvNet, float32, eight images of 224 by 224."""
+    """ConvNet, float32, one image of 224 by 224."""
     torch.manual_seed(0)
-    return ConvNet().eval(), (torch.randn(8, 3, 224, 224),)
+    return ConvNet().eval(), (torch.randn(1, 3, 224, 224),)
 
 
 def transformer(tokens: int) -> Model:
