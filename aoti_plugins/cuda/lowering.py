@@ -135,6 +135,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.gpu.convolution import convolution_layout
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
+    from aoti_plugins.lowering.inductor.gpu.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
@@ -144,6 +145,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         vector_isa("scalar"),
         convolution_layout(),
         no_line_info(),
+        known_triton_version(),
         fresh_kernels(),
         attention_target(attention),
     ):

@@ -89,14 +89,15 @@ class Plan:
 
         It cannot decompose them either. Where a plugin can, the rest of the way is open.
         """
-        by_plugins = get_manager().decompositions(self._device.name)
-        known = torch.export.default_decompositions()
         table = {
             op: decomposition
-            for op, decomposition in by_plugins.items()
-            if op.namespace == "aten" and torch.Tag.core not in op.tags and op not in known
+            for op, decomposition in get_manager().decompositions(self._device.name).items()
+            if op.namespace == "aten" and torch.Tag.core not in op.tags
         }
         ops = {n.target for m in _graphs(program.graph_module) for n in m.graph.nodes}
+        if ops & table.keys():  # what is known is asked only then: it takes a moment
+            known = torch.export.default_decompositions()
+            table = {op: found for op, found in table.items() if op not in known}
         return program.run_decompositions(table) if ops & table.keys() else program
 
     def _support(self) -> Support:

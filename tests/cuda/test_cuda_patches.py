@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,7 @@ from aoti_plugins.lowering.inductor.gpu import (
     patterns,
     placement,
     triton_driver,
+    triton_version,
 )
 
 GPU = target_by_name("h100")
@@ -61,6 +63,7 @@ PATCHES: dict[str, _Context] = {
     "patterns": patterns.patterns_on_cpu,
     "placement": _placed,
     "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
+    "triton version": triton_version.known_triton_version,
     "chosen": lambda: config_choice.choose_configs(GPU),
     "recorded": lambda: config_choice.record_configs(GPU, Records()),
     "few rows": lambda: few_rows.few_rows_choice(GPU),
@@ -155,3 +158,18 @@ def test_patch_and_way_back(name: str, fails: bool) -> None:
     assert changed, "the patch changes nothing that is watched"
     assert _differences(before, after) == set()
     assert changed & after.keys() == changed & before.keys()
+
+
+def test_triton_version_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.runtime import cache
+
+    expected = cache.triton_key()
+    monkeypatch.setenv("AOTI_PLUGINS_CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        triton_version._triton_key.cache_clear()
+        with triton_version.known_triton_version():
+            assert cache.triton_key() == expected
+        monkeypatch.setattr(cache, "triton_key", lambda: pytest.fail("computed again"))
+    (kept,) = (tmp_path / "triton").glob("*.txt")
+    assert kept.read_text() == expected
+    triton_version._triton_key.cache_clear()

@@ -85,24 +85,41 @@ def cached_blob(key: bytes, build: Callable[[], bytes]) -> bytes:
         key: digest of everything that the bytes depend on.
         build: makes them.
     """
-    path = cache_dir() / "blobs" / f"{key.hex()[:40]}.so"
+    folder = cache_dir() / "blobs"
+    return _kept(folder / f"{key.hex()[:40]}.so", build, lambda: _drop_oldest(folder))
+
+
+def cached_text(kind: str, key: bytes, make: Callable[[], str]) -> str:
+    """The short text that ``make`` gave, or would give; a cache that cannot be written is no error.
+
+    Args:
+        kind: what it is, the name of a folder.
+        key: digest of everything that the text depends on.
+        make: makes it.
+    """
+    path = cache_dir() / kind / f"{key.hex()[:40]}.txt"
+    return _kept(path, lambda: make().encode(), lambda: None).decode()
+
+
+def _kept(path: Path, make: Callable[[], bytes], after: Callable[[], None]) -> bytes:
+    """The content of a file, made and written first where it is not there."""
     try:
         data = path.read_bytes()
         os.utime(path)
         return data
     except OSError:
-        data = build()
+        data = make()
     try:
         building = _new_folder(path.parent)
     except LoweringError:
-        logger.debug("the blob is not kept", exc_info=True)
+        logger.debug("%s is not kept", path.name, exc_info=True)
         return data
     try:
-        (building / "blob").write_bytes(data)
-        (building / "blob").replace(path)
-        _drop_oldest(path.parent)
+        (building / "file").write_bytes(data)
+        (building / "file").replace(path)
+        after()
     except OSError:
-        logger.debug("the blob is not kept", exc_info=True)
+        logger.debug("%s is not kept", path.name, exc_info=True)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     return data

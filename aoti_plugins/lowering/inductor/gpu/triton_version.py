@@ -1,0 +1,48 @@
+"""Triton's digest of itself, computed once per installation and not once per process.
+
+Triton puts a SHA-256 of its own files into the keys of what it caches. One of them has half a
+gigabyte, so that takes every process seconds. The digest is kept in our cache, by the names, sizes
+and times of those files. Tested with triton 3.6 (torch 2.11) and 3.7 (torch 2.13). Can go when
+Triton keeps it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from aoti_plugins.lowering.artifacts.compile_cache import cached_text
+
+
+@contextlib.contextmanager
+def known_triton_version() -> Iterator[None]:
+    """Let Triton and Inductor take the digest from the cache."""
+    from torch._inductor.runtime import triton_compat
+    from triton.runtime import autotuner, cache
+
+    original = cache.triton_key
+    kept = functools.partial(_triton_key, original)
+    with contextlib.ExitStack() as stack:
+        for module in (cache, autotuner, triton_compat):
+            stack.enter_context(mock.patch.object(module, "triton_key", kept))
+        yield
+
+
+@functools.cache
+def _triton_key(original: functools._lru_cache_wrapper[str]) -> str:
+    import triton
+
+    return cached_text("triton", _stamp(Path(triton.__file__).parent), original)
+
+
+def _stamp(package: Path) -> bytes:
+    """Digest of names, sizes and times of a package's sources and libraries."""
+    found = []
+    for path in sorted([*package.rglob("*.py"), *package.rglob("*.so")]):
+        status = path.stat()
+        found.append((str(path), status.st_size, status.st_mtime_ns, status.st_ino))
+    return hashlib.sha256(repr(found).encode()).digest()
