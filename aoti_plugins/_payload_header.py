@@ -10,7 +10,7 @@ from aoti_plugins._wire import DAMAGED, fail
 MAGIC = b"AOTIPLUG"
 VERSION = 1
 HEADER_NBYTES = 32
-KNOWN_FLAGS = 0b11
+KNOWN_FLAGS = 0b111
 
 _NOT_OURS = "This is not a payload of aoti_plugins: another backend may have lowered this delegate."
 

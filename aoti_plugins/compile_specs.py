@@ -23,6 +23,7 @@ KEEP_SOURCES_COMPILE_SPEC_KEY = "aoti_keep_sources"
 MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
 TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
 SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
+CUDA_GRAPHS_COMPILE_SPEC_KEY = "aoti_cuda_graphs"
 
 _OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
@@ -43,6 +44,7 @@ class LoweringOptions:
         tuning: files with tuning records, for choosing configurations without measuring (CUDA).
         save_tuning: file that gets what is measured on the GPU of this machine, merged with what it
             holds already (CUDA); empty: it is not written down.
+        cuda_graphs: calls become CUDA graphs, unless the runtime is told otherwise (CUDA).
     """
 
     targets: tuple[str, ...] = ()
@@ -52,6 +54,7 @@ class LoweringOptions:
     max_autotune: bool = False
     tuning: tuple[str, ...] = ()
     save_tuning: str = ""
+    cuda_graphs: bool = False
 
     def __post_init__(self) -> None:
         for name in self.targets:
@@ -87,6 +90,8 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(TUNING_COMPILE_SPEC_KEY, "\n".join(options.tuning).encode()))
     if options.save_tuning:
         specs.append(CompileSpec(SAVE_TUNING_COMPILE_SPEC_KEY, options.save_tuning.encode()))
+    if options.cuda_graphs:
+        specs.append(CompileSpec(CUDA_GRAPHS_COMPILE_SPEC_KEY, _TRUE))
     return specs
 
 
@@ -121,6 +126,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         max_autotune=_flag(values, MAX_AUTOTUNE_COMPILE_SPEC_KEY),
         tuning=tuple(_text(values, TUNING_COMPILE_SPEC_KEY).split("\n")) if tuned else (),
         save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
+        cuda_graphs=_flag(values, CUDA_GRAPHS_COMPILE_SPEC_KEY),
     )
 
 
@@ -133,6 +139,7 @@ _KNOWN_KEYS = frozenset(
         MAX_AUTOTUNE_COMPILE_SPEC_KEY,
         TUNING_COMPILE_SPEC_KEY,
         SAVE_TUNING_COMPILE_SPEC_KEY,
+        CUDA_GRAPHS_COMPILE_SPEC_KEY,
     )
 )
 

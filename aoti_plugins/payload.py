@@ -48,11 +48,16 @@ class ValueKind(IntEnum):
 
 
 class PayloadFlag(IntFlag):
-    """What the exporting process allowed for float32, which then is rounded to TF32 first."""
+    """How the program is run.
+
+    ``TF32_MATMUL`` and ``TF32_CONVOLUTION``: the exporting process allowed to round float32 to TF32
+    there. ``CUDA_GRAPHS``: calls become CUDA graphs.
+    """
 
     NONE = 0
     TF32_MATMUL = 1
     TF32_CONVOLUTION = 2
+    CUDA_GRAPHS = 4
 
 
 @dataclass(frozen=True)

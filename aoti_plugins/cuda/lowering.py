@@ -206,9 +206,9 @@ def headers() -> BlobHeaders:
     )
 
 
-def payload_flags() -> PayloadFlag:
+def payload_flags(options: LoweringOptions) -> PayloadFlag:
     """Where this process lets PyTorch round float32 to TF32, the program does."""
-    flags = PayloadFlag.NONE
+    flags = PayloadFlag.CUDA_GRAPHS if options.cuda_graphs else PayloadFlag.NONE
     if torch.backends.cuda.matmul.allow_tf32:
         flags |= PayloadFlag.TF32_MATMUL
     if torch.backends.cudnn.allow_tf32:

@@ -47,6 +47,9 @@ class CudaPartitioner(Partitioner):
             target is not in this machine, kernels get the configurations that were measured on one.
             What a record does not know is estimated, and a warning says what that was.
         save_tuning: file that gets what is measured while lowering for the GPU of this machine.
+        cuda_graphs: run each call as one CUDA graph, captured for the shapes of its inputs and for
+            the caller's buffers: less time between kernels, more memory. The runtime's option of
+            this name overrules it.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -69,6 +72,7 @@ class CudaPartitioner(Partitioner):
         max_autotune: bool = False,
         tuning: _Path | Sequence[_Path] = (),
         save_tuning: _Path = "",
+        cuda_graphs: bool = False,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         super().__init__()
@@ -80,6 +84,7 @@ class CudaPartitioner(Partitioner):
             max_autotune=max_autotune,
             tuning=_paths(tuning),
             save_tuning=fspath(save_tuning),
+            cuda_graphs=cuda_graphs,
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         self._plan = partitioning.Plan(CUDA, AotiCudaBackend.__name__, given)

@@ -32,7 +32,8 @@ def _features_of_target(target: Target, code: GeneratedCode) -> tuple[str, ...]:
     return target.features
 
 
-def _no_flags() -> PayloadFlag:
+def _no_flags(options: LoweringOptions) -> PayloadFlag:
+    del options
     return PayloadFlag.NONE
 
 
@@ -54,7 +55,7 @@ class Device:
         features: what a machine must have to run some code.
         check_tools: says what is missing on this machine to lower for a target, before anything
             is done.
-        payload_flags: choices of this process that programs keep.
+        payload_flags: choices of the user and of this process that programs keep.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Device:
     kernel_image: Callable[[Target, GpuKernel], bytes] = _binary
     features: Callable[[Target, GeneratedCode], tuple[str, ...]] = _features_of_target
     check_tools: Callable[[Target], None] = _check_compiler
-    payload_flags: Callable[[], PayloadFlag] = _no_flags
+    payload_flags: Callable[[LoweringOptions], PayloadFlag] = _no_flags
 
     def resolve(self, names: tuple[str, ...], known: Mapping[str, Target]) -> list[Target]:
         """Look targets up by name.

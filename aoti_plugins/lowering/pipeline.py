@@ -125,7 +125,7 @@ class _Lowering:
                 constants=packed.constants,
                 inputs=inputs,
                 outputs=outputs,
-                flags=self._device.payload_flags(),
+                flags=self._device.payload_flags(self._options),
             )
             return PreprocessResult(
                 processed_bytes=encode(payload),

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <thread>
 
 #include "delegate/crc32.h"
@@ -74,9 +75,12 @@ void check_reason(const std::string& part) {
 /// A loaded delegate; destroyed with this object.
 class Loaded {
  public:
-  explicit Loaded(const Program& program, const std::string& target_device = "")
-      : bytes_(PayloadBuilder().payload(program.payload).encode()), device_(target_device) {
-    BackendInitContext context(nullptr, nullptr, "forward", &program.data);
+  explicit Loaded(const Program& program, const std::string& target_device = "",
+                  Span<BackendOption> options = {})
+      : bytes_(PayloadBuilder().payload(program.payload).encode(1, program.payload.flags)),
+        device_(target_device) {
+    BackendInitContext context(nullptr, nullptr, "forward", &program.data,
+                               Span<const BackendOption>(options.data(), options.size()));
     FreeableBuffer processed(bytes_.data(), bytes_.size(), nullptr);
     aotip_delegate_clear_error();
     const CompileSpec spec{"target_device", {device_.data(), device_.size()}};
@@ -146,6 +150,11 @@ struct Clean {
   }
   size_t nbytes = 0;
   size_t objects = 0;
+};
+
+/// A program whose calls become CUDA graphs.
+struct GraphProgram : Program {
+  GraphProgram() { payload.flags = kCudaGraphs; }
 };
 
 /// Memory of the stand-in GPU through ExecuTorch's allocator.
@@ -233,6 +242,157 @@ BOOST_AUTO_TEST_CASE(host_inputs_and_device_outputs_may_follow_each_other_at_onc
   std::vector<float> result(6);
   BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
   BOOST_TEST((result == std::vector<float>{6, 9, 12, 6, 9, 12}));
+}
+
+BOOST_AUTO_TEST_CASE(the_second_call_is_captured_and_later_ones_are_launched) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  BOOST_TEST_REQUIRE(loaded.ok(), reason());
+  for (int32_t round = 0; round < 5; ++round) {
+    Call call;
+    BOOST_TEST_REQUIRE((call.run(loaded) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+  }
+  BOOST_TEST(fake().calls("cuLaunchKernel") == 2u);
+  BOOST_TEST(fake().calls("cuGraphLaunch") == 4u);
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(graphs_for_several_shapes) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  for (int32_t round = 0; round < 12; ++round) {
+    const int32_t rows = round % 3 == 2 ? 0 : round % 3 + 2;
+    Call call(rows);
+    BOOST_TEST_REQUIRE((call.run(loaded) == Error::Ok), reason());
+    BOOST_TEST(call.y->size(0) == rows);
+    const float calls = static_cast<float>(round - round / 3);  // those with rows count
+    BOOST_TEST(call.result() == expected(rows, calls));
+  }
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 3u);
+  BOOST_TEST(fake().calls("cuGraphLaunch") == 9u);
+}
+
+BOOST_AUTO_TEST_CASE(a_graph_reads_and_writes_the_callers_memory) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  const std::vector<float> ones(6, 1.0f);
+  std::vector<std::unique_ptr<DeviceMemory>> buffers;
+  const auto buffer = [&](size_t index) {
+    while (buffers.size() <= index) {
+      buffers.push_back(std::make_unique<DeviceMemory>(24));
+    }
+    return buffers[index]->data;
+  };
+  const auto run = [&](size_t x_index, size_t y_index, float calls) {
+    DeviceAllocator* allocator = get_device_allocator(etensor::DeviceType::CUDA);
+    void* x = buffer(x_index);
+    void* y = buffer(y_index);
+    BOOST_TEST((allocator->copy_host_to_device(x, ones.data(), 24, 0) == Error::Ok));
+    auto x_tensor = ::executorch::extension::from_blob(x, {2, 3});
+    auto y_tensor = ::executorch::extension::from_blob(y, {2, 3});
+    EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
+    const size_t copies = fake().calls("cuMemcpyDtoDAsync_v2");
+    BOOST_TEST_REQUIRE((loaded.run(args[0], args[1]) == Error::Ok), reason());
+    std::vector<float> result(6);
+    BOOST_TEST((allocator->copy_device_to_host(result.data(), y, 24, 0) == Error::Ok));
+    BOOST_TEST(result == expected(2, calls), boost::test_tools::per_element());
+    return fake().calls("cuMemcpyDtoDAsync_v2") - copies;
+  };
+  float calls = 0;
+  (void)run(0, 1, calls++);
+  (void)run(0, 1, calls++);
+  BOOST_TEST(run(0, 1, calls++) == 0u);
+  (void)run(2, 3, calls++);
+  BOOST_TEST(run(2, 3, calls++) == 0u);
+  BOOST_TEST(run(0, 1, calls++) == 0u);
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 2u);
+  // Who keeps changing buffers gets a graph with its own: a copy each for input and output.
+  for (size_t i = 4; i < 12; i += 2) {
+    BOOST_TEST(run(i, i + 1, calls++) == 2u);
+  }
+  BOOST_TEST(run(0, 3, calls++) == 2u);
+  BOOST_TEST(run(0, 1, calls++) == 0u);
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_captured_runs_without_a_graph) {
+  const struct {
+    const char* function;
+    int nth;  // of its calls from the second call of the model on
+  } failures[] = {{"cuStreamBeginCapture_v2", 1},
+                  {"cuLaunchKernel", 1},
+                  {"cuStreamEndCapture", 1},
+                  {"cuGraphInstantiateWithFlags", 1}};
+  for (const auto& failure : failures) {
+    BOOST_TEST_CONTEXT(failure.function) {
+      const GraphProgram program;
+      const Loaded loaded(program);
+      const size_t launches = fake().calls("cuGraphLaunch");
+      for (int32_t round = 0; round < 4; ++round) {
+        if (round == 1) {
+          fake().fail(failure.function, failure.nth, CUDA_ERROR_UNKNOWN);
+        }
+        Call call;
+        BOOST_TEST_REQUIRE((call.run(loaded) == Error::Ok), reason());
+        BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+      }
+      BOOST_TEST(fake().calls("cuGraphLaunch") == launches);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_that_fails_is_the_calls_failure) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  Call call;
+  BOOST_TEST((call.run(loaded) == Error::Ok));
+  BOOST_TEST((call.run(loaded) == Error::Ok));
+  fake().fail("cuGraphLaunch", 1, CUDA_ERROR_UNKNOWN);
+  BOOST_TEST((call.run(loaded) != Error::Ok));
+  check_reason("cuGraphLaunch failed");
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(2, 2));
+}
+
+BOOST_AUTO_TEST_CASE(graphs_by_option) {
+  const auto graphs_of = [](const Program& program, Span<BackendOption> options) {
+    const Loaded loaded(program, "", options);
+    BOOST_TEST_REQUIRE(loaded.ok(), reason());
+    const size_t before = fake().calls("cuGraphLaunch");
+    for (int i = 0; i < 3; ++i) {
+      Call call;
+      BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+    }
+    return fake().calls("cuGraphLaunch") - before;
+  };
+  const auto set_mode = [](int mode) {
+    BackendOptions<1> options;
+    BOOST_TEST((options.set_option("cuda_graphs", mode) == Error::Ok));
+    return set_option("AotiCudaBackend", options.view());
+  };
+  const Program plain;
+  const GraphProgram graphs;
+  BackendOptions<1> on;
+  BackendOptions<1> off;
+  BackendOptions<1> wrong;
+  BOOST_TEST((on.set_option("cuda_graphs", true) == Error::Ok));
+  BOOST_TEST((off.set_option("cuda_graphs", false) == Error::Ok));
+  BOOST_TEST((wrong.set_option("graphs", true) == Error::Ok));
+  BOOST_TEST(graphs_of(plain, {}) == 0u);
+  BOOST_TEST(graphs_of(plain, on.view()) == 2u);
+  BOOST_TEST(graphs_of(graphs, {}) == 2u);
+  BOOST_TEST(graphs_of(graphs, off.view()) == 0u);
+  BOOST_TEST((set_mode(0) == Error::Ok));
+  BOOST_TEST(graphs_of(graphs, {}) == 0u);
+  BOOST_TEST(graphs_of(graphs, on.view()) == 2u);
+  BOOST_TEST((set_mode(2) == Error::Ok));
+  BOOST_TEST(graphs_of(plain, {}) == 2u);
+  BOOST_TEST((set_mode(3) == Error::InvalidArgument));
+  BOOST_TEST((set_mode(1) == Error::Ok));
+  BOOST_TEST(!Loaded(plain, "", wrong.view()).ok());
+  check_reason("option 'graphs'");
+  check_reason("cuda_graphs (bool)");
 }
 
 BOOST_AUTO_TEST_CASE(large_values_need_no_staging) {
@@ -384,13 +544,15 @@ BOOST_AUTO_TEST_CASE(modules_that_a_model_leaves_are_unloaded) {
 }
 
 BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
-  BackendOption listed[3];
-  BOOST_TEST((get_option("AotiCudaBackend", {listed, 3}) == Error::Ok), reason());
+  BackendOption listed[4];
+  BOOST_TEST((get_option("AotiCudaBackend", {listed, 4}) == Error::Ok), reason());
   BOOST_TEST(std::string(listed[0].key) == "memory_limit_mib");
   BOOST_TEST(std::get<int>(listed[0].value) == 0);
   BOOST_TEST(std::string(listed[1].key) == "allow_tf32");
   BOOST_TEST(!std::get<bool>(listed[1].value));
-  BOOST_TEST(std::string(listed[2].key) == "");
+  BOOST_TEST(std::string(listed[2].key) == "cuda_graphs");
+  BOOST_TEST(std::get<int>(listed[2].value) == 1);
+  BOOST_TEST(std::string(listed[3].key) == "");
 
   BackendOptions<2> wanted;
   BOOST_TEST((wanted.set_option("allow_tf32", true) == Error::Ok));
@@ -414,7 +576,8 @@ BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
   const auto refuse = [&](auto options, const std::string& part) {
     BOOST_TEST((set_option("AotiCudaBackend", options.view()) == Error::InvalidArgument));
     check_reason(part);
-    check_reason("memory_limit_mib (int, 0 or more, 0 for no limit), allow_tf32 (bool)");
+    check_reason(
+        "memory_limit_mib (int, 0 or more, 0 for no limit), allow_tf32 (bool), cuda_graphs");
     BOOST_TEST((get_option("AotiCudaBackend", {listed, 2}) == Error::Ok));
     BOOST_TEST(std::get<int>(listed[0].value) == 1);  // none of them is set
   };

@@ -56,7 +56,8 @@ BOOST_AUTO_TEST_CASE(golden_file_reads) {
   BOOST_TEST(!p.method.empty());
   BOOST_TEST(p.targets.size() >= 1u);
   // Written again, the bytes are the same: nothing was skipped or misread.
-  BOOST_TEST(PayloadBuilder().payload(p).encode(1, p.flags) == bytes, boost::test_tools::per_element());
+  BOOST_TEST(PayloadBuilder().payload(p).encode(1, p.flags) == bytes,
+             boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
@@ -97,8 +98,8 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
   const PayloadBuilder body = PayloadBuilder().payload(fake_payload());
   check_refusal(refusal(body.encode(2)),
                 "payload: version at byte 8: version 2, this runtime reads version 1. Install ");
-  check_refusal(refusal(body.encode(1, 4)),
-                "payload: flags at byte 12: flags 00000004, this runtime knows 00000003. Install ");
+  check_refusal(refusal(body.encode(1, 8)),
+                "payload: flags at byte 12: flags 00000008, this runtime knows 00000007. Install ");
 }
 
 BOOST_AUTO_TEST_CASE(each_malformation_has_its_own_message) {

@@ -14,6 +14,7 @@ from executorch.exir._serialize._program import deserialize_pte_binary
 from support import cache_without_blobs, lower
 
 from aoti_plugins import CudaPartitioner, LoweringError
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import toolkit
 from aoti_plugins.cuda.kernel_image import MAGIC
 from aoti_plugins.cuda.lowering import CUDA, default_target, features
@@ -139,14 +140,16 @@ def tf32_choice() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tf32_choice")
-def test_a_program_keeps_the_tf32_choice() -> None:
-    assert CUDA.payload_flags() == PayloadFlag.TF32_CONVOLUTION  # PyTorch's defaults
+def test_a_program_keeps_choices_for_its_runs() -> None:
+    options = LoweringOptions()
+    assert CUDA.payload_flags(options) == PayloadFlag.TF32_CONVOLUTION  # PyTorch's defaults
     torch.backends.cudnn.allow_tf32 = False
-    assert CUDA.payload_flags() == PayloadFlag.NONE
+    assert CUDA.payload_flags(options) == PayloadFlag.NONE
     torch.backends.cuda.matmul.allow_tf32 = True
-    program = lower(torch.nn.ReLU(), (torch.ones(2),), partitioner=CudaPartitioner(target="h100"))
+    partitioner = CudaPartitioner(target="h100", cuda_graphs=True)
+    program = lower(torch.nn.ReLU(), (torch.ones(2),), partitioner=partitioner)
     (delegate,) = deserialize_pte_binary(program.buffer).program.backend_delegate_data
-    assert decode(bytes(delegate.data)).flags == PayloadFlag.TF32_MATMUL
+    assert decode(bytes(delegate.data)).flags == PayloadFlag.TF32_MATMUL | PayloadFlag.CUDA_GRAPHS
 
 
 def test_features_name_the_shared_memory() -> None:

@@ -11,7 +11,14 @@ pytest.importorskip("executorch", reason="compile specs are ExecuTorch's")
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 
 FULL = specs.LoweringOptions(
-    targets=("x86_64-v3", "x86_64-v4"), external_data="tag", debug_info=True, keep_sources="/tmp/x"
+    targets=("x86_64-v3", "x86_64-v4"),
+    external_data="tag",
+    debug_info=True,
+    keep_sources="/tmp/x",
+    max_autotune=True,
+    tuning=("a.json", "b.json"),
+    save_tuning="c.json",
+    cuda_graphs=True,
 )
 
 
@@ -29,7 +36,7 @@ def test_defaults_need_no_compile_specs() -> None:
     [
         (
             [CompileSpec("aoti_other", b"1")],
-            "unknown compile spec 'aoti_other'; known: aoti_debug_info, ",
+            "unknown compile spec 'aoti_other'; known: aoti_cuda_graphs, aoti_debug_info, ",
         ),
         (
             [CompileSpec("aoti_debug_info", b"yes")],

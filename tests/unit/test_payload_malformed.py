@@ -110,8 +110,8 @@ HEADER_CASES = {
     ),
     "version 0": (sealed(SMALL_BYTES[32:], version=0), r"version at byte 8: found 0, .*No release"),
     "flags": (
-        sealed(SMALL_BYTES[32:], flags=4),
-        r"flags at byte 12: found 0x00000004, this reader knows 0x00000003. "
+        sealed(SMALL_BYTES[32:], flags=8),
+        r"flags at byte 12: found 0x00000008, this reader knows 0x00000007. "
         r"The program needs a newer reader",
     ),
     "truncated": (

@@ -41,9 +41,13 @@ class CudaDelegateDevice final : public DelegateDevice {
 
   const std::vector<DelegateOption>& options() const noexcept override { return cuda::options(); }
 
-  std::unique_ptr<DeviceSession> open(const Payload& payload,
-                                      int32_t device_index) const noexcept override {
-    return CudaSession::create(device_index, payload.flags);
+  std::unique_ptr<DeviceSession> open(const Payload& payload, int32_t device_index,
+                                      LoadOptions specs) const noexcept override {
+    bool graphs = false;
+    if (wants_graphs(payload.flags, specs, &graphs) != Status::kOk) {
+      return nullptr;
+    }
+    return CudaSession::create(device_index, payload.flags, graphs);
   }
 };
 

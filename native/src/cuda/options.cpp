@@ -1,12 +1,15 @@
 #include "cuda/options.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "cuda/memory_pool.h"
 #include "cuda/tf32.h"
+#include "delegate/payload.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -29,7 +32,27 @@ bool set_memory_limit(const Value& value) {
   return true;
 }
 
+constexpr const char* kGraphsOption = "cuda_graphs";
+
+enum GraphsMode : int { kNever = 0, kAsProgram = 1, kAlways = 2 };
+
+std::atomic<int> graphs_mode{kAsProgram};
+
 }  // namespace
+
+Status wants_graphs(uint32_t flags, LoadOptions specs, bool* ret) noexcept {
+  const int mode = graphs_mode.load(std::memory_order_relaxed);
+  *ret = mode == kAsProgram ? (flags & kCudaGraphs) != 0 : mode == kAlways;
+  for (const auto& spec : specs) {
+    const bool* wanted = std::get_if<bool>(&spec.value);
+    AOTIP_CHECK(std::strncmp(spec.key, kGraphsOption, sizeof(spec.key)) == 0 && wanted != nullptr,
+                "a program cannot be loaded with option '%.*s' of this kind, the options are: "
+                "%s (bool)",
+                static_cast<int>(sizeof(spec.key)), spec.key, kGraphsOption);
+    *ret = *wanted;
+  }
+  return Status::kOk;
+}
 
 const std::vector<DelegateOption>& options() noexcept {
   static const auto* all = new std::vector<DelegateOption>{
@@ -40,6 +63,16 @@ const std::vector<DelegateOption>& options() noexcept {
          return true;
        },
        ""},
+      {kGraphsOption, [] { return Value(graphs_mode.load(std::memory_order_relaxed)); },
+       [](const Value& value) {
+         const int mode = std::get<int>(value);
+         if (mode < kNever || mode > kAlways) {
+           return false;
+         }
+         graphs_mode.store(mode, std::memory_order_relaxed);
+         return true;
+       },
+       "0 never, 1 where the program asks for it, 2 always"},
   };
   return *all;
 }

@@ -2,12 +2,18 @@
 
 #include <vector>
 
+#include "delegate/delegate_device.h"
 #include "delegate/delegate_option.h"
+#include "slim/status.h"
 
 namespace aoti_plugins::cuda {
 
 /// The options of AotiCudaBackend: memory_limit_mib, the most device memory of the pool of each GPU
-/// (0: no limit), and allow_tf32.
+/// (0: no limit), allow_tf32, and cuda_graphs.
 const std::vector<DelegateOption>& options() noexcept;
+
+/// Whether calls of a program become CUDA graphs: as it is loaded with option `cuda_graphs`, else
+/// as the process says, else as the program does. Fails on an option that there is not.
+Status wants_graphs(uint32_t flags, LoadOptions specs, bool* ret) noexcept;
 
 }  // namespace aoti_plugins::cuda

@@ -34,7 +34,8 @@ Tensor* borrow(const ValueMemory& value, Device device) {
 
 }  // namespace
 
-std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags) noexcept {
+std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags,
+                                                 bool graphs) noexcept {
   try {
     const ContextGuard guard;
     std::unique_ptr<CudaSession> session(new CudaSession());
@@ -43,6 +44,12 @@ std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags) no
     session->stream_ = Stream::create(gpu);
     if (session->stream_ == nullptr) {
       return nullptr;
+    }
+    if (graphs) {
+      session->graphs_ = CallGraphs::create(*session->stream_);
+      if (session->graphs_ == nullptr) {
+        return nullptr;
+      }
     }
     session->inputs_.emplace(*session->stream_);
     const CUresult code = driver().cuEventCreate(&session->inputs_read_, CU_EVENT_DISABLE_TIMING);
@@ -63,7 +70,7 @@ CudaSession::~CudaSession() {
   }
   const ContextGuard guard;
   (void)use_gpu(gpu_);
-  wait();
+  close();
   modules_.unload_all();
   if (inputs_read_ != nullptr) {
     AOTIP_CU_LOG(cuEventDestroy, inputs_read_);
@@ -97,7 +104,7 @@ Status CudaSession::begin_call() noexcept {
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;
-  const Status earlier = stream_->check_fault();
+  const Status earlier = check_faults();
   AOTIP_CHECK(earlier == Status::kOk, "an earlier call: %s", last_failure());
   if (output_wanted_ > output_memory_.nbytes()) {
     AOTIP_RETURN_IF_FAILED(output_memory_.allocate(output_wanted_));
@@ -178,6 +185,20 @@ Status CudaSession::inputs_done() noexcept {
   return Status::kOk;
 }
 
+void* CudaSession::stream() const noexcept {
+  const Stream* other = graphs_ != nullptr ? graphs_->active() : nullptr;
+  return other != nullptr ? other->handle() : stream_->handle();
+}
+
+Status CudaSession::perform(ModelCall& call) noexcept {
+  return graphs_ != nullptr ? graphs_->perform(call, *this) : DeviceSession::perform(call);
+}
+
+Status CudaSession::check_faults() noexcept {
+  AOTIP_RETURN_IF_FAILED(stream_->check_fault());
+  return graphs_ != nullptr ? graphs_->check_fault() : Status::kOk;
+}
+
 Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) noexcept {
   const bool on_device = to.device.type == kCuda || is_device_address(to.data);
   if (!on_device && result.device().type == kCuda) {
@@ -234,7 +255,7 @@ Status CudaSession::end_call() noexcept {
   if (!host_outputs_.empty() || outputs_in_flight_) {
     AOTIP_RETURN_IF_FAILED(stream_->synchronize());
     inputs_in_flight_ = false;
-    AOTIP_RETURN_IF_FAILED(stream_->check_fault());
+    AOTIP_RETURN_IF_FAILED(check_faults());
     for (const HostOutput& output : host_outputs_) {
       std::memcpy(output.dst, output.staged, output.nbytes);
     }
@@ -247,6 +268,11 @@ Status CudaSession::end_call() noexcept {
 void CudaSession::wait() noexcept {
   AOTIP_CU_LOG(cuStreamSynchronize, stream_->handle());
   inputs_in_flight_ = false;
+}
+
+void CudaSession::close() noexcept {
+  wait();
+  graphs_.reset();
 }
 
 std::shared_ptr<ConstantStorage> CudaSession::load_storage(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "cuda/call_graphs.h"
 #include "cuda/gpu.h"
 #include "cuda/module_log.h"
 #include "cuda/staging.h"
@@ -23,23 +24,28 @@ namespace aoti_plugins::cuda {
 /// host memory the call waits for the stream, else it does not.
 class CudaSession final : public DeviceSession {
  public:
-  /// @param flags of the payload. Null, with a reason, when it fails.
-  static std::unique_ptr<CudaSession> create(int32_t gpu, uint32_t flags) noexcept;
+  /// @param flags of the payload.
+  /// @param graphs whether calls become CUDA graphs.
+  /// Null, with a reason, when it fails.
+  static std::unique_ptr<CudaSession> create(int32_t gpu, uint32_t flags,
+                                             bool graphs = false) noexcept;
 
   ~CudaSession() override;
 
   Device device() const noexcept override { return {kCuda, gpu_}; }
   std::string model_device() const override { return "cuda:" + std::to_string(gpu_); }
-  void* stream() const noexcept override { return stream_->handle(); }
+  void* stream() const noexcept override;
   Status enter() noexcept override;
   void leave() noexcept override;
   Status begin_call() noexcept override;
   Status import_tensor(const ValueMemory& value, const int64_t* strides,
                        Tensor** ret) noexcept override;
   Status inputs_done() noexcept override;
+  Status perform(ModelCall& call) noexcept override;
   Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept override;
   Status end_call() noexcept override;
   void wait() noexcept override;
+  void close() noexcept override;
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override;
   bool copies_storages() const noexcept override { return true; }
@@ -56,10 +62,12 @@ class CudaSession final : public DeviceSession {
   Status import_from_host(const ValueMemory& value, const int64_t* strides, Tensor** ret) noexcept;
   Status import_from_device(const ValueMemory& value, const int64_t* strides,
                             Tensor** ret) noexcept;
+  Status check_faults() noexcept;
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
 
   int32_t gpu_ = 0;
   std::shared_ptr<Stream> stream_;
+  std::unique_ptr<CallGraphs> graphs_;  // null: none are wanted
   std::optional<Staging> inputs_;
   std::vector<HostOutput> host_outputs_;
   PinnedMemory output_memory_;

@@ -44,14 +44,16 @@ CurrentStream& current_stream() noexcept {
   return current;
 }
 
-std::shared_ptr<Stream> Stream::create(int32_t gpu) noexcept {
+std::shared_ptr<Stream> Stream::create(int32_t gpu, bool for_graphs) noexcept {
   try {
     MemoryPool* pool = MemoryPool::of(gpu);
     if (pool == nullptr || use_gpu(gpu) != Status::kOk) {
       return nullptr;
     }
     std::shared_ptr<Stream> stream(new Stream());
-    const CUresult code = driver().cuStreamCreate(&stream->handle_, CU_STREAM_DEFAULT);
+    stream->for_graphs_ = for_graphs;
+    const CUresult code = driver().cuStreamCreate(
+        &stream->handle_, for_graphs ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
     if (code != CUDA_SUCCESS) {
       (void)fail_driver("cuStreamCreate", code);
       return nullptr;
@@ -74,7 +76,11 @@ Stream::~Stream() {
   if (use_gpu(gpu_) != Status::kOk) {
     return;
   }
+  for_graphs_ = false;
   pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+  for (const auto& [ptr, nbytes] : old_workspaces_) {
+    pool_->deallocate(ptr, nbytes, handle_);
+  }
   release_kept();
   AOTIP_CU_LOG(cuStreamSynchronize, handle_);
   fault_.reset();
@@ -96,6 +102,9 @@ void* Stream::take_kept(size_t size) noexcept {
 }
 
 void* Stream::make_block(size_t size) noexcept {
+  if (launcher_ != nullptr) {
+    return pool_->allocate(size, launcher_->handle_);
+  }
   if (void* ptr = pool_->allocate(size, handle_)) {
     return ptr;
   }
@@ -139,6 +148,9 @@ void Stream::deallocate(void* ptr, size_t nbytes) noexcept {
 }
 
 void Stream::release_kept() noexcept {
+  if (for_graphs_) {
+    return;
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [size, blocks] : kept_) {
     for (void* ptr : blocks) {
@@ -154,7 +166,11 @@ void* Stream::workspace(size_t nbytes) noexcept {
     if (larger == nullptr) {
       return nullptr;
     }
-    pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+    if (for_graphs_ && workspace_ != nullptr) {
+      old_workspaces_.emplace_back(workspace_, workspace_nbytes_);
+    } else {
+      pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+    }
     workspace_ = larger;
     workspace_nbytes_ = nbytes;
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "cuda/memory_pool.h"
@@ -26,13 +27,20 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   /// A new stream on a GPU, which becomes current on this thread. Null, with a reason, when it
   /// fails.
-  static std::shared_ptr<Stream> create(int32_t gpu) noexcept;
+  ///
+  /// @param for_graphs one that graphs are captured on: it is not ordered with the legacy default
+  /// stream, which would break a capture, and keeps its memory, which graphs use, to the end.
+  static std::shared_ptr<Stream> create(int32_t gpu, bool for_graphs = false) noexcept;
 
   CUstream handle() const noexcept { return handle_; }
   int32_t gpu() const noexcept { return gpu_; }
 
   /// Memory that work on this stream may use from here on; null, with a reason, when there is none.
   void* allocate(size_t nbytes) noexcept;
+
+  /// While a graph is captured on this stream, new memory is memory for work on `launcher`, where
+  /// the graph will be launched; null ends that.
+  void capture_for(Stream* launcher) noexcept { launcher_ = launcher; }
 
   /// Takes memory of `allocate()` back; work on this stream that uses it may still be running.
   void deallocate(void* ptr, size_t nbytes) noexcept;
@@ -71,6 +79,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::map<size_t, std::vector<void*>> kept_;  // by size
   size_t live_ = 0;                            // blocks that are in use
   std::shared_ptr<Stream> self_;               // set while there are such
+  bool for_graphs_ = false;
+  Stream* launcher_ = nullptr;                            // borrowed, during a capture
+  std::vector<std::pair<void*, size_t>> old_workspaces_;  // that graphs still use
   void* workspace_ = nullptr;
   size_t workspace_nbytes_ = 0;
   std::optional<PinnedMemory> fault_;

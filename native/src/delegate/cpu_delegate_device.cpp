@@ -69,7 +69,8 @@ class CpuDelegateDevice final : public DelegateDevice {
     return aoti_plugins::choose_target(payload, ret);
   }
 
-  std::unique_ptr<DeviceSession> open(const Payload&, int32_t) const noexcept override {
+  std::unique_ptr<DeviceSession> open(const Payload&, int32_t,
+                                      LoadOptions) const noexcept override {
     return std::unique_ptr<DeviceSession>(new (std::nothrow) CpuSession());
   }
 };

@@ -1,5 +1,6 @@
 #include "delegate/delegate.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "shim/run_shim.h"
@@ -11,7 +12,7 @@ using ::executorch::runtime::NamedDataMap;
 using ::executorch::runtime::Span;
 
 std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t device_index,
-                                           const void* bytes, size_t nbytes,
+                                           LoadOptions specs, const void* bytes, size_t nbytes,
                                            const NamedDataMap* map) noexcept {
   try {
     Payload payload;
@@ -24,8 +25,9 @@ std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t
       return nullptr;
     }
     std::unique_ptr<Delegate> delegate(new Delegate());
-    return delegate->load(device, device_index, payload, map) == Status::kOk ? std::move(delegate)
-                                                                             : nullptr;
+    return delegate->load(device, device_index, specs, payload, map) == Status::kOk
+               ? std::move(delegate)
+               : nullptr;
   } catch (const std::exception& error) {
     (void)fail("%s", error.what());
     return nullptr;
@@ -35,13 +37,13 @@ std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t
 Delegate::~Delegate() {
   if (session_ != nullptr) {
     const SessionScope scope(*session_);
-    session_->wait();
+    session_->close();
     model_.reset();
   }
 }
 
-Status Delegate::load(const DelegateDevice& device, int32_t device_index, const Payload& payload,
-                      const NamedDataMap* map) {
+Status Delegate::load(const DelegateDevice& device, int32_t device_index, LoadOptions specs,
+                      const Payload& payload, const NamedDataMap* map) {
   method_ = payload.method;
   for (const ValueSpec& spec : payload.inputs) {
     inputs_.emplace_back("input", inputs_.size(), spec);
@@ -53,7 +55,7 @@ Status Delegate::load(const DelegateDevice& device, int32_t device_index, const 
   output_handles_.resize(payload.outputs.size());
   const TargetArtifact* target = nullptr;
   AOTIP_RETURN_IF_FAILED(device.choose_target(payload, device_index, &target));
-  session_ = device.open(payload, device_index);
+  session_ = device.open(payload, device_index, specs);
   if (session_ == nullptr) {
     return Status::kFailed;
   }
@@ -63,43 +65,69 @@ Status Delegate::load(const DelegateDevice& device, int32_t device_index, const 
   return model_ != nullptr ? Status::kOk : Status::kFailed;
 }
 
-Status Delegate::give_inputs(Span<EValue*> args) noexcept {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    Tensor* tensor = nullptr;
-    if (inputs_[i].to_model(*args[i], *session_, &tensor) != Status::kOk) {
-      while (i-- > 0) {
-        Tensor::destroy(unwrap(input_handles_[i]));
-      }
-      return Status::kFailed;
-    }
-    input_handles_[i] = wrap(tensor);
+/// A call with the arguments of the program. Handles that are left go with it.
+class Delegate::Call final : public ModelCall {
+ public:
+  Call(Delegate& delegate, Span<EValue*> args) : delegate_(delegate), args_(args) {}
+
+  ~Call() override {
+    drop(delegate_.input_handles_);
+    drop(delegate_.output_handles_);
   }
-  return Status::kOk;
-}
+
+  std::vector<AtenTensorHandle>& inputs() noexcept override { return delegate_.input_handles_; }
+
+  Status import_inputs() noexcept {
+    for (size_t i = 0; i < inputs().size(); ++i) {
+      Tensor* tensor = nullptr;
+      AOTIP_RETURN_IF_FAILED(
+          delegate_.inputs_[i].to_model(*args_[i], *delegate_.session_, &tensor));
+      inputs()[i] = wrap(tensor);
+    }
+    return delegate_.session_->inputs_done();
+  }
+
+  Status run_model() noexcept override {
+    const Status status =
+        delegate_.model_->run(inputs().data(), inputs().size(), results().data(), results().size());
+    std::fill(inputs().begin(), inputs().end(), nullptr);
+    AOTIP_RETURN_IF_FAILED(status);
+    for (size_t i = 0; i < results().size(); ++i) {
+      AOTIP_CHECK(results()[i] != nullptr, "the model returns no handle for output %zu", i);
+    }
+    return Status::kOk;
+  }
+
+  std::vector<AtenTensorHandle>& results() noexcept override { return delegate_.output_handles_; }
+
+  Status place(size_t index, const Tensor& result, void** ret_data) noexcept override {
+    return delegate_.outputs_[index].place(result, args_[inputs().size() + index], ret_data);
+  }
+
+  Status give(size_t index, const Tensor& result) noexcept override {
+    return delegate_.outputs_[index].from_model(result, *delegate_.session_,
+                                                args_[inputs().size() + index]);
+  }
+
+ private:
+  static void drop(std::vector<AtenTensorHandle>& handles) {
+    for (AtenTensorHandle& handle : handles) {
+      Tensor::destroy(unwrap(handle));
+      handle = nullptr;
+    }
+  }
+
+  Delegate& delegate_;
+  Span<EValue*> args_;
+};
 
 Status Delegate::run(Span<EValue*> args) noexcept {
-  const size_t num_inputs = inputs_.size();
-  const size_t num_outputs = outputs_.size();
   AOTIP_RETURN_IF_FAILED(session_->begin_call());
-  AOTIP_RETURN_IF_FAILED(give_inputs(args));
-  Status status = session_->inputs_done();
-  if (status != Status::kOk) {
-    for (AtenTensorHandle handle : input_handles_) {
-      Tensor::destroy(unwrap(handle));
-    }
-    return status;
+  {
+    Call call(*this, args);
+    AOTIP_RETURN_IF_FAILED(call.import_inputs());
+    AOTIP_RETURN_IF_FAILED(session_->perform(call));
   }
-  AOTIP_RETURN_IF_FAILED(
-      model_->run(input_handles_.data(), num_inputs, output_handles_.data(), num_outputs));
-  for (size_t i = 0; i < num_outputs; ++i) {
-    Tensor* result = unwrap(output_handles_[i]);
-    if (status == Status::kOk) {
-      status = result != nullptr ? outputs_[i].from_model(*result, *session_, args[num_inputs + i])
-                                 : fail("the model returns no handle for output %zu", i);
-    }
-    Tensor::destroy(result);
-  }
-  AOTIP_RETURN_IF_FAILED(status);
   return session_->end_call();
 }
 

@@ -22,7 +22,7 @@ class Delegate {
   /// Reads the payload and loads the model on a device with an index. Null, with a reason, when it
   /// fails.
   static std::unique_ptr<Delegate> create(const DelegateDevice& device, int32_t device_index,
-                                          const void* payload, size_t nbytes,
+                                          LoadOptions specs, const void* payload, size_t nbytes,
                                           const ::executorch::runtime::NamedDataMap* map) noexcept;
 
   ~Delegate();
@@ -36,10 +36,11 @@ class Delegate {
 
  private:
   Delegate() = default;
-  Status load(const DelegateDevice& device, int32_t device_index, const Payload& payload,
-              const ::executorch::runtime::NamedDataMap* map);
+  Status load(const DelegateDevice& device, int32_t device_index, LoadOptions specs,
+              const Payload& payload, const ::executorch::runtime::NamedDataMap* map);
+  class Call;
+
   Status run(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
-  Status give_inputs(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
 
   std::string method_;
   std::vector<ValuePort> inputs_;

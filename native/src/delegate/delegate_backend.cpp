@@ -86,8 +86,9 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
     report("init", context.get_method_name());
     return Error::InvalidArgument;
   }
-  std::unique_ptr<Delegate> delegate = Delegate::create(
-      device_, index, processed->data(), processed->size(), context.get_named_data_map());
+  std::unique_ptr<Delegate> delegate =
+      Delegate::create(device_, index, context.runtime_specs(), processed->data(),
+                       processed->size(), context.get_named_data_map());
   if (delegate == nullptr) {
     report("init", context.get_method_name());
     return Error::DelegateInvalidCompatibility;

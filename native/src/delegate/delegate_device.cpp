@@ -1,8 +1,25 @@
 #include "delegate/delegate_device.h"
 
+#include "shim/run_shim.h"
+
 namespace aoti_plugins {
 
+ModelCall::~ModelCall() = default;
+
+Status ModelCall::give_results() noexcept {
+  for (size_t i = 0; i < results().size(); ++i) {
+    AOTIP_RETURN_IF_FAILED(give(i, *unwrap(results()[i])));
+  }
+  return Status::kOk;
+}
+
 DeviceSession::~DeviceSession() = default;
+
+Status DeviceSession::perform(ModelCall& call) noexcept {
+  AOTIP_RETURN_IF_FAILED(call.run_model());
+  return call.give_results();
+}
+
 DelegateDevice::~DelegateDevice() = default;
 
 const std::vector<DelegateOption>& DelegateDevice::options() const noexcept {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+#include <executorch/runtime/backend/options.h>
 #include <executorch/runtime/core/named_data_map.h>
+#include <executorch/runtime/core/span.h>
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +21,9 @@ namespace aoti_plugins {
 
 class ConstantStorage;
 
+/// What a program is loaded with, from ExecuTorch's `LoadBackendOptionsMap`.
+using LoadOptions = ::executorch::runtime::Span<const ::executorch::runtime::BackendOption>;
+
 /// The memory of one input or output of the program. Strides count elements.
 struct AOTIP_CORE ValueMemory {
   void* data = nullptr;
@@ -30,10 +36,35 @@ struct AOTIP_CORE ValueMemory {
   bool has_strides(const int64_t* other) const noexcept;
 };
 
+/// The model's part of a call, for a session that has more to do than to run it.
+class AOTIP_CORE ModelCall {
+ public:
+  virtual ~ModelCall();
+
+  /// The inputs, as `import_tensor` made them. Who takes one puts null in its place.
+  virtual std::vector<AtenTensorHandle>& inputs() noexcept = 0;
+
+  /// Runs the model. Takes the inputs in any case; on success `results()` are there.
+  virtual Status run_model() noexcept = 0;
+
+  /// What the model returned. Who takes one puts null in its place.
+  virtual std::vector<AtenTensorHandle>& results() noexcept = 0;
+
+  /// Where the program wants a result: resizes that output to what `result` has. Null for an output
+  /// that is no tensor.
+  virtual Status place(size_t index, const Tensor& result, void** ret_data) noexcept = 0;
+
+  /// Gives a result to the program, by `DeviceSession::export_tensor()` if it is a tensor.
+  virtual Status give(size_t index, const Tensor& result) noexcept = 0;
+
+  /// Gives all results to the program.
+  Status give_results() noexcept;
+};
+
 /// One delegate's part of a device: where its model computes, and how values get there and back.
 ///
-/// A call is `enter`, `begin_call`, `import_tensor` for each input, `inputs_done`, the model,
-/// `export_tensor` for each output, `end_call`, `leave`. Calls of one session take turns.
+/// A call is `enter`, `begin_call`, `import_tensor` for each input, `inputs_done`, `perform`,
+/// `end_call`, `leave`. Calls of one session take turns.
 class AOTIP_CORE DeviceSession {
  public:
   virtual ~DeviceSession();
@@ -61,6 +92,9 @@ class AOTIP_CORE DeviceSession {
 
   virtual Status inputs_done() noexcept { return Status::kOk; }
 
+  /// Runs the model and gives its results to the program.
+  virtual Status perform(ModelCall& call) noexcept;
+
   /// Copies what the model returned to where the program wants it, by the end of the call at the
   /// latest. `to` has the result's sizes and dtype, and at least one element.
   virtual Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept = 0;
@@ -71,6 +105,9 @@ class AOTIP_CORE DeviceSession {
 
   /// Waits until the device is done with what calls, failed ones too, have given it to do.
   virtual void wait() noexcept {}
+
+  /// The model is about to go: waits, and drops what was kept of its calls.
+  virtual void close() noexcept { wait(); }
 
   /// The bytes of `ref` as the device needs them; `writable` asks for memory of the delegate's own.
   virtual std::shared_ptr<ConstantStorage> load_storage(
@@ -121,8 +158,10 @@ class AOTIP_CORE DelegateDevice {
   virtual const std::vector<DelegateOption>& options() const noexcept;
 
   /// A session for one delegate; null, with a reason, when it fails.
-  virtual std::unique_ptr<DeviceSession> open(const Payload& payload,
-                                              int32_t device_index) const noexcept = 0;
+  ///
+  /// @param specs options that this program is loaded with, by the rules of `options()`.
+  virtual std::unique_ptr<DeviceSession> open(const Payload& payload, int32_t device_index,
+                                              LoadOptions specs) const noexcept = 0;
 };
 
 /// The CPU: memory of the program in place, no stream, targets by instruction set.

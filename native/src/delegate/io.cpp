@@ -145,8 +145,7 @@ Status ValuePort::to_model(const EValue& value, DeviceSession& session,
   }
 }
 
-Status ValuePort::write_tensor(const Tensor& result, DeviceSession& session,
-                               const ETensor& tensor) const noexcept {
+Status ValuePort::resize(const Tensor& result, const ETensor& tensor) const noexcept {
   const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
   AOTIP_CHECK(result.dtype() == dtype, "the model returns %s for %s %zu, the program has %s there",
               dtype_name(result.dtype()), what_, index_, dtype_name(dtype));
@@ -167,6 +166,23 @@ Status ValuePort::write_tensor(const Tensor& result, DeviceSession& session,
                 "%s %zu does not fit into the memory that the program has for it (%s)", what_,
                 index_, ::executorch::runtime::to_string(error));
   }
+  return Status::kOk;
+}
+
+Status ValuePort::place(const Tensor& result, EValue* value, void** ret_data) const noexcept {
+  *ret_data = nullptr;
+  if (spec_.kind != ValueKind::kTensor) {
+    return Status::kOk;
+  }
+  AOTIP_CHECK(value->isTensor(), "%s %zu of the program is no tensor", what_, index_);
+  AOTIP_RETURN_IF_FAILED(resize(result, value->toTensor()));
+  *ret_data = value->toTensor().mutable_data_ptr();
+  return Status::kOk;
+}
+
+Status ValuePort::write_tensor(const Tensor& result, DeviceSession& session,
+                               const ETensor& tensor) const noexcept {
+  AOTIP_RETURN_IF_FAILED(resize(result, tensor));
   if (result.numel() == 0) {
     return Status::kOk;
   }

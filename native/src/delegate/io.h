@@ -25,6 +25,11 @@ class ValuePort {
   Status to_model(const ::executorch::runtime::EValue& value, DeviceSession& session,
                   Tensor** ret) const noexcept;
 
+  /// Resizes the tensor in `value` to the sizes of a result and tells where its elements are; null
+  /// for what is no tensor.
+  Status place(const Tensor& result, ::executorch::runtime::EValue* value,
+               void** ret_data) const noexcept;
+
   /// Writes what the model returned to `value`: resizes the tensor, copies the elements.
   Status from_model(const Tensor& result, DeviceSession& session,
                     ::executorch::runtime::EValue* value) const noexcept;
@@ -36,6 +41,7 @@ class ValuePort {
   void expected_strides(const int64_t* sizes, int64_t* ret) const noexcept;
   Status wrap_tensor(const ETensor& tensor, DeviceSession& session, Tensor** ret) const noexcept;
   Status wrap_number(const ::executorch::runtime::EValue& value, Tensor** ret) const noexcept;
+  Status resize(const Tensor& result, const ETensor& tensor) const noexcept;
   Status write_tensor(const Tensor& result, DeviceSession& session,
                       const ETensor& tensor) const noexcept;
   Status write_number(const Tensor& result, ::executorch::runtime::EValue* value) const noexcept;

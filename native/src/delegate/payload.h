@@ -16,10 +16,11 @@ namespace aoti_plugins {
 inline constexpr uint32_t kPayloadVersion = 1;
 inline constexpr uint8_t kNoDType = 255;
 
-/// Flags: what of float32 may be rounded to TF32.
+/// Flags: what of float32 may be rounded to TF32, and whether calls become CUDA graphs.
 inline constexpr uint32_t kTf32Matmul = 1;
 inline constexpr uint32_t kTf32Convolution = 2;
-inline constexpr uint32_t kKnownFlags = kTf32Matmul | kTf32Convolution;
+inline constexpr uint32_t kCudaGraphs = 4;
+inline constexpr uint32_t kKnownFlags = kTf32Matmul | kTf32Convolution | kCudaGraphs;
 
 enum class ArtifactKind : uint32_t { kSharedObject = 1 };
 enum class ConstantKind : uint32_t { kParameter = 0, kBuffer = 1, kMutableBuffer = 2, kTensor = 3 };

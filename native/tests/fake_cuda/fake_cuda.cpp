@@ -22,14 +22,25 @@
 
 #include "fake_kernels_table.h"
 
+struct CUgraph_st {
+  std::vector<std::function<void()>> work;
+};
+
+struct CUgraphExec_st {
+  std::vector<std::function<void()>> work;
+};
+
 struct CUstream_st {
   bool blocking = true;
   std::deque<std::function<void()>> work;
+  CUgraph_st* captured = nullptr;  // while work is captured, not run
+  bool broken = false;             // by something that cannot be captured
 };
 
 struct CUevent_st {
   CUstream_st* stream = nullptr;
-  size_t pending = 0;  // records that have not been reached
+  size_t recorded = 0;
+  size_t reached = 0;  // of those that were recorded
 };
 
 struct CUmod_st {
@@ -58,6 +69,8 @@ struct State {
   std::set<CUstream> streams;
   std::set<CUevent> events;
   std::set<CUmodule> modules;
+  std::set<CUgraph> graphs;
+  std::set<CUgraphExec> executables;
   std::vector<std::unique_ptr<CUfunc_st>> functions;
   std::map<std::string, size_t> calls;
   std::map<std::string, std::pair<int, CUresult>> failures;
@@ -170,12 +183,35 @@ CUresult check_stream(CUstream stream) {
   return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
+/// Fails what may not happen while this stream, or any that the default stream waits for, is being
+/// captured.
+CUresult break_capture(CUstream stream) {
+  if (stream != nullptr && stream->captured != nullptr) {
+    stream->broken = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  for (CUstream other : state().streams) {
+    if (stream == nullptr && other->blocking && other->captured != nullptr) {
+      other->broken = true;
+      return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
 /// Work on the default stream waits for the others and runs at once.
 CUresult submit(CUstream stream, std::function<void()> work) {
   if (const CUresult code = check_stream(stream)) {
     return code;
   }
+  if (stream != nullptr && stream->captured != nullptr) {
+    stream->captured->work.push_back(std::move(work));
+    return CUDA_SUCCESS;
+  }
   if (stream == nullptr) {
+    if (const CUresult code = break_capture(stream)) {
+      return code;
+    }
     drain_all();
     work();
   } else {
@@ -226,6 +262,9 @@ CUresult copy(CUdeviceptr dst_address, CUdeviceptr src_address, size_t nbytes, C
   };
   const bool from_pageable = !is_device(src) && !is_pinned(src);
   const bool to_pageable = !is_device(dst) && !is_pinned(dst);
+  if (stream != nullptr && stream->captured != nullptr && (from_pageable || to_pageable)) {
+    misuse("memory that the system may move is captured");
+  }
   if (to_pageable) {  // waits
     if (const CUresult code = check_stream(stream)) {
       return code;
@@ -298,7 +337,8 @@ size_t fake_cuda_live_objects() {
   for (const auto& [address, block] : state().blocks) {
     pinned += block.pinned ? 1 : 0;
   }
-  return pinned + state().streams.size() + state().events.size() + state().modules.size();
+  return pinned + state().streams.size() + state().events.size() + state().modules.size() +
+         state().graphs.size() + state().executables.size();
 }
 void fake_cuda_set_memory(size_t nbytes) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
@@ -469,10 +509,16 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* ptr, size_t nbytes, CUmemoryPool, 
   if (const CUresult code = check_stream(stream)) {
     return code;
   }
+  if (stream != nullptr && stream->captured != nullptr) {
+    misuse("an allocation is captured");
+  }
   return allocate(ptr, nbytes, false);
 }
 CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
   ENTER();
+  if (stream != nullptr && stream->captured != nullptr) {
+    misuse("a free is captured");
+  }
   const auto found = state().blocks.find(ptr);
   if (found == state().blocks.end() || found->second.freed || found->second.pinned) {
     misuse("stream-ordered free of what is not allocated");
@@ -494,7 +540,8 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdevicep
 }
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {
   ENTER();
-  *stream = new CUstream_st{(flags & CU_STREAM_NON_BLOCKING) == 0, {}};
+  *stream = new CUstream_st();
+  (*stream)->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
   state().streams.insert(*stream);
   return CUDA_SUCCESS;
 }
@@ -513,6 +560,9 @@ CUresult cuStreamSynchronize(CUstream stream) {
   if (const CUresult code = check_stream(stream)) {
     return code;
   }
+  if (const CUresult code = break_capture(stream)) {
+    return code;
+  }
   stream != nullptr ? drain(stream) : drain_all();
   return CUDA_SUCCESS;
 }
@@ -523,37 +573,77 @@ CUresult cuStreamQuery(CUstream stream) {
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   ENTER();
   CUstream other = event->stream;
+  const size_t last = event->recorded;
   return submit(stream, [=] {
-    if (other != nullptr && event->pending > 0) {
+    if (other != nullptr && event->reached < last) {
       drain(other);
     }
   });
 }
-CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   ENTER();
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  *status = stream != nullptr && stream->captured != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE
+                                                             : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
-CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
   ENTER();
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-CUresult cuStreamEndCapture(CUstream, CUgraph*) {
-  ENTER();
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) {
-  ENTER();
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-CUresult cuGraphLaunch(CUgraphExec, CUstream) {
-  ENTER();
-  return CUDA_ERROR_NOT_SUPPORTED;
-}
-CUresult cuGraphExecDestroy(CUgraphExec) {
+  if (stream == nullptr || stream->captured != nullptr) {
+    return CUDA_ERROR_ILLEGAL_STATE;
+  }
+  stream->captured = new CUgraph_st();
+  stream->broken = false;
   return CUDA_SUCCESS;
 }
-CUresult cuGraphDestroy(CUgraph) {
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+  const std::lock_guard<std::recursive_mutex> lock(state().mutex);
+  const std::unique_ptr<CUgraph_st> captured(stream->captured);
+  stream->captured = nullptr;  // also when it fails
+  *graph = nullptr;
+  if (const CUresult failure = enter(__func__)) {
+    return failure;
+  }
+  if (captured == nullptr) {
+    return CUDA_ERROR_ILLEGAL_STATE;
+  }
+  if (stream->broken) {
+    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  }
+  *graph = new CUgraph_st(*captured);
+  state().graphs.insert(*graph);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* executable, CUgraph graph, unsigned long long) {
+  ENTER();
+  *executable = new CUgraphExec_st{graph->work};
+  state().executables.insert(*executable);
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
+  ENTER();
+  for (const auto& work : executable->work) {
+    if (const CUresult code = submit(stream, work)) {
+      return code;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  ENTER();
+  if (state().executables.erase(executable) == 0) {
+    misuse("an unknown graph is destroyed");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  delete executable;
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  ENTER();
+  if (state().graphs.erase(graph) == 0) {
+    misuse("an unknown graph is destroyed");
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  delete graph;
   return CUDA_SUCCESS;
 }
 CUresult cuEventCreate(CUevent* event, unsigned int) {
@@ -568,7 +658,7 @@ CUresult cuEventDestroy(CUevent event) {
     misuse("an unknown event is destroyed");
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  if (event->pending > 0 && event->stream != nullptr) {
+  if (event->reached < event->recorded && event->stream != nullptr) {
     drain(event->stream);
   }
   delete event;
@@ -581,16 +671,16 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   event->stream = stream;
-  ++event->pending;
-  return submit(stream, [event] { --event->pending; });
+  ++event->recorded;
+  return submit(stream, [event] { ++event->reached; });
 }
 CUresult cuEventQuery(CUevent event) {
   ENTER();
-  return event->pending == 0 ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  return event->reached == event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 CUresult cuEventSynchronize(CUevent event) {
   ENTER();
-  while (event->pending > 0) {
+  while (event->reached < event->recorded) {
     auto work = std::move(event->stream->work.front());
     event->stream->work.pop_front();
     work();

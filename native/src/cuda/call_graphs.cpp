@@ -1,0 +1,286 @@
+#include "cuda/call_graphs.h"
+
+#include <executorch/runtime/platform/log.h>
+
+#include <algorithm>
+#include <exception>
+#include <string>
+
+#include "cuda/cuda_device.h"
+#include "cuda/driver.h"
+#include "shim/run_shim.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+// Each graph keeps its results, and memory of the driver's.
+constexpr size_t kMostGraphs = 32;
+// Graphs for different addresses of one caller with the same shapes.
+constexpr int kMostBound = 2;
+
+CUdeviceptr address(const void* ptr) {
+  return reinterpret_cast<CUdeviceptr>(ptr);
+}
+
+size_t nbytes_of(const Tensor& tensor) {
+  return static_cast<size_t>(tensor.numel()) * tensor.itemsize();
+}
+
+void destroy_all(std::vector<Tensor*>& tensors) {
+  for (Tensor* tensor : tensors) {
+    Tensor::destroy(tensor);
+  }
+  tensors.clear();
+}
+
+/// Whether all inputs are where a graph can read them. Numbers are on the host: the code computes
+/// with them, and a graph would keep those of the call that was captured.
+bool takes_numbers(ModelCall& call) {
+  const auto& inputs = call.inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [](AtenTensorHandle handle) {
+    const Tensor& tensor = *unwrap(handle);
+    return tensor.defined() && tensor.device().type != kCuda;
+  });
+}
+
+/// Whether all results can be put into the program's memory by work on the GPU, and where.
+bool goes_to_device(ModelCall& call, std::vector<void*>* ret) {
+  for (size_t i = 0; i < call.results().size(); ++i) {
+    const Tensor& result = *unwrap(call.results()[i]);
+    void* data = nullptr;
+    if (call.place(i, result, &data) != Status::kOk || data == nullptr ||
+        result.device().type != kCuda || !is_device_address(data)) {
+      ret->clear();
+      return false;
+    }
+    ret->push_back(data);
+  }
+  return true;
+}
+
+}  // namespace
+
+CallGraphs::Graph::~Graph() {
+  if (exec != nullptr) {
+    AOTIP_CU_LOG(cuGraphExecDestroy, exec);
+  }
+  destroy_all(buffers);
+  destroy_all(results);
+}
+
+std::unique_ptr<CallGraphs> CallGraphs::create(Stream& stream) noexcept {
+  try {
+    std::unique_ptr<CallGraphs> graphs(new CallGraphs(stream));
+    graphs->capturing_ = Stream::create(stream.gpu(), true);
+    if (graphs->capturing_ == nullptr) {
+      return nullptr;
+    }
+    const CUresult code = driver().cuEventCreate(&graphs->event_, CU_EVENT_DISABLE_TIMING);
+    if (code != CUDA_SUCCESS) {
+      (void)fail_driver("cuEventCreate", code);
+      return nullptr;
+    }
+    return graphs;
+  } catch (const std::exception& error) {
+    (void)fail("%s", error.what());
+    return nullptr;
+  }
+}
+
+CallGraphs::~CallGraphs() {
+  graphs_.clear();
+  if (event_ != nullptr) {
+    AOTIP_CU_LOG(cuEventDestroy, event_);
+  }
+}
+
+Status CallGraphs::perform(ModelCall& call, DeviceSession& session) noexcept {
+  try {
+    return run(call, session);
+  } catch (const std::exception& error) {
+    return fail("%s", error.what());
+  }
+}
+
+Status CallGraphs::run(ModelCall& call, DeviceSession& session) {
+  Shapes* known = find_shapes(call);
+  if (known != nullptr && !known->refused) {
+    const Graph* graph = find_graph(call, *known);
+    if (graph == nullptr && graphs_.size() < kMostGraphs) {
+      graph = capture(call, *known, known->bound >= kMostBound);
+    }
+    return graph != nullptr ? launch(call, *graph) : session.DeviceSession::perform(call);
+  }
+  if (known != nullptr || shapes_.size() >= kMostGraphs) {
+    return session.DeviceSession::perform(call);
+  }
+  shapes_.push_back(std::make_unique<Shapes>());
+  shapes_.back()->sizes = sizes_;
+  if (takes_numbers(call)) {
+    ET_LOG(Info, "CUDA graphs: the call takes numbers, it runs without a graph");
+    shapes_.back()->refused = true;
+    return session.DeviceSession::perform(call);
+  }
+  const Status status = warm_up(call);
+  shapes_.back()->refused = status != Status::kOk;
+  return status;
+}
+
+CallGraphs::Shapes* CallGraphs::find_shapes(ModelCall& call) {
+  sizes_.clear();
+  for (AtenTensorHandle handle : call.inputs()) {
+    const Tensor& tensor = *unwrap(handle);
+    const int64_t ndim = tensor.defined() ? tensor.ndim() : -1;
+    sizes_.push_back(ndim);
+    sizes_.insert(sizes_.end(), tensor.sizes(), tensor.sizes() + std::max<int64_t>(ndim, 0));
+  }
+  for (const auto& shapes : shapes_) {
+    if (shapes->sizes == sizes_) {
+      return shapes.get();
+    }
+  }
+  return nullptr;
+}
+
+const CallGraphs::Graph* CallGraphs::find_graph(ModelCall& call,
+                                                const Shapes& shapes) const noexcept {
+  const Graph* own = nullptr;
+  for (const auto& graph : graphs_) {
+    if (graph->shapes != &shapes) {
+      continue;
+    }
+    if (graph->own_buffers) {
+      own = graph.get();
+      continue;
+    }
+    bool same = true;
+    for (size_t i = 0; i < graph->inputs.size() && same; ++i) {
+      same = unwrap(call.inputs()[i])->data() == graph->inputs[i];
+    }
+    for (size_t i = 0; i < graph->outputs.size() && same; ++i) {
+      void* data = nullptr;
+      same = call.place(i, *graph->results[i], &data) == Status::kOk && data == graph->outputs[i];
+    }
+    if (same) {
+      return graph.get();
+    }
+  }
+  return own;
+}
+
+Status CallGraphs::order(const Stream& first, const Stream& second) noexcept {
+  AOTIP_CU(cuEventRecord, event_, first.handle());
+  AOTIP_CU(cuStreamWaitEvent, second.handle(), event_, 0);
+  return Status::kOk;
+}
+
+Status CallGraphs::warm_up(ModelCall& call) noexcept {
+  AOTIP_RETURN_IF_FAILED(order(stream_, *capturing_));
+  active_ = capturing_.get();
+  Status status = Status::kOk;
+  {
+    const StreamScope scope(*capturing_);
+    status = call.run_model();
+  }
+  active_ = nullptr;
+  AOTIP_RETURN_IF_FAILED(order(*capturing_, stream_));
+  AOTIP_RETURN_IF_FAILED(status);
+  return call.give_results();
+}
+
+CallGraphs::Graph* CallGraphs::capture(ModelCall& call, Shapes& shapes, bool own_buffers) {
+  auto graph = std::make_unique<Graph>();
+  graph->shapes = &shapes;
+  graph->own_buffers = own_buffers;
+  // The model takes its inputs; those of the call stay for the launch, or to run without a graph.
+  const std::vector<AtenTensorHandle> given = call.inputs();
+  const Status status = build(call, *graph, own_buffers);
+  for (size_t i = 0; i < given.size(); ++i) {
+    Tensor::destroy(unwrap(call.inputs()[i]));
+    call.inputs()[i] = given[i];
+  }
+  if (status != Status::kOk) {
+    ET_LOG(Info, "CUDA graphs: these calls run without a graph: %s", last_failure());
+    shapes.refused = true;
+    return nullptr;
+  }
+  shapes.bound += own_buffers ? 0 : 1;
+  graphs_.push_back(std::move(graph));
+  return graphs_.back().get();
+}
+
+Status CallGraphs::build(ModelCall& call, Graph& graph, bool own_buffers) {
+  std::vector<AtenTensorHandle>& inputs = call.inputs();
+  const std::vector<AtenTensorHandle> given = inputs;
+  std::fill(inputs.begin(), inputs.end(), nullptr);
+  for (size_t i = 0; i < given.size(); ++i) {
+    const Tensor& from = *unwrap(given[i]);
+    const Tensor* source = &from;
+    if (own_buffers && from.defined()) {
+      const StreamScope scope(*capturing_);
+      graph.buffers.push_back(Tensor::empty_strided(from.ndim(), from.sizes(), from.strides(),
+                                                    from.dtype(), from.device()));
+      source = graph.buffers.back();
+      AOTIP_RETURN_IF_FAILED(source != nullptr ? Status::kOk : Status::kFailed);
+    } else if (own_buffers) {
+      graph.buffers.push_back(nullptr);
+    } else {
+      graph.inputs.push_back(from.defined() ? from.data() : nullptr);
+    }
+    inputs[i] = wrap(source->defined() ? source->alias() : Tensor::undefined());
+    AOTIP_RETURN_IF_FAILED(inputs[i] != nullptr ? Status::kOk : Status::kFailed);
+  }
+  CUgraph recorded = nullptr;
+  Status status = record(call, graph, &recorded);
+  for (AtenTensorHandle& result : call.results()) {
+    graph.results.push_back(unwrap(result));
+    result = nullptr;
+  }
+  if (status == Status::kOk) {
+    const CUresult code = driver().cuGraphInstantiateWithFlags(&graph.exec, recorded, 0);
+    status = code == CUDA_SUCCESS ? Status::kOk : fail_driver("cuGraphInstantiateWithFlags", code);
+  }
+  if (recorded != nullptr) {
+    AOTIP_CU_LOG(cuGraphDestroy, recorded);
+  }
+  AOTIP_RETURN_IF_FAILED(status);
+  return order(*capturing_, stream_);  // its memory is there
+}
+
+Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
+  const StreamScope scope(*capturing_);
+  AOTIP_CU(cuStreamBeginCapture, capturing_->handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+  capturing_->capture_for(&stream_);
+  active_ = capturing_.get();
+  Status status = call.run_model();
+  if (status == Status::kOk && !graph.own_buffers && goes_to_device(call, &graph.outputs)) {
+    status = call.give_results();
+  }
+  const std::string reason = status == Status::kOk ? "" : last_failure();
+  active_ = nullptr;
+  capturing_->capture_for(nullptr);
+  const CUresult code = driver().cuStreamEndCapture(capturing_->handle(), ret);
+  AOTIP_CHECK(status == Status::kOk, "%s", reason.c_str());
+  AOTIP_CHECK(code == CUDA_SUCCESS, "the capture failed: %s", error_text(code));
+  return Status::kOk;
+}
+
+Status CallGraphs::launch(ModelCall& call, const Graph& graph) noexcept {
+  for (size_t i = 0; i < graph.buffers.size(); ++i) {
+    const Tensor& from = *unwrap(call.inputs()[i]);
+    if (graph.buffers[i] != nullptr && from.numel() > 0) {
+      AOTIP_CU(cuMemcpyDtoDAsync, address(graph.buffers[i]->data()), address(from.data()),
+               nbytes_of(from), stream_.handle());
+    }
+  }
+  AOTIP_CU(cuGraphLaunch, graph.exec, stream_.handle());
+  if (!graph.outputs.empty()) {
+    return Status::kOk;
+  }
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    AOTIP_RETURN_IF_FAILED(call.give(i, *graph.results[i]));
+  }
+  return Status::kOk;
+}
+
+}  // namespace aoti_plugins::cuda
