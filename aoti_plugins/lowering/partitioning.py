@@ -19,6 +19,7 @@ from aoti_plugins import compile_specs as specs
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.device import Device
+from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.support import Support, warn
 from aoti_plugins.manager import get_manager
@@ -55,7 +56,7 @@ class Plan:
         refusals = []
         tags: dict[str, DelegationSpec] = {}
         for module in _graphs(program.graph_module):
-            candidates = _candidates(module)
+            candidates = self._candidates(program, module)
             ops = [node for node in candidates if node.target not in _NO_COMPUTE]
             refusals += [r for r in map(support.refusal, ops) if r is not None]
             for nodes in _partitions(module, {n for n in candidates if support.refusal(n) is None}):
@@ -77,10 +78,13 @@ class Plan:
         support = self._support()
         refused: dict[torch._ops.OpOverload, bool] = {}
         for module in _graphs(program.graph_module):
+            candidates = set(self._candidates(program, module))
             for node in _candidates(module):
-                if isinstance(node.target, torch._ops.OpOverload):
+                if isinstance(node.target, torch._ops.OpOverload) and not _is_size(node):
                     refused[node.target] = (
-                        refused.get(node.target, False) or support.refusal(node) is not None
+                        refused.get(node.target, False)
+                        or node not in candidates
+                        or support.refusal(node) is not None
                     )
         return [op for op, is_refused in refused.items() if not is_refused]
 
@@ -99,6 +103,21 @@ class Plan:
             known = torch.export.default_decompositions()
             table = {op: found for op, found in table.items() if op not in known}
         return program.run_decompositions(table) if ops & table.keys() else program
+
+    def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
+        """Nodes that the delegate may take, if it can."""
+        # A delegate cannot return a truth value that is no tensor.
+        nodes = [node for node in _candidates(module) if not _is_truth_value(node)]
+        if self._is_host():
+            return nodes
+        signature = program.graph_signature
+        written = set(signature.buffers_to_mutate.values())
+        state = [name for name, fqn in signature.inputs_to_buffers.items() if fqn in written]
+        on_host = host_predicates(module, state if module is program.graph_module else ())
+        return [node for node in nodes if node not in on_host]
+
+    def _is_host(self) -> bool:
+        return self._device.torch_device == "cpu"
 
     def _support(self) -> Support:
         for target in self._targets:
@@ -186,6 +205,15 @@ def _graphs(module: GraphModule) -> Iterator[GraphModule]:
 
 def _candidates(module: GraphModule) -> list[Node]:
     return [node for node in get_non_lowered_nodes(module.graph) if node.op == "call_function"]
+
+
+def _is_truth_value(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), bool | torch.SymBool)
+
+
+def _is_size(node: Node) -> bool:
+    """Whether a node's result is a number, which ExecuTorch computes as well as a delegate."""
+    return isinstance(node.meta.get("val"), torch.SymInt | torch.SymBool | torch.SymFloat)
 
 
 def _partitions(module: GraphModule, supported: set[Node]) -> list[list[Node]]:
