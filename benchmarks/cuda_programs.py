@@ -148,8 +148,8 @@ def measure(name: str, builds: Builds) -> dict[str, Any]:
     throughput: dict[str, list[float]] = {way: [] for way in calls}
     for _ in range(ROUNDS):
         for way, call in calls.items():
-            latency[way].append(statistics.median(_times(call, CALLS)))
-            throughput[way].append(_row(call, CALLS))
+            latency[way].append(statistics.median(times_us(call, CALLS)))
+            throughput[way].append(row_us(call, CALLS))
     return {
         way: {
             "latency_us": round(statistics.median(latency[way]), 2),
@@ -160,7 +160,8 @@ def measure(name: str, builds: Builds) -> dict[str, Any]:
     }
 
 
-def _times(call: Callable[[], Any], count: int) -> list[float]:
+def times_us(call: Callable[[], Any], count: int) -> list[float]:
+    """Microseconds of single calls, each with a synchronization after it."""
     times = []
     for _ in range(count):
         start = time.perf_counter()
@@ -170,7 +171,8 @@ def _times(call: Callable[[], Any], count: int) -> list[float]:
     return times
 
 
-def _row(call: Callable[[], Any], count: int) -> float:
+def row_us(call: Callable[[], Any], count: int) -> float:
+    """Microseconds per call of many in a row."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(count):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -40,21 +41,42 @@ class OutputSlot:
         self._shape: list[int] = []
         self._torch_view: Any = None
         self._numpy_view: Any = None
+        # Memory of PyTorch's on the GPU with the largest shape there is, and whether the caller
+        # has it for good.
         self._gpu_memory: Any = None
+        self._gpu_memory_given = False
+        self._gpu_shape: tuple[int, ...] = ()
+        self._gpu_value = Value(tag=Tag.TENSOR, device_type=1)
+        self._largest: Callable[[], Any] | None = None
 
-    def use_gpu_memory(self, native: Runner, method: int, info: Value) -> None:
-        """Let the next call write to new memory of PyTorch's on the GPU.
+    def use_gpu_memory(self, native: Runner, method: int, info: Value, fresh: bool) -> None:
+        """Let the next call write to memory of PyTorch's on the GPU.
 
         Where the method cannot do that, the output stays in host memory.
-        """
-        import torch
 
+        Args:
+            native: the runner.
+            method: the native method.
+            info: what the output is at most.
+            fresh: the caller keeps it, so it is new; else that of the last call may do.
+        """
         if info.tag != Tag.TENSOR:
             return
-        memory = torch.empty(info.nbytes, dtype=torch.uint8, device="cuda")
-        given = Value(tag=Tag.TENSOR, device_type=1, data=memory.data_ptr(), nbytes=info.nbytes)
-        code = native.set_output(method, self._index, ctypes.addressof(given))
+        if self._gpu_memory is not None and not self._gpu_memory_given and not fresh:
+            return
+        if self._largest is None:
+            torch, dtype = _torch_dtype(info.dtype)
+            self._gpu_shape = read_i64(info.sizes, info.ndim)
+            strides = read_i64(info.strides, info.ndim)
+            self._largest = functools.partial(
+                torch.empty_strided, self._gpu_shape, strides, dtype=dtype, device="cuda"
+            )
+            self._gpu_value.nbytes = info.nbytes
+        memory = self._largest()
+        self._gpu_value.data = memory.data_ptr()
+        code = native.set_output(method, self._index, ctypes.addressof(self._gpu_value))
         self._gpu_memory = None if code else memory
+        self._gpu_memory_given = fresh
 
     def use_own_memory(self, native: Runner, method: int) -> None:
         """Undo ``use_gpu_memory``."""
@@ -96,9 +118,10 @@ class OutputSlot:
         return True
 
     def _on_gpu(self, value: Value) -> Any:
-        _, dtype = _torch_dtype(value.dtype)
-        shape, strides = read_i64(value.sizes, value.ndim), read_i64(value.strides, value.ndim)
-        return self._gpu_memory.view(dtype).as_strided(shape, strides)
+        shape = read_i64(value.sizes, value.ndim)
+        if shape == self._gpu_shape:
+            return self._gpu_memory if self._gpu_memory_given else self._gpu_memory.detach()
+        return self._gpu_memory.as_strided(shape, read_i64(value.strides, value.ndim))
 
     def _scalar(self) -> int | float | bool | None:
         value = self._value

@@ -216,7 +216,8 @@ class Method:
 
         Returns:
             One value per output. Torch tensors on the GPU if an input was one and the method is
-            lowered as a whole, in new memory whatever ``copy`` says. Torch tensors on the CPU if
+            lowered as a whole; with ``copy=False`` in the same memory as in the last call, which
+            suits CUDA graphs. Torch tensors on the CPU if
             an input was a torch tensor, or if no input was a tensor of any library and torch is
             imported; numpy arrays otherwise (bfloat16 and 8-bit floats: with the package
             ml_dtypes, else torch tensors).
@@ -236,7 +237,7 @@ class Method:
                     binder = slot.binders.get(type(value))
                     seen |= binder(value) if binder else slot.bind(value)
                 if seen & CUDA or self._is_on_gpu:
-                    code = self._execute_on_gpu(bool(seen & CUDA))
+                    code = self._execute_on_gpu(bool(seen & CUDA), copy)
                 else:
                     code = self._execute(*self._arguments)
                 if code:
@@ -250,24 +251,25 @@ class Method:
                     self._viewed = None if copy else list(self._kept)
                     self._kept.clear()
 
-    def _execute_on_gpu(self, on_gpu: bool) -> int:
+    def _execute_on_gpu(self, on_gpu: bool, fresh: bool) -> int:
         """Execute with outputs on the GPU, or on the host again, behind the current stream."""
         self._is_on_gpu = on_gpu
         for slot, info in zip(self._out_slots, self._out_infos, strict=True):
             if on_gpu:
-                slot.use_gpu_memory(self._runner, self._native.address, info)
+                slot.use_gpu_memory(self._runner, self._native.address, info, fresh)
             else:
                 slot.use_own_memory(self._runner, self._native.address)
         if not on_gpu:
             return int(self._execute(*self._arguments))
         import torch
 
-        current, default = torch.cuda.current_stream(), torch.cuda.default_stream()
-        if current != default:
-            default.wait_stream(current)
+        current = torch.cuda.current_stream()
+        if current.cuda_stream == 0:  # the default one
+            return int(self._execute(*self._arguments))
+        default = torch.cuda.default_stream()
+        default.wait_stream(current)
         code = self._execute(*self._arguments)
-        if current != default:
-            current.wait_stream(default)
+        current.wait_stream(default)
         return int(code)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ import torch
 from filelock import FileLock
 from support import lower
 
-WAYS = ("measured", "estimated")
+WAYS = ("measured", "graphs", "estimated")
 
 _LOWER = """
 import sys
@@ -27,6 +27,23 @@ model, inputs = load_example("models").MODELS[{name!r}]()
 program = lower(model, inputs, partitioner=CudaPartitioner(target={target!r}))
 open({path!r}, "wb").write(program.buffer)
 """
+
+
+class Counter(torch.nn.Module):
+    """Counts its calls in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``x`` plus the number of this call."""
+        self.calls.add_(1)
+        return x + self.calls
+
+
+def _counter() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
+    return Counter(), (torch.ones(3),)
 
 
 @pytest.fixture(scope="session")
@@ -51,9 +68,10 @@ def gpu_programs(
         with FileLock(f"{path}.lock"):
             if path.exists():
                 return path
-            if way == "measured":
-                model, inputs = example_models[name]()
-                program = lower(model, inputs, partitioner=CudaPartitioner(target="native"))
+            if way != "estimated":
+                model, inputs = _counter() if name == "counter" else example_models[name]()
+                partitioner = CudaPartitioner(target="native", cuda_graphs=way == "graphs")
+                program = lower(model, inputs, partitioner=partitioner)
                 path.write_bytes(program.buffer)
             else:
                 without_gpu(name, path)

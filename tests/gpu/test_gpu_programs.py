@@ -60,6 +60,30 @@ def test_equals_eager(name: str, way: str, gpu_programs: Programs, example_model
         check(from_gpu, expected)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_equal_eager(name: str, gpu_programs: Programs, example_models: Models) -> None:
+    inputs, expected = eager(example_models, name)
+    same = on_gpu(inputs)
+    with Program(gpu_programs(name, "graphs")) as program, program.method() as method:
+        for call in range(12):
+            (found,) = method(*same, copy=False)  # the same memory: captured for it
+            assert found.device.type == "cuda"
+            check(found, expected)
+            other = on_gpu(inputs)
+            kept = [method(*other)[0] for _ in range(4)]  # memory that keeps changing
+            for one in kept:
+                check(one, expected)
+            check(method(*inputs)[0], expected)
+            assert call < 11 or len({one.data_ptr() for one in kept}) == 4
+
+
+def test_graphs_keep_state(gpu_programs: Programs) -> None:
+    x = torch.ones(3, device="cuda")
+    with Program(gpu_programs("counter", "graphs")) as program, program.method() as method:
+        found = [method(x, copy=False)[0].tolist() for _ in range(8)]
+    assert found == [[1.0 + n] * 3 for n in range(1, 9)]
+
+
 def test_host_and_gpu_in_turns(gpu_programs: Programs, example_models: Models) -> None:
     inputs, expected = eager(example_models, "mlp")
     with Program(gpu_programs("mlp", "measured")) as program:
