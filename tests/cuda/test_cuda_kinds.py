@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from torch.export import Dim, export
 from torchao.quantization import (
     Float8WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
+    Int8DynamicActivationIntxWeightConfig,
     Int8WeightOnlyConfig,
+    IntxWeightOnlyConfig,
+    PerGroup,
     quantize_,
 )
 
@@ -153,22 +157,55 @@ def test_dtypes() -> None:
     assert len({value.dtype for value in payload.outputs}) == len(dtypes)
 
 
-@pytest.mark.parametrize(
-    "config",
-    [Int8WeightOnlyConfig, Float8WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig],
-    ids=lambda config: config.__name__,
-)
-def test_quantized_weights(config: Any) -> None:
+QUANTIZED: dict[str, Callable[[], Any]] = {
+    "int8": Int8WeightOnlyConfig,
+    "int8 in groups": lambda: Int8WeightOnlyConfig(granularity=PerGroup(32)),
+    "int8 of both": Int8DynamicActivationInt8WeightConfig,
+    "int8, weights of fewer bits": Int8DynamicActivationIntxWeightConfig,
+    "int4": lambda: IntxWeightOnlyConfig(weight_dtype=torch.int4),
+    "float8": Float8WeightOnlyConfig,
+}
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_quantized_weights(name: str) -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 32))
     model = model.to(torch.bfloat16).eval()
-    quantize_(model, config())
+    quantize_(model, QUANTIZED[name]())
     exported = export(model, (torch.randn(4, 64, dtype=torch.bfloat16),))
     lowered = Lowered(exported, check_ir=False)
     assert lowered.outside == {"forward": []}
     (payload,) = lowered.payloads["forward"]
     weights = sum(storage.nbytes for storage in payload.storages)
     assert weights < 64 * 64 + 64 * 32 + 2000  # a byte per weight, and scales
+
+
+class Packed(nn.Module):
+    """A product with weights that are packed for a kernel of libtorch: two to a byte."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(8, 2, 32, 4, dtype=torch.int32))
+        self.register_buffer("scales", torch.ones(4, 64, 2, dtype=torch.bfloat16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The product."""
+        return torch.ops.aten._weight_int4pack_mm(x, self.weight, 32, self.scales) + 1
+
+
+def test_packed_weights_stay_outside(caplog: pytest.LogCaptureFixture) -> None:
+    exported = export(Packed(), (torch.randn(16, 128, dtype=torch.bfloat16),))
+    with caplog.at_level(logging.WARNING, "aoti_plugins"):
+        edge = to_edge_transform_and_lower(
+            exported,
+            partitioner=[CudaPartitioner(target="h100")],
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        )
+    assert "aoti_torch_cuda__weight_int4pack_mm, which nobody provides for cuda" in caplog.text
+    targets = [str(node.target) for node in edge.exported_program().graph.nodes]
+    assert "executorch_call_delegate" in targets
+    assert any("_weight_int4pack_mm" in target for target in targets)
 
 
 def test_convolutions_are_expected_as_the_runtime_gives_them(tmp_path: Path) -> None:
