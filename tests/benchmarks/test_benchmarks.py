@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from support import cache_without_blobs
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -21,6 +25,20 @@ def test_cpu_overhead(tmp_path: Path) -> None:
     assert set(result["environment"]) == {"date", "hardware", "system", "versions"}
 
 
+def test_lowering_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("lowering_time")
+    cache_without_blobs(tmp_path / "aoti_plugins")
+    found = benchmark.lower(tmp_path, "h100")
+    assert found["import"] > 0
+    assert len(found["lowerings"]) == 2
+    case = benchmark.summary([found])
+    assert case["first"]["stages"].keys() >= {"generate", "compile", "partition and the rest"}
+    ratios = benchmark.ratios({"cold": case, "cold kernels": case, "warm": case})
+    assert ratios["cold / warm in a new process"] == 1
+    assert ratios["cold / second in the same process"] > 1
+
+
 def test_stored_results_say_where_they_come_from() -> None:
     found = list((ROOT / "benchmarks" / "results").glob("*.json"))
     assert found
@@ -34,3 +52,9 @@ def test_stored_results_say_where_they_come_from() -> None:
 def test_stored_overhead_keeps_its_promise() -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "cpu_overhead.json").read_text())
     assert result["per_call_ratio"] <= 0.5
+
+
+def test_stored_lowering_time_keeps_its_promise() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "lowering_time.json").read_text())
+    assert result["cases"]["cold kernels"]["first"]["seconds"] < 8
+    assert result["ratios"]["cold / warm in a new process"] >= 5
