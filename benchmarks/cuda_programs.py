@@ -27,12 +27,16 @@ from pathlib import Path
 from typing import Any
 
 # With some builds of PyTorch, a package crashes in std::regex when it is loaded unless libtorch's
-# symbols come first.
-sys.setdlopenflags(os.RTLD_GLOBAL | os.RTLD_NOW)
+# symbols come first. Triton, which a lowering needs, does not stand that.
+_flags = sys.getdlopenflags()
+if "--task" not in sys.argv:
+    sys.setdlopenflags(os.RTLD_GLOBAL | os.RTLD_NOW)
 
 import environment  # noqa: E402
 import gpu_models  # noqa: E402
 import torch  # noqa: E402
+
+sys.setdlopenflags(_flags)
 
 RESULTS = Path(__file__).parent / "results" / "cuda_programs.json"
 WAYS = ("measured", "records", "estimated")

@@ -33,8 +33,9 @@ from aoti_plugins.types import FallbackKernel
 
 logger = logging.getLogger(__name__)
 
-# A question compiles nothing that worker processes could help with.
-_OPTIONS = {"compile_threads": 1}
+# A question compiles nothing that worker processes could help with, and measures nothing: which
+# kernel is faster does not change which shims there have to be.
+_OPTIONS = {"compile_threads": 1, "max_autotune": False, "max_autotune_gemm": False}
 
 
 @dataclass(frozen=True)
