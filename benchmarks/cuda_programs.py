@@ -2,9 +2,10 @@
 
 Each model is compiled by plain AOTInductor with max-autotune, and lowered by us three times: on the
 GPU; in a process that sees no GPU, with the tuning records that the first lowering wrote; and there
-with the cost model alone. All are then timed in this process, in turns, with inputs and outputs on
-the GPU: ``latency`` is a call with a synchronization after it, ``throughput`` a call in a row of
-many. The median round counts.
+with the cost model alone. The second program is also there for CUDA graphs. All are then timed in
+this process, in turns, with inputs and outputs on the GPU: ``latency`` is a call with a
+synchronization after it, ``throughput`` a call in a row of many. The median round counts. Every
+call gives new tensors, with graphs it gives the same ones again.
 
     python benchmarks/cuda_programs.py --target h100 --output results/cuda_programs.json
 
@@ -40,7 +41,10 @@ sys.setdlopenflags(_flags)
 
 RESULTS = Path(__file__).parent / "results" / "cuda_programs.json"
 WAYS = ("measured", "records", "estimated")
+GRAPHS = "graphs"
 AOTI = "aotinductor"
+EAGER = "eager"
+SHOWN = (EAGER, AOTI, *WAYS, GRAPHS)
 ROUNDS = 15
 CALLS = 100
 
@@ -63,6 +67,10 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
     program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
     Path(output).write_bytes(program.buffer)
     print(f"lowered {name} {way} in {time.perf_counter() - start:.1f} s", flush=True)
+    if way == "records":
+        partitioner = CudaPartitioner(max_autotune=True, cuda_graphs=True, **options)
+        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
+        Path(output.replace(way, GRAPHS)).write_bytes(edge.to_executorch().buffer)
 
 
 def package(name: str, output: str) -> None:
@@ -97,7 +105,6 @@ class Builds:
             self._build(name, "measured")
             waiting.append(without_gpu.submit(self._build, name, "records"))
             waiting.append(without_gpu.submit(self._build, name, "estimated"))
-        for name in names:
             self._build(name, AOTI)
         for one in waiting:
             one.result()
@@ -126,14 +133,16 @@ def calls_of(builds: Builds, name: str, inputs: tuple[torch.Tensor, ...]) -> dic
     """A function that runs the model for each way whose file is there."""
     from aoti_plugins.runtime import Program
 
-    calls: dict[str, Callable[[], Any]] = {}
+    model = gpu_models.MODELS[name]()[0].cuda()
+    calls: dict[str, Callable[[], Any]] = {EAGER: lambda: model(*inputs)}
     if builds.path(name, AOTI).exists():
         runner = torch._inductor.aoti_load_package(str(builds.path(name, AOTI)))
         calls[AOTI] = lambda: runner(*inputs)
-    for way in WAYS:
+    for way in (*WAYS, GRAPHS):
         if builds.path(name, way).exists():
             method = Program(builds.path(name, way)).method()
-            calls[way] = lambda method=method: method(*inputs)[0]
+            copy = way != GRAPHS
+            calls[way] = lambda method=method, copy=copy: method(*inputs, copy=copy)[0]
     return calls
 
 
@@ -141,19 +150,23 @@ def measure(name: str, builds: Builds) -> dict[str, Any]:
     """Times of all ways in microseconds, and how far results are from eager's."""
     model, inputs = gpu_models.MODELS[name]()
     inputs = tuple(tensor.cuda() for tensor in inputs)
+    calls = calls_of(builds, name, inputs)
     with torch.no_grad():
         expected = model.cuda()(*inputs).double()
-    calls = calls_of(builds, name, inputs)
-    errors = {
-        way: ((call().double() - expected).norm() / expected.norm()).item()
-        for way, call in calls.items()
-    }
+        for call in calls.values():
+            for _ in range(10):
+                call()
+        errors = {
+            way: ((call().double() - expected).norm() / expected.norm()).item()
+            for way, call in calls.items()
+        }
     latency: dict[str, list[float]] = {way: [] for way in calls}
     throughput: dict[str, list[float]] = {way: [] for way in calls}
-    for _ in range(ROUNDS):
-        for way, call in calls.items():
-            latency[way].append(statistics.median(times_us(call, CALLS)))
-            throughput[way].append(row_us(call, CALLS))
+    with torch.no_grad():
+        for _ in range(ROUNDS):
+            for way, call in calls.items():
+                latency[way].append(statistics.median(_times(call, CALLS)))
+                throughput[way].append(_row(call, CALLS))
     return {
         way: {
             "latency_us": round(statistics.median(latency[way]), 2),
@@ -164,8 +177,7 @@ def measure(name: str, builds: Builds) -> dict[str, Any]:
     }
 
 
-def times_us(call: Callable[[], Any], count: int) -> list[float]:
-    """Microseconds of single calls, each with a synchronization after it."""
+def _times(call: Callable[[], Any], count: int) -> list[float]:
     times = []
     for _ in range(count):
         start = time.perf_counter()
@@ -175,8 +187,7 @@ def times_us(call: Callable[[], Any], count: int) -> list[float]:
     return times
 
 
-def row_us(call: Callable[[], Any], count: int) -> float:
-    """Microseconds per call of many in a row."""
+def _row(call: Callable[[], Any], count: int) -> float:
     torch.cuda.synchronize()
     start = time.perf_counter()
     for _ in range(count):
@@ -188,7 +199,7 @@ def row_us(call: Callable[[], Any], count: int) -> float:
 def speeds(results: dict[str, Any]) -> dict[str, float]:
     """Geometric mean over the models of AOTInductor's latency divided by ours, by way."""
     found = {}
-    for way in WAYS:
+    for way in (*WAYS, GRAPHS):
         ratios = [
             times[AOTI]["latency_us"] / times[way]["latency_us"]
             for times in results.values()
@@ -201,15 +212,15 @@ def speeds(results: dict[str, Any]) -> dict[str, float]:
 
 def table(results: dict[str, Any]) -> str:
     """What to read."""
-    lines = [f"{'':18}" + "".join(f"{way:>24}" for way in (AOTI, *WAYS))]
+    lines = [f"{'':18}" + "".join(f"{way:>20}" for way in SHOWN)]
     for name, times in results.items():
         cells = [
             "{latency_us:.1f} {throughput_us:.1f} {relative_error:.0e}".format(**times[way])
             if way in times
             else "-"
-            for way in (AOTI, *WAYS)
+            for way in SHOWN
         ]
-        lines.append(f"{name:18}" + "".join(f"{cell:>24}" for cell in cells))
+        lines.append(f"{name:18}" + "".join(f"{cell:>20}" for cell in cells))
     lines.append("latency and throughput in microseconds per call, error relative to eager")
     lines.append(f"speed against {AOTI} (geometric mean of latencies): {speeds(results)}")
     return "\n".join(lines)
@@ -240,9 +251,10 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         builds = Builds(folder, chosen.target, time.monotonic() + chosen.seconds)
         builds.build_all(names, pool)
-        results = {name: measure(name, builds) for name in names}
-    found = {"models": results, "speed": speeds(results)}
-    environment.save(chosen.output, found)
+        results = {}
+        for name in names:
+            results[name] = measure(name, builds)
+            environment.save(chosen.output, {"models": results, "speed": speeds(results)})
     print(table(results))
 
 

@@ -228,6 +228,33 @@ BOOST_AUTO_TEST_CASE(device_memory_is_used_in_place_and_not_waited_for) {
   BOOST_TEST(result == expected(2, 1));
 }
 
+BOOST_AUTO_TEST_CASE(results_are_computed_where_the_program_wants_them) {
+  const Program program;
+  const Loaded loaded(program);
+  const DeviceMemory x(60);
+  const DeviceMemory y(60);
+  const std::vector<float> ones(15, 1.0f);
+  const auto run = [&](int32_t rows, void* to, float calls) {
+    const size_t size = static_cast<size_t>(rows) * 12;
+    BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), size, 0) == Error::Ok));
+    auto x_tensor = ::executorch::extension::from_blob(x.data, {rows, 3});
+    auto y_tensor = ::executorch::extension::from_blob(to, {rows, 3});
+    EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
+    const size_t copies = fake().calls("cuMemcpyDtoDAsync_v2");
+    BOOST_TEST_REQUIRE((loaded.run(args[0], args[1]) == Error::Ok), reason());
+    std::vector<float> result(static_cast<size_t>(rows) * 3);
+    BOOST_TEST((y.allocator->copy_device_to_host(result.data(), to, size, 0) == Error::Ok));
+    BOOST_TEST(result == expected(rows, calls));
+    return fake().calls("cuMemcpyDtoDAsync_v2") - copies;
+  };
+  BOOST_TEST(run(2, y.data, 0) == 1u);  // the first run tells which allocation the result is
+  BOOST_TEST(run(2, y.data, 1) == 0u);
+  BOOST_TEST(run(5, y.data, 2) == 1u);  // another size, another first run
+  BOOST_TEST(run(5, y.data, 3) == 0u);
+  BOOST_TEST(run(5, x.data, 4) == 1u);  // where the input is read
+  BOOST_TEST(run(5, y.data, 5) == 0u);
+}
+
 BOOST_AUTO_TEST_CASE(host_inputs_and_device_outputs_may_follow_each_other_at_once) {
   const Program program;
   const Loaded loaded(program);

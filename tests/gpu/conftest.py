@@ -42,8 +42,18 @@ class Counter(torch.nn.Module):
         return x + self.calls
 
 
-def _counter() -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
-    return Counter(), (torch.ones(3),)
+class Choice(torch.nn.Module):
+    """Chooses on the host what the GPU computes."""
+
+    def forward(self, n: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """Sine of ``x`` for ``n`` above 3, else its cosine."""
+        return torch.cond(n > 3, torch.sin, torch.cos, (x,))
+
+
+_OWN_MODELS: dict[str, Callable[[], Any]] = {
+    "counter": lambda: (Counter(), (torch.ones(3),)),
+    "choice": lambda: (Choice(), (torch.tensor(5), torch.ones(3))),
+}
 
 
 @pytest.fixture(scope="session")
@@ -69,7 +79,7 @@ def gpu_programs(
             if path.exists():
                 return path
             if way != "estimated":
-                model, inputs = _counter() if name == "counter" else example_models[name]()
+                model, inputs = {**example_models, **_OWN_MODELS}[name]()
                 partitioner = CudaPartitioner(target="native", cuda_graphs=way == "graphs")
                 program = lower(model, inputs, partitioner=partitioner)
                 path.write_bytes(program.buffer)

@@ -170,3 +170,12 @@ def test_a_program_for_the_cpu_refuses_memory_of_a_gpu(
     _, inputs = example_models["mlp"]()
     with Program(lowered_programs("mlp")) as program, pytest.raises(ProgramError, match="cpu"):
         program(*on_gpu(inputs))
+
+
+def test_a_mixed_program_refuses_memory_of_a_gpu(gpu_programs: Programs) -> None:
+    n, x = torch.tensor(5), torch.ones(3)
+    with Program(gpu_programs("choice", "measured")) as program:
+        with pytest.raises(ProgramError, match="expected the cpu: method 'forward' is not one"):
+            program(n, x.cuda())
+        check(program(n, x)[0], x.sin())
+        check(program(torch.tensor(1), x)[0], x.cos())

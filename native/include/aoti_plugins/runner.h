@@ -98,7 +98,7 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t
 /// copied. `outputs` become views of the method's memory, valid until its next call or its end, or
 /// of the memory that they were given.
 ///
-/// Inputs may be in memory of a GPU where a delegate for that GPU takes them; then their strides
+/// Inputs may be in memory of a GPU where the method is one delegate for it; then their strides
 /// are those that the method takes. Work on the GPU is in the order of the legacy default stream,
 /// and outputs in its memory may still be in the making when this returns.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs,

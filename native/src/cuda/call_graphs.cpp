@@ -48,7 +48,7 @@ bool goes_to_device(ModelCall& call, std::vector<void*>* ret) {
   for (size_t i = 0; i < call.results().size(); ++i) {
     const Tensor& result = *unwrap(call.results()[i]);
     void* data = nullptr;
-    if (call.place(i, result, &data) != Status::kOk || data == nullptr ||
+    if (call.place(i, result.ndim(), result.sizes(), &data) != Status::kOk || data == nullptr ||
         result.device().type != kCuda || !is_device_address(data)) {
       ret->clear();
       return false;
@@ -68,9 +68,9 @@ CallGraphs::Graph::~Graph() {
   destroy_all(results);
 }
 
-std::unique_ptr<CallGraphs> CallGraphs::create(Stream& stream) noexcept {
+std::unique_ptr<CallGraphs> CallGraphs::create(Stream& stream, PlacedResults& placed) noexcept {
   try {
-    std::unique_ptr<CallGraphs> graphs(new CallGraphs(stream));
+    std::unique_ptr<CallGraphs> graphs(new CallGraphs(stream, placed));
     graphs->capturing_ = Stream::create(stream.gpu(), true);
     if (graphs->capturing_ == nullptr) {
       return nullptr;
@@ -94,32 +94,37 @@ CallGraphs::~CallGraphs() {
   }
 }
 
-Status CallGraphs::perform(ModelCall& call, DeviceSession& session) noexcept {
+Status CallGraphs::perform(ModelCall& call) noexcept {
   try {
-    return run(call, session);
+    return run(call);
   } catch (const std::exception& error) {
     return fail("%s", error.what());
   }
 }
 
-Status CallGraphs::run(ModelCall& call, DeviceSession& session) {
+Status CallGraphs::perform_plain(ModelCall& call) noexcept {
+  AOTIP_RETURN_IF_FAILED(placed_.run_model(call, stream_));
+  return call.give_results();
+}
+
+Status CallGraphs::run(ModelCall& call) {
   Shapes* known = find_shapes(call);
   if (known != nullptr && !known->refused) {
     const Graph* graph = find_graph(call, *known);
     if (graph == nullptr && graphs_.size() < kMostGraphs) {
       graph = capture(call, *known, known->bound >= kMostBound);
     }
-    return graph != nullptr ? launch(call, *graph) : session.DeviceSession::perform(call);
+    return graph != nullptr ? launch(call, *graph) : perform_plain(call);
   }
   if (known != nullptr || shapes_.size() >= kMostGraphs) {
-    return session.DeviceSession::perform(call);
+    return perform_plain(call);
   }
   shapes_.push_back(std::make_unique<Shapes>());
   shapes_.back()->sizes = sizes_;
   if (takes_numbers(call)) {
     ET_LOG(Info, "CUDA graphs: the call takes numbers, it runs without a graph");
     shapes_.back()->refused = true;
-    return session.DeviceSession::perform(call);
+    return perform_plain(call);
   }
   const Status status = warm_up(call);
   shapes_.back()->refused = status != Status::kOk;
@@ -159,7 +164,9 @@ const CallGraphs::Graph* CallGraphs::find_graph(ModelCall& call,
     }
     for (size_t i = 0; i < graph->outputs.size() && same; ++i) {
       void* data = nullptr;
-      same = call.place(i, *graph->results[i], &data) == Status::kOk && data == graph->outputs[i];
+      const Tensor& result = *graph->results[i];
+      same = call.place(i, result.ndim(), result.sizes(), &data) == Status::kOk &&
+             data == graph->outputs[i];
     }
     if (same) {
       return graph.get();
@@ -180,7 +187,7 @@ Status CallGraphs::warm_up(ModelCall& call) noexcept {
   Status status = Status::kOk;
   {
     const StreamScope scope(*capturing_);
-    status = call.run_model();
+    status = placed_.run_model(call, *capturing_);
   }
   active_ = nullptr;
   AOTIP_RETURN_IF_FAILED(order(*capturing_, stream_));
@@ -252,7 +259,7 @@ Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
   AOTIP_CU(cuStreamBeginCapture, capturing_->handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   capturing_->capture_for(&stream_);
   active_ = capturing_.get();
-  Status status = call.run_model();
+  Status status = graph.own_buffers ? call.run_model() : placed_.run_model(call, *capturing_);
   if (status == Status::kOk && !graph.own_buffers && goes_to_device(call, &graph.outputs)) {
     status = call.give_results();
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/placed_results.h"
 #include "cuda/stream.h"
 #include "delegate/delegate_device.h"
 #include "slim/status.h"
@@ -24,11 +25,11 @@ namespace aoti_plugins::cuda {
 /// What cannot be captured runs as always; the log says why. Calls take turns.
 class CallGraphs {
  public:
-  /// Null, with a reason, when it fails. Graphs are launched on `stream`, which outlives them.
-  static std::unique_ptr<CallGraphs> create(Stream& stream) noexcept;
+  /// Null, with a reason, when it fails. Graphs are launched on `stream`. Both outlive them.
+  static std::unique_ptr<CallGraphs> create(Stream& stream, PlacedResults& placed) noexcept;
 
   /// Runs a call, whose inputs are on their way on the stream.
-  Status perform(ModelCall& call, DeviceSession& session) noexcept;
+  Status perform(ModelCall& call) noexcept;
 
   /// Whether the current thread's calls are being captured or warmed up, on this stream.
   Stream* active() const noexcept { return active_; }
@@ -64,8 +65,8 @@ class CallGraphs {
     CUgraphExec exec = nullptr;
   };
 
-  explicit CallGraphs(Stream& stream) : stream_(stream) {}
-  Status run(ModelCall& call, DeviceSession& session);
+  CallGraphs(Stream& stream, PlacedResults& placed) : stream_(stream), placed_(placed) {}
+  Status run(ModelCall& call);
   Shapes* find_shapes(ModelCall& call);
   const Graph* find_graph(ModelCall& call, const Shapes& shapes) const noexcept;
   Status warm_up(ModelCall& call) noexcept;
@@ -75,7 +76,10 @@ class CallGraphs {
   Status launch(ModelCall& call, const Graph& graph) noexcept;
   Status order(const Stream& first, const Stream& second) noexcept;
 
+  Status perform_plain(ModelCall& call) noexcept;
+
   Stream& stream_;
+  PlacedResults& placed_;
   std::shared_ptr<Stream> capturing_;
   Stream* active_ = nullptr;
   CUevent event_ = nullptr;

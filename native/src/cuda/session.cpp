@@ -46,7 +46,7 @@ std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags,
       return nullptr;
     }
     if (graphs) {
-      session->graphs_ = CallGraphs::create(*session->stream_);
+      session->graphs_ = CallGraphs::create(*session->stream_, session->placed_);
       if (session->graphs_ == nullptr) {
         return nullptr;
       }
@@ -191,7 +191,11 @@ void* CudaSession::stream() const noexcept {
 }
 
 Status CudaSession::perform(ModelCall& call) noexcept {
-  return graphs_ != nullptr ? graphs_->perform(call, *this) : DeviceSession::perform(call);
+  if (graphs_ != nullptr) {
+    return graphs_->perform(call);
+  }
+  AOTIP_RETURN_IF_FAILED(placed_.run_model(call, *stream_));
+  return call.give_results();
 }
 
 Status CudaSession::check_faults() noexcept {
@@ -206,6 +210,9 @@ Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) n
   }
   AOTIP_CHECK(to.device.type != kCuda || to.device.index == gpu_,
               "it belongs on cuda:%d, expected cuda:%d", to.device.index, gpu_);
+  if (on_device && result.data() == to.data && to.has_strides(result.strides())) {
+    return Status::kOk;  // the model computed it there
+  }
   Tensor* target = borrow(to, on_device ? device() : Device{});
   if (target == nullptr) {
     return Status::kFailed;

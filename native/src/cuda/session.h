@@ -9,6 +9,7 @@
 #include "cuda/call_graphs.h"
 #include "cuda/gpu.h"
 #include "cuda/module_log.h"
+#include "cuda/placed_results.h"
 #include "cuda/staging.h"
 #include "cuda/stream.h"
 #include "cuda/tf32.h"
@@ -67,6 +68,7 @@ class CudaSession final : public DeviceSession {
 
   int32_t gpu_ = 0;
   std::shared_ptr<Stream> stream_;
+  PlacedResults placed_;
   std::unique_ptr<CallGraphs> graphs_;  // null: none are wanted
   std::optional<Staging> inputs_;
   std::vector<HostOutput> host_outputs_;

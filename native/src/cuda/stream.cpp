@@ -1,5 +1,6 @@
 #include "cuda/stream.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -115,11 +116,28 @@ void* Stream::make_block(size_t size) noexcept {
   return pool_->allocate(size, handle_);
 }
 
+void* Stream::take_served(size_t nbytes) noexcept {
+  for (const AllocationLog::Served& served : log_->served) {
+    if (served.ordinal == log_->made.size() && served.nbytes == nbytes) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      served_.push_back(served.memory);
+      return served.memory;
+    }
+  }
+  return nullptr;
+}
+
 void* Stream::allocate(size_t nbytes) noexcept {
   const size_t size = block_nbytes(nbytes);
-  void* ptr = take_kept(size);
+  void* ptr = log_ != nullptr ? take_served(nbytes) : nullptr;
+  if (ptr == nullptr) {
+    ptr = take_kept(size);
+  }
   if (ptr == nullptr) {
     ptr = make_block(size);
+  }
+  if (log_ != nullptr) {
+    log_->made.emplace_back(ptr, nbytes);
   }
   if (ptr != nullptr) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -139,6 +157,11 @@ void Stream::deallocate(void* ptr, size_t nbytes) noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (--live_ == 0) {
     last = std::move(self_);
+  }
+  const auto served = std::find(served_.begin(), served_.end(), ptr);
+  if (served != served_.end()) {
+    served_.erase(served);
+    return;
   }
   try {
     kept_[size].push_back(ptr);

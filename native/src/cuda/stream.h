@@ -17,6 +17,17 @@
 
 namespace aoti_plugins::cuda {
 
+/// What is allocated, in order: addresses and bytes; and which of it is memory of somebody else.
+struct AllocationLog {
+  struct Served {
+    size_t ordinal;  ///< of the allocation
+    void* memory;
+    size_t nbytes;  ///< an allocation of another size gets memory as always
+  };
+  std::vector<std::pair<void*, size_t>> made;
+  std::vector<Served> served;
+};
+
 /// A CUDA stream with the device memory that work on it uses.
 ///
 /// Memory that a tensor gives back is kept and given to the next tensor of about its size, without
@@ -41,6 +52,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// While a graph is captured on this stream, new memory is memory for work on `launcher`, where
   /// the graph will be launched; null ends that.
   void capture_for(Stream* launcher) noexcept { launcher_ = launcher; }
+
+  /// From here on `allocate()` writes into a log and serves what that says; null ends it. For one
+  /// thread's allocations.
+  void log_allocations(AllocationLog* log) noexcept { log_ = log; }
 
   /// Takes memory of `allocate()` back; work on this stream that uses it may still be running.
   void deallocate(void* ptr, size_t nbytes) noexcept;
@@ -70,6 +85,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
  private:
   Stream() = default;
   void* take_kept(size_t size) noexcept;
+  void* take_served(size_t nbytes) noexcept;
   void* make_block(size_t size) noexcept;
 
   CUstream handle_ = nullptr;
@@ -79,6 +95,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::map<size_t, std::vector<void*>> kept_;  // by size
   size_t live_ = 0;                            // blocks that are in use
   std::shared_ptr<Stream> self_;               // set while there are such
+  AllocationLog* log_ = nullptr;               // borrowed
+  std::vector<void*> served_;                  // memory of somebody else that is in use
   bool for_graphs_ = false;
   Stream* launcher_ = nullptr;                            // borrowed, during a capture
   std::vector<std::pair<void*, size_t>> old_workspaces_;  // that graphs still use

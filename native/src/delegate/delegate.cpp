@@ -100,8 +100,13 @@ class Delegate::Call final : public ModelCall {
 
   std::vector<AtenTensorHandle>& results() noexcept override { return delegate_.output_handles_; }
 
-  Status place(size_t index, const Tensor& result, void** ret_data) noexcept override {
-    return delegate_.outputs_[index].place(result, args_[inputs().size() + index], ret_data);
+  Status place(size_t index, int64_t ndim, const int64_t* sizes,
+               void** ret_data) noexcept override {
+    return delegate_.outputs_[index].place(ndim, sizes, args_[inputs().size() + index], ret_data);
+  }
+
+  bool has_layout(size_t index, const Tensor& result) const noexcept override {
+    return delegate_.outputs_[index].has_layout(result);
   }
 
   Status give(size_t index, const Tensor& result) noexcept override {

@@ -50,9 +50,13 @@ class AOTIP_CORE ModelCall {
   /// What the model returned. Who takes one puts null in its place.
   virtual std::vector<AtenTensorHandle>& results() noexcept = 0;
 
-  /// Where the program wants a result: resizes that output to what `result` has. Null for an output
-  /// that is no tensor.
-  virtual Status place(size_t index, const Tensor& result, void** ret_data) noexcept = 0;
+  /// Where the program wants a result of some sizes: resizes that output. Null for an output that
+  /// is no tensor.
+  virtual Status place(size_t index, int64_t ndim, const int64_t* sizes,
+                       void** ret_data) noexcept = 0;
+
+  /// Whether the program wants a result just as it is, in other memory.
+  virtual bool has_layout(size_t index, const Tensor& result) const noexcept = 0;
 
   /// Gives a result to the program, by `DeviceSession::export_tensor()` if it is a tensor.
   virtual Status give(size_t index, const Tensor& result) noexcept = 0;

@@ -145,18 +145,15 @@ Status ValuePort::to_model(const EValue& value, DeviceSession& session,
   }
 }
 
-Status ValuePort::resize(const Tensor& result, const ETensor& tensor) const noexcept {
-  const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
-  AOTIP_CHECK(result.dtype() == dtype, "the model returns %s for %s %zu, the program has %s there",
-              dtype_name(result.dtype()), what_, index_, dtype_name(dtype));
-  const int64_t ndim = result.ndim();
+Status ValuePort::resize(int64_t ndim, const int64_t* wanted,
+                         const ETensor& tensor) const noexcept {
   AOTIP_CHECK(ndim == tensor.dim(),
               "the model returns %lld dims for %s %zu, the program has %lld there",
               static_cast<long long>(ndim), what_, index_, static_cast<long long>(tensor.dim()));
   SizesType sizes[Tensor::kMaxDims];
   bool resize = false;
   for (int64_t d = 0; d < ndim; ++d) {
-    sizes[d] = static_cast<SizesType>(result.size(d));
+    sizes[d] = static_cast<SizesType>(wanted[d]);
     resize = resize || sizes[d] != tensor.sizes()[static_cast<size_t>(d)];
   }
   if (resize) {
@@ -169,20 +166,40 @@ Status ValuePort::resize(const Tensor& result, const ETensor& tensor) const noex
   return Status::kOk;
 }
 
-Status ValuePort::place(const Tensor& result, EValue* value, void** ret_data) const noexcept {
+Status ValuePort::place(int64_t ndim, const int64_t* sizes, EValue* value,
+                        void** ret_data) const noexcept {
   *ret_data = nullptr;
   if (spec_.kind != ValueKind::kTensor) {
     return Status::kOk;
   }
   AOTIP_CHECK(value->isTensor(), "%s %zu of the program is no tensor", what_, index_);
-  AOTIP_RETURN_IF_FAILED(resize(result, value->toTensor()));
+  AOTIP_RETURN_IF_FAILED(resize(ndim, sizes, value->toTensor()));
   *ret_data = value->toTensor().mutable_data_ptr();
   return Status::kOk;
 }
 
+bool ValuePort::has_layout(const Tensor& result) const noexcept {
+  int64_t strides[Tensor::kMaxDims];
+  if (spec_.kind != ValueKind::kTensor ||
+      static_cast<size_t>(result.ndim()) != spec_.dim_order.size() ||
+      result.dtype() != static_cast<int32_t>(spec_.dtype)) {
+    return false;
+  }
+  expected_strides(result.sizes(), strides);
+  for (int64_t d = 0; d < result.ndim(); ++d) {
+    if (result.size(d) != 1 && result.stride(d) != strides[d]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Status ValuePort::write_tensor(const Tensor& result, DeviceSession& session,
                                const ETensor& tensor) const noexcept {
-  AOTIP_RETURN_IF_FAILED(resize(result, tensor));
+  const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
+  AOTIP_CHECK(result.dtype() == dtype, "the model returns %s for %s %zu, the program has %s there",
+              dtype_name(result.dtype()), what_, index_, dtype_name(dtype));
+  AOTIP_RETURN_IF_FAILED(resize(result.ndim(), result.sizes(), tensor));
   if (result.numel() == 0) {
     return Status::kOk;
   }

@@ -25,10 +25,12 @@ class ValuePort {
   Status to_model(const ::executorch::runtime::EValue& value, DeviceSession& session,
                   Tensor** ret) const noexcept;
 
-  /// Resizes the tensor in `value` to the sizes of a result and tells where its elements are; null
-  /// for what is no tensor.
-  Status place(const Tensor& result, ::executorch::runtime::EValue* value,
+  /// Resizes the tensor in `value` and tells where its elements are; null for what is no tensor.
+  Status place(int64_t ndim, const int64_t* sizes, ::executorch::runtime::EValue* value,
                void** ret_data) const noexcept;
+
+  /// Whether a result has dtype and strides of this port.
+  bool has_layout(const Tensor& result) const noexcept;
 
   /// Writes what the model returned to `value`: resizes the tensor, copies the elements.
   Status from_model(const Tensor& result, DeviceSession& session,
@@ -41,7 +43,7 @@ class ValuePort {
   void expected_strides(const int64_t* sizes, int64_t* ret) const noexcept;
   Status wrap_tensor(const ETensor& tensor, DeviceSession& session, Tensor** ret) const noexcept;
   Status wrap_number(const ::executorch::runtime::EValue& value, Tensor** ret) const noexcept;
-  Status resize(const Tensor& result, const ETensor& tensor) const noexcept;
+  Status resize(int64_t ndim, const int64_t* sizes, const ETensor& tensor) const noexcept;
   Status write_tensor(const Tensor& result, DeviceSession& session,
                       const ETensor& tensor) const noexcept;
   Status write_number(const Tensor& result, ::executorch::runtime::EValue* value) const noexcept;

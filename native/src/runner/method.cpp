@@ -206,6 +206,13 @@ void MethodInstance::put_back_inputs() {
 
 int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
   if (takes_cuda_ && value.tag == AOTIP_TAG_TENSOR && value.device_type == kCudaType) {
+    if (!all_on_cuda_) {
+      // Kernels of the runtime, or another delegate, would read it as memory of the host.
+      return failed(Error::InvalidArgument,
+                    "input %zu is in memory of a GPU, expected the cpu: method '%s' is not one "
+                    "delegate for a GPU as a whole",
+                    index, name_.c_str());
+    }
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     const EValue& input = method_->get_input(index);

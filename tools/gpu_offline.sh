@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Test and measure on a machine with a GPU and without network.
+#
+#   tools/gpu_offline.sh WHEELS OUTPUT [tests | programs | attention | peer ...]
+#
+# Installs as tools/test_offline.sh does, then runs what is named (all of it by default): the tests marked gpu, the benchmarks
+# of benchmarks/, ExecuTorch's operator suite. Results and logs go to OUTPUT; the tables are printed last. What fails does not stop
+# the rest. PROGRAMS and SECONDS_FOR_PROGRAMS limit which programs that benchmark builds, and how long.
+set -euo pipefail
+wheels=$(realpath "$1")
+mkdir -p "$2"
+output=$(realpath "$2")
+shift 2
+cd "$(dirname "$0")/.."
+export AOTI_PLUGINS_SITE=${AOTI_PLUGINS_SITE:-$(mktemp -d)} PYTHONUNBUFFERED=1
+python=${PYTHON:-python3}
+tools/test_offline.sh "$wheels" -q --version
+export PYTHONPATH="$AOTI_PLUGINS_SITE:$PWD/benchmarks" PYTHONSAFEPATH=1
+
+one() {
+  case $1 in
+    tests) "$python" -m pytest -q -p no:cacheprovider -p no:benchmark -n 8 -m gpu -o filterwarnings=ignore tests/gpu ;;
+    programs)
+      "$python" benchmarks/cuda_programs.py ${PROGRAMS:-} --seconds "${SECONDS_FOR_PROGRAMS:-3600}" --output "$output/cuda_programs.json"
+      ;;
+    attention) "$python" benchmarks/cuda_attention.py --output "$output/cuda_attention.json" ;;
+    peer) "$python" tests/peer/run.py aoti_cuda -n 16 --output "$output/peer_aoti_cuda.json" ;;
+    *) echo "unknown: $1" && return 2 ;;
+  esac
+}
+
+names=("$@")
+[[ ${#names[@]} -gt 0 ]] || names=(tests programs attention peer)
+for name in "${names[@]}"; do
+  echo "$name: $(date +%T)"
+  one "$name" >"$output/$name.log" 2>&1 || echo "$name failed: $output/$name.log"
+done
+for name in "${names[@]}"; do
+  echo "== $name"
+  tail -n 12 "$output/$name.log"
+done
