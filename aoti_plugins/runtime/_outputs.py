@@ -45,8 +45,11 @@ class OutputSlot:
         # has it for good.
         self._gpu_memory: Any = None
         self._gpu_memory_given = False
-        self._gpu_shape: tuple[int, ...] = ()
+        self._gpu_shape: list[int] = []
         self._gpu_value = Value(tag=Tag.TENSOR, device_type=1)
+        self._gpu_value_address = ctypes.addressof(self._gpu_value)
+        self._gpu_sizes: Any = []  # view of the native sizes at this address
+        self._gpu_sizes_address: int | None = None
         self._largest: Callable[[], Any] | None = None
 
     def use_gpu_memory(self, native: Runner, method: int, info: Value, fresh: bool) -> None:
@@ -66,15 +69,16 @@ class OutputSlot:
             return
         if self._largest is None:
             torch, dtype = _torch_dtype(info.dtype)
-            self._gpu_shape = read_i64(info.sizes, info.ndim)
+            self._gpu_shape = list(read_i64(info.sizes, info.ndim))
             strides = read_i64(info.strides, info.ndim)
+            device = torch.device("cuda", torch.cuda.current_device())  # a string takes longer
             self._largest = functools.partial(
-                torch.empty_strided, self._gpu_shape, strides, dtype=dtype, device="cuda"
+                torch.empty_strided, self._gpu_shape, strides, dtype=dtype, device=device
             )
             self._gpu_value.nbytes = info.nbytes
         memory = self._largest()
         self._gpu_value.data = memory.data_ptr()
-        code = native.set_output(method, self._index, ctypes.addressof(self._gpu_value))
+        code = native.set_output(method, self._index, self._gpu_value_address)
         self._gpu_memory = None if code else memory
         self._gpu_memory_given = fresh
 
@@ -118,7 +122,11 @@ class OutputSlot:
         return True
 
     def _on_gpu(self, value: Value) -> Any:
-        shape = read_i64(value.sizes, value.ndim)
+        if value.sizes != self._gpu_sizes_address:
+            self._gpu_sizes_address = value.sizes
+            sizes = (ctypes.c_int64 * value.ndim).from_address(value.sizes) if value.ndim else []
+            self._gpu_sizes = sizes
+        shape = self._gpu_sizes[:]
         if shape == self._gpu_shape:
             return self._gpu_memory if self._gpu_memory_given else self._gpu_memory.detach()
         return self._gpu_memory.as_strided(shape, read_i64(value.strides, value.ndim))

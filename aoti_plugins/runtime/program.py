@@ -263,10 +263,10 @@ class Method:
             return int(self._execute(*self._arguments))
         import torch
 
-        current = torch.cuda.current_stream()
-        if current.cuda_stream == 0:  # the default one
+        # What torch.cuda.current_stream() does, in a tenth of its time.
+        if torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()) == 0:  # the default one
             return int(self._execute(*self._arguments))
-        default = torch.cuda.default_stream()
+        current, default = torch.cuda.current_stream(), torch.cuda.default_stream()
         default.wait_stream(current)
         code = self._execute(*self._arguments)
         current.wait_stream(default)
