@@ -132,7 +132,10 @@ def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _common(gpu: CudaTarget) -> Iterator[None]:
-    from aoti_plugins.lowering.inductor.gpu.convolution import convolution_layout
+    from aoti_plugins.lowering.inductor.gpu.convolution import (
+        convolution_choices,
+        convolution_layout,
+    )
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
     from aoti_plugins.lowering.inductor.gpu.triton_version import known_triton_version
@@ -144,6 +147,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         no_onednn(),
         vector_isa("scalar"),
         convolution_layout(),
+        convolution_choices(),
         no_line_info(),
         known_triton_version(),
         fresh_kernels(),

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -51,7 +52,8 @@ def _placed() -> AbstractContextManager[None]:
 
 
 PATCHES: dict[str, _Context] = {
-    "convolution": convolution.convolution_layout,
+    "convolution layout": convolution.convolution_layout,
+    "convolution choices": convolution.convolution_choices,
     "assembler files": assembler_files.assembler_files,
     "autotune block": autotune_block.autotune_block_on_fakes,
     "described": lambda: described.described_gpu(PROPERTIES),
@@ -173,3 +175,36 @@ def test_triton_version_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (kept,) = (tmp_path / "triton").glob("*.txt")
     assert kept.read_text() == expected
     triton_version._triton_key.cache_clear()
+
+
+class _Input:
+    """What is asked of an input of an operation."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        self._dtype = dtype
+
+    def get_dtype(self) -> torch.dtype:
+        return self._dtype
+
+
+def _weighed(name: str, dtype: torch.dtype, libraries: int = 1) -> tuple[int, int]:
+    """Templates and libraries that are left of two templates and some libraries."""
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache, TritonTemplateCaller
+
+    templates = [object.__new__(TritonTemplateCaller) for _ in range(2)]
+    choices = [*templates, *(object() for _ in range(libraries))]
+    with (
+        mock.patch.object(AlgorithmSelectorCache, "__call__", lambda *asked: asked[2]),
+        convolution.convolution_choices(),
+    ):
+        left = AlgorithmSelectorCache.__call__(None, name, choices, [_Input(dtype)], None)
+    return sum(one in templates for one in left), sum(one not in templates for one in left)
+
+
+def test_templates_without_tensor_cores_are_not_weighed_where_the_library_uses_them() -> None:
+    assert _weighed("convolution", torch.float32) == (0, 1)
+    assert _weighed("convolution", torch.float32, libraries=0) == (2, 0)
+    assert _weighed("convolution", torch.bfloat16) == (2, 1)
+    assert _weighed("mm", torch.float32) == (2, 1)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        assert _weighed("convolution", torch.float32) == (2, 1)

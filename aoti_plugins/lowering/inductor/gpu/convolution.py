@@ -1,9 +1,18 @@
-"""Predict the layout of a convolution's result by the rule of the runtime's kernel.
+"""Convolutions: the layout of their results, and which kernels are weighed for them.
 
 For a tensor on a GPU, PyTorch asks which of its libraries would convolve, and takes that library's
 layout. A build of PyTorch without CUDA has none and answers "row-major" for what our runtime gives
-channels last: the code would then read the result wrongly. Patched:
-``torch._C._conv_determine_backend_memory_format``. Tested with torch 2.11 and 2.13.
+channels last: the code would then read the result wrongly. ``convolution_layout`` predicts the
+layout by the rule of the runtime's kernel. Patched:
+``torch._C._conv_determine_backend_memory_format``.
+
+In float32, Inductor's templates for convolutions round to TF32 only where
+``torch.backends.cudnn.fp32_precision`` says so, the library already where PyTorch's default,
+``torch.backends.cudnn.allow_tf32``, does. Without tensor cores a template takes ten times as long
+as the library with them, and a minute to compile. ``convolution_choices`` leaves such templates
+out. Patched: ``AlgorithmSelectorCache.__call__``.
+
+Tested with torch 2.11 and 2.13.
 """
 
 from __future__ import annotations
@@ -29,4 +38,25 @@ def convolution_layout() -> Iterator[None]:
         return next((f for f in found if f != torch.contiguous_format), torch.contiguous_format)
 
     with mock.patch.object(torch._C, "_conv_determine_backend_memory_format", layout):
+        yield
+
+
+@contextlib.contextmanager
+def convolution_choices() -> Iterator[None]:
+    """Weigh no template without tensor cores against a library that may use them."""
+    from torch._inductor.select_algorithm import AlgorithmSelectorCache, TritonTemplateCaller
+
+    original = AlgorithmSelectorCache.__call__
+
+    def call(
+        self: Any, name: str, choices: list[Any], input_nodes: Any, *rest: Any, **more: Any
+    ) -> Any:
+        cudnn = torch.backends.cudnn
+        rounds = cudnn.allow_tf32 and cudnn.fp32_precision != "tf32"
+        if name == "convolution" and rounds and input_nodes[0].get_dtype() == torch.float32:
+            kept = [one for one in choices if not isinstance(one, TritonTemplateCaller)]
+            choices = kept or choices
+        return original(self, name, choices, input_nodes, *rest, **more)
+
+    with mock.patch.object(AlgorithmSelectorCache, "__call__", call):
         yield
