@@ -382,6 +382,26 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_is_the_calls_failure) {
   BOOST_TEST(call.result() == expected(2, 2));
 }
 
+BOOST_AUTO_TEST_CASE(graphs_are_given_up_where_memory_runs_out) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  Call call;
+  BOOST_TEST((call.run(loaded) == Error::Ok));
+  BOOST_TEST((call.run(loaded) == Error::Ok));
+  BOOST_TEST(fake().calls("cuGraphLaunch") == 1u);
+  Call other(7);
+  fake().set_memory(fake().device_nbytes());
+  BOOST_TEST((other.run(loaded) != Error::Ok));
+  check_reason("CUDA_ERROR_OUT_OF_MEMORY");
+  // What the graphs had is free now.
+  BOOST_TEST((other.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(other.result() == expected(7, 2));
+  fake().set_memory(size_t{1} << 30);
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(2, 3));
+  BOOST_TEST(fake().calls("cuGraphLaunch") == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(graphs_by_option) {
   const auto graphs_of = [](const Program& program, Span<BackendOption> options) {
     const Loaded loaded(program, "", options);

@@ -87,6 +87,10 @@ std::unique_ptr<CallGraphs> CallGraphs::create(Stream& stream, PlacedResults& pl
   }
 }
 
+Status CallGraphs::check_fault() noexcept {
+  return capturing_ != nullptr ? capturing_->check_fault() : Status::kOk;
+}
+
 CallGraphs::~CallGraphs() {
   graphs_.clear();
   if (event_ != nullptr) {
@@ -107,7 +111,19 @@ Status CallGraphs::perform_plain(ModelCall& call) noexcept {
   return call.give_results();
 }
 
+/// Frees the memory that graphs take, for what failed may have lacked it.
+void CallGraphs::give_up() noexcept {
+  ET_LOG(Info, "CUDA graphs: later calls run without, after this failure: %s", last_failure());
+  AOTIP_CU_LOG(cuStreamSynchronize, capturing_->handle());
+  AOTIP_CU_LOG(cuStreamSynchronize, stream_.handle());
+  graphs_.clear();
+  capturing_.reset();
+}
+
 Status CallGraphs::run(ModelCall& call) {
+  if (capturing_ == nullptr) {
+    return perform_plain(call);
+  }
   Shapes* known = find_shapes(call);
   if (known != nullptr && !known->refused) {
     const Graph* graph = find_graph(call, *known);
@@ -127,7 +143,9 @@ Status CallGraphs::run(ModelCall& call) {
     return perform_plain(call);
   }
   const Status status = warm_up(call);
-  shapes_.back()->refused = status != Status::kOk;
+  if (status != Status::kOk) {
+    give_up();
+  }
   return status;
 }
 

@@ -22,7 +22,8 @@ namespace aoti_plugins::cuda {
 /// the second one is captured. A graph is bound to the addresses of inputs, and of outputs on the
 /// device, so that nothing is copied where the caller uses its buffers again; for a caller who
 /// keeps changing them, one graph with buffers of its own is made. The number of graphs is bounded.
-/// What cannot be captured runs as always; the log says why. Calls take turns.
+/// What cannot be captured runs as always; the log says why. After a failed call with new shapes
+/// all graphs and their memory are given up. Calls take turns.
 class CallGraphs {
  public:
   /// Null, with a reason, when it fails. Graphs are launched on `stream`. Both outlive them.
@@ -31,14 +32,11 @@ class CallGraphs {
   /// Runs a call, whose inputs are on their way on the stream.
   Status perform(ModelCall& call) noexcept;
 
-  /// Whether the current thread's calls are being captured or warmed up, on this stream.
+  /// The stream that a call is captured or warmed up on now; null where there is none.
   Stream* active() const noexcept { return active_; }
 
   /// As `Stream::check_fault()`, for what graphs found.
-  Status check_fault() noexcept { return capturing_->check_fault(); }
-
-  /// How many graphs there are.
-  size_t size() const noexcept { return graphs_.size(); }
+  Status check_fault() noexcept;
 
   ~CallGraphs();
   CallGraphs(const CallGraphs&) = delete;
@@ -75,12 +73,12 @@ class CallGraphs {
   Status record(ModelCall& call, Graph& graph, CUgraph* ret);
   Status launch(ModelCall& call, const Graph& graph) noexcept;
   Status order(const Stream& first, const Stream& second) noexcept;
-
   Status perform_plain(ModelCall& call) noexcept;
+  void give_up() noexcept;
 
   Stream& stream_;
   PlacedResults& placed_;
-  std::shared_ptr<Stream> capturing_;
+  std::shared_ptr<Stream> capturing_;  // null: given up
   Stream* active_ = nullptr;
   CUevent event_ = nullptr;
   Sizes sizes_;  // of the call that runs
