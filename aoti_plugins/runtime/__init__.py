@@ -23,7 +23,7 @@ from aoti_plugins.runtime._libraries import (
     library_path,
     register,
 )
-from aoti_plugins.runtime.program import Method, Program, backends
+from aoti_plugins.runtime.program import Method, Program, backends, get_options, set_options
 from aoti_plugins.runtime.specs import ValueInfo
 
 __all__ = [
@@ -34,6 +34,8 @@ __all__ = [
     "backends",
     "cmake_dir",
     "executorch_library_dir",
+    "get_options",
     "library_path",
     "register",
+    "set_options",
 ]

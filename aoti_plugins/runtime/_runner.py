@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from enum import IntEnum
 
@@ -44,6 +44,17 @@ class Value(ctypes.Structure):
     )
 
 
+class Option(ctypes.Structure):
+    """Mirrors ``aotip_option``."""
+
+    _fields_ = (
+        ("backend", c_char_p),
+        ("name", c_char_p),
+        ("is_bool", c_int32),
+        ("value", c_int32),
+    )
+
+
 _OUT = ctypes.POINTER(c_void_p)
 _OUT_SIZE = ctypes.POINTER(c_size_t)
 _OUT_STRING = ctypes.POINTER(c_char_p)
@@ -60,17 +71,24 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "aotip_program_destroy": (None, (c_void_p,)),
     "aotip_program_method_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_program_method_name": (c_int32, (c_void_p, c_size_t, _OUT_STRING)),
-    "aotip_method_load": (c_int32, (c_void_p, c_char_p, _OUT)),
+    "aotip_method_load_with": (c_int32, (c_void_p, c_char_p, c_void_p, c_size_t, _OUT)),
     "aotip_method_destroy": (None, (c_void_p,)),
     "aotip_method_input_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_method_output_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_method_input_info": (c_int32, (c_void_p, c_size_t, _OUT_VALUE)),
     "aotip_method_output_info": (c_int32, (c_void_p, c_size_t, _OUT_VALUE)),
     "aotip_method_set_output": (c_int32, (c_void_p, c_size_t, c_void_p)),
+    "aotip_set_options": (c_int32, (c_void_p, c_size_t)),
+    "aotip_get_options": (c_int32, (c_char_p, c_void_p, c_size_t, _OUT_SIZE)),
     "aotip_backend_count": (c_size_t, ()),
     "aotip_backend_name": (c_char_p, (c_size_t,)),
     "aotip_method_execute": (c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)),
 }
+
+Options = Mapping[str, Mapping[str, bool | int]]
+"""Options of delegates: by the delegate's id, by name."""
+
+_MOST_OPTIONS = 64
 
 _ERROR_NAMES = {
     0x01: "Internal",
@@ -156,11 +174,34 @@ class Runner:
             names.append((name.value or b"").decode())
         return tuple(names)
 
-    def load_method(self, program: int, name: str, doing: str) -> int:
+    def load_method(self, program: int, name: str, options: Options, doing: str) -> int:
         """Load a method of its own; returns a new handle."""
         handle = c_void_p()
-        self.call("aotip_method_load", doing, program, name.encode(), ctypes.byref(handle))
+        given = _option_array(options)
+        self.call(
+            "aotip_method_load_with",
+            doing,
+            program,
+            name.encode(),
+            given,
+            len(given),
+            ctypes.byref(handle),
+        )
         return handle.value or 0
+
+    def set_options(self, options: Options, doing: str) -> None:
+        """Set options of delegates for the process."""
+        given = _option_array(options)
+        self.call("aotip_set_options", doing, given, len(given))
+
+    def get_options(self, backend: str, doing: str) -> dict[str, bool | int]:
+        """Read the options of a delegate."""
+        room, count = (Option * _MOST_OPTIONS)(), c_size_t()
+        self.call("aotip_get_options", doing, backend.encode(), room, len(room), count)
+        return {
+            option.name.decode(): bool(option.value) if option.is_bool else option.value
+            for option in room[: count.value]
+        }
 
     def infos(self, method: int, side: str) -> list[Value]:
         """Describe the inputs or outputs (``side``); the shapes' memory belongs to the method."""
@@ -179,6 +220,25 @@ class Runner:
         name = self._functions["aotip_backend_name"]
         count = self._functions["aotip_backend_count"]()
         return tuple((name(index) or b"").decode() for index in range(count))
+
+
+def _option_array(options: Options) -> ctypes.Array[Option]:
+    """The options as C structs.
+
+    Raises:
+        ProgramError: a value is neither a bool nor an int of 32 bits.
+    """
+    found = []
+    for backend, named in options.items():
+        for name, value in named.items():
+            if not isinstance(value, int) or not -(2**31) <= value < 2**31:
+                raise ProgramError(
+                    f"option {name!r} of {backend!r} is {value!r}, expected a bool or an int of "
+                    "32 bits"
+                )
+            is_bool = isinstance(value, bool)
+            found.append(Option(backend.encode(), name.encode(), is_bool, value))
+    return (Option * len(found))(*found)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime._inputs import CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot
-from aoti_plugins.runtime._runner import Runner, Value, runner
+from aoti_plugins.runtime._runner import Options, Runner, Value, runner
 from aoti_plugins.runtime.specs import value_info
 
 
@@ -43,6 +43,7 @@ class Program:
     ) -> None:
         self._handle = 0
         self._lock = threading.Lock()
+        self._default_lock = threading.Lock()
         self._methods: weakref.WeakSet[Method] = weakref.WeakSet()
         self._default: Method | None = None
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -65,8 +66,13 @@ class Program:
         self.methods = self._runner.method_names(self._handle)
         """Names of the methods."""
 
-    def method(self, name: str = "forward") -> Method:
+    def method(self, name: str = "forward", *, options: Options | None = None) -> Method:
         """Load a method of its own: its own memory for activations and mutable state.
+
+        Args:
+            name: one of ``methods``.
+            options: of delegates for this instance, by the delegate's id and by name, for instance
+                ``{"AotiCudaBackend": {"cuda_graphs": True}}``.
 
         Raises:
             ProgramError: there is no such method, or a delegate or an operator that it needs is
@@ -78,7 +84,7 @@ class Program:
         with self._lock:
             self._check_open()
             doing = f"cannot load method {name!r} of the {self}"
-            handle = self._runner.load_method(self._handle, name, doing)
+            handle = self._runner.load_method(self._handle, name, options or {}, doing)
             method = Method(self._runner, handle, name, str(self))
             self._methods.add(method)
         return method
@@ -99,6 +105,10 @@ class Program:
             self._runner.destroy_program(handle)
 
     def _load_default(self) -> Method:
+        with self._default_lock:
+            return self._default or self._new_default()
+
+    def _new_default(self) -> Method:
         self._check_open()
         if "forward" in self.methods:
             name = "forward"
@@ -297,6 +307,33 @@ class Method:
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
         return f"<method {self.name!r}: ({takes}) -> ({gives})>"
+
+
+def set_options(backend: str, **options: bool | int) -> None:
+    """Set options of a delegate for the whole process, all or none of them.
+
+    Args:
+        backend: the delegate's id, for instance ``"AotiCudaBackend"``.
+        **options: see ``get_options`` for the names; ``docs/cuda-runtime.md`` says what they mean.
+
+    Raises:
+        ProgramError: there is no such delegate or option, or a value of the wrong kind or out of
+            range; the message lists those that there are.
+
+    Example:
+        >>> from aoti_plugins.runtime import set_options
+        >>> set_options("AotiCudaBackend", memory_limit_mib=4096)   # doctest: +SKIP
+    """
+    runner().set_options({backend: options}, f"cannot set options of {backend!r}")
+
+
+def get_options(backend: str) -> dict[str, bool | int]:
+    """Return the options of a delegate with their values.
+
+    Raises:
+        ProgramError: there is no such delegate.
+    """
+    return runner().get_options(backend, f"cannot read options of {backend!r}")
 
 
 def backends() -> tuple[str, ...]:

@@ -45,6 +45,14 @@ typedef struct {
   size_t nbytes;
 } aotip_value;
 
+/// One option of a delegate.
+typedef struct {
+  const char* backend;  ///< the delegate, for instance "AotiCudaBackend"
+  const char* name;
+  int32_t is_bool;  ///< 1 for a bool, 0 for an int
+  int32_t value;    ///< of a bool 0 or 1
+} aotip_option;
+
 /// Why the last call on this thread failed; the delegate's reason where a delegate failed. Borrowed
 /// until the next call on this thread.
 AOTIP_RUNNER_EXPORT const char* aotip_last_error(void);
@@ -73,6 +81,11 @@ AOTIP_RUNNER_EXPORT int32_t aotip_program_method_name(aotip_program* program, si
 /// `aotip_method_destroy`.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_load(aotip_program* program, const char* name,
                                               aotip_method** ret_new);
+
+/// As `aotip_method_load`, with options for this instance, `n_options` of them.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_load_with(aotip_program* program, const char* name,
+                                                   const aotip_option* options, size_t n_options,
+                                                   aotip_method** ret_new);
 
 /// Null is allowed.
 AOTIP_RUNNER_EXPORT void aotip_method_destroy(aotip_method* method);
@@ -104,6 +117,14 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t
 AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs,
                                                  size_t n_inputs, aotip_value* outputs,
                                                  size_t n_outputs);
+
+/// Sets options of delegates for the whole process; those of one delegate all or none.
+AOTIP_RUNNER_EXPORT int32_t aotip_set_options(const aotip_option* options, size_t n_options);
+
+/// The options of a delegate with their values, `capacity` of them at most; `ret_count` is how many
+/// there are. Names are borrowed until the next call on this thread.
+AOTIP_RUNNER_EXPORT int32_t aotip_get_options(const char* backend, aotip_option* options,
+                                              size_t capacity, size_t* ret_count);
 
 /// The backends that are registered in this process.
 AOTIP_RUNNER_EXPORT size_t aotip_backend_count(void);

@@ -70,7 +70,12 @@ class CpuDelegateDevice final : public DelegateDevice {
   }
 
   std::unique_ptr<DeviceSession> open(const Payload&, int32_t,
-                                      LoadOptions) const noexcept override {
+                                      LoadOptions options) const noexcept override {
+    if (options.size() > 0) {
+      (void)fail("a program for the cpu has no options to be loaded with, found '%.*s'",
+                 static_cast<int>(sizeof(options[0].key)), options[0].key);
+      return nullptr;
+    }
     return std::unique_ptr<DeviceSession>(new (std::nothrow) CpuSession());
   }
 };

@@ -115,6 +115,7 @@ int32_t MethodInstance::give_outputs_memory() {
 }
 
 int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::string& name,
+                             const ::executorch::runtime::LoadBackendOptionsMap* options,
                              std::unique_ptr<MethodInstance>* ret) {
   auto meta = file->program().method_meta(name.c_str());
   if (!meta.ok()) {
@@ -135,7 +136,7 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
     return code;
   }
   auto method = instance->file_->program().load_method(name.c_str(), &*instance->memory_, nullptr,
-                                                       instance->file_->data_map());
+                                                       instance->file_->data_map(), options);
   if (!method.ok()) {
     std::string backends;
     for (size_t i = 0; i < meta.get().num_backends(); ++i) {

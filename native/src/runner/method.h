@@ -2,6 +2,7 @@
 
 #include <aoti_plugins/runner.h>
 #include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
+#include <executorch/runtime/backend/backend_options_map.h>
 #include <executorch/runtime/core/device_memory_buffer.h>
 #include <executorch/runtime/core/hierarchical_allocator.h>
 #include <executorch/runtime/executor/memory_manager.h>
@@ -21,8 +22,9 @@ namespace aoti_plugins::runner {
 /// One instance of a method, with its memory.
 class MethodInstance {
  public:
-  /// Loads a method; 0, or a code after `failed()`.
+  /// Loads a method with options for its delegates, or null; 0, or a code after `failed()`.
   static int32_t load(std::shared_ptr<ProgramFile> file, const std::string& name,
+                      const ::executorch::runtime::LoadBackendOptionsMap* options,
                       std::unique_ptr<MethodInstance>* ret);
 
   size_t input_count() const { return inputs_.size(); }

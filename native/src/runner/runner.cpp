@@ -10,6 +10,7 @@
 
 #include "runner/failure.h"
 #include "runner/method.h"
+#include "runner/options.h"
 #include "runner/program.h"
 
 using namespace aoti_plugins::runner;
@@ -117,12 +118,26 @@ int32_t aotip_program_method_name(aotip_program* program, size_t index, const ch
 }
 
 int32_t aotip_method_load(aotip_program* program, const char* name, aotip_method** ret_new) {
+  return aotip_method_load_with(program, name, nullptr, 0, ret_new);
+}
+
+int32_t aotip_method_load_with(aotip_program* program, const char* name,
+                               const aotip_option* options, size_t n_options,
+                               aotip_method** ret_new) {
   return run_call([&]() -> int32_t {
     AOTIP_CHECK_NOT_NULL(program);
     AOTIP_CHECK_NOT_NULL(name);
     AOTIP_CHECK_NOT_NULL(ret_new);
+    if (n_options > 0) {
+      AOTIP_CHECK_NOT_NULL(options);
+    }
+    Options read;
+    if (const int32_t failure = read.read(options, n_options)) {
+      return failure;
+    }
     auto method = std::make_unique<aotip_method>();
-    const int32_t code = MethodInstance::load(program->file, name, &method->instance);
+    const int32_t code =
+        MethodInstance::load(program->file, name, read.for_load(), &method->instance);
     if (code == 0) {
       *ret_new = method.release();
     }
@@ -204,6 +219,29 @@ int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs, si
       AOTIP_CHECK_NOT_NULL(outputs);
     }
     return instance.execute(inputs, outputs);
+  });
+}
+
+int32_t aotip_set_options(const aotip_option* options, size_t n_options) {
+  return run_call([&]() -> int32_t {
+    if (n_options > 0) {
+      AOTIP_CHECK_NOT_NULL(options);
+    }
+    Options read;
+    const int32_t code = read.read(options, n_options);
+    return code != 0 ? code : read.set();
+  });
+}
+
+int32_t aotip_get_options(const char* backend, aotip_option* options, size_t capacity,
+                          size_t* ret_count) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(backend);
+    AOTIP_CHECK_NOT_NULL(ret_count);
+    if (capacity > 0) {
+      AOTIP_CHECK_NOT_NULL(options);
+    }
+    return get_options(backend, options, capacity, ret_count);
   });
 }
 
