@@ -29,7 +29,7 @@ function(aotip_cuda_test name)
   )
 endfunction()
 
-foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_matmul_test cuda_conv_test
+foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_graphs_test cuda_matmul_test cuda_conv_test
              cuda_index_test)
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()

@@ -277,7 +277,9 @@ Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
   AOTIP_CU(cuStreamBeginCapture, capturing_->handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
   capturing_->capture_for(&stream_);
   active_ = capturing_.get();
-  Status status = graph.own_buffers ? call.run_model() : placed_.run_model(call, *capturing_);
+  // The program's memory is only for a graph that is bound to all of it.
+  const bool placed = !graph.own_buffers && placed_.places_all(call);
+  Status status = placed ? placed_.run_model(call, *capturing_) : call.run_model();
   if (status == Status::kOk && !graph.own_buffers && goes_to_device(call, &graph.outputs)) {
     status = call.give_results();
   }

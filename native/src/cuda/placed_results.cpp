@@ -53,18 +53,34 @@ Status PlacedResults::run(ModelCall& call, Stream& stream) {
   return Status::kOk;
 }
 
+/// The program's memory for a result, if the result can be computed there; else null.
+void* PlacedResults::memory_for(ModelCall& call, size_t index) const noexcept {
+  const Place& place = places_[index];
+  void* memory = nullptr;
+  if (place.ordinal == Place::kNone ||
+      call.place(index, static_cast<int64_t>(place.sizes.size()), place.sizes.data(), &memory) !=
+          Status::kOk ||
+      memory == nullptr || !is_device_address(memory) || is_read(call, memory, place.nbytes)) {
+    return nullptr;
+  }
+  return memory;
+}
+
+bool PlacedResults::places_all(ModelCall& call) const noexcept {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (memory_for(call, i) == nullptr) {
+      return false;
+    }
+  }
+  return known_;
+}
+
 /// Says which allocations get the program's memory.
 void PlacedResults::serve(ModelCall& call) {
   for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
-    void* memory = nullptr;
-    if (place.ordinal == Place::kNone ||
-        call.place(i, static_cast<int64_t>(place.sizes.size()), place.sizes.data(), &memory) !=
-            Status::kOk ||
-        memory == nullptr || !is_device_address(memory) || is_read(call, memory, place.nbytes)) {
-      continue;
+    if (void* memory = memory_for(call, i)) {
+      log_.served.push_back({places_[i].ordinal, memory, places_[i].nbytes});
     }
-    log_.served.push_back({place.ordinal, memory, place.nbytes});
   }
 }
 

@@ -22,6 +22,9 @@ class PlacedResults {
   /// Runs the model of a call on `stream`, which is this thread's current one.
   Status run_model(ModelCall& call, Stream& stream) noexcept;
 
+  /// Whether all results of the call will be computed in the program's memory, as far as is known.
+  bool places_all(ModelCall& call) const noexcept;
+
  private:
   /// The allocation that becomes a result, and what the result was.
   struct Place {
@@ -32,6 +35,7 @@ class PlacedResults {
   };
 
   Status run(ModelCall& call, Stream& stream);
+  void* memory_for(ModelCall& call, size_t index) const noexcept;
   void serve(ModelCall& call);
   bool check(ModelCall& call) const noexcept;
   void learn(ModelCall& call);
