@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import struct
 import zlib
+from enum import IntFlag
 
 from aoti_plugins._wire import DAMAGED, fail
 
 MAGIC = b"AOTIPLUG"
 VERSION = 1
 HEADER_NBYTES = 32
-KNOWN_FLAGS = 0b111
 
+
+class PayloadFlag(IntFlag):
+    """How the program is run.
+
+    ``TF32_MATMUL`` and ``TF32_CONVOLUTION``: the exporting process allowed to round float32 to TF32
+    there. ``CUDA_GRAPHS``: calls become CUDA graphs.
+    """
+
+    NONE = 0
+    TF32_MATMUL = 1
+    TF32_CONVOLUTION = 2
+    CUDA_GRAPHS = 4
+
+
+_KNOWN_FLAGS = sum(PayloadFlag)
 _NOT_OURS = "This is not a payload of aoti_plugins: another backend may have lowered this delegate."
 
 _FOREIGN = (
@@ -33,7 +48,7 @@ _FOREIGN_TAGS = {
 }
 
 
-def check_header(data: bytes) -> int:
+def check_header(data: bytes) -> PayloadFlag:
     """Return the flags of a payload; refuse what is not a whole, undamaged one of this version.
 
     Raises:
@@ -52,16 +67,16 @@ def check_header(data: bytes) -> int:
         fail(
             "version", 8, f"found {version}, this reader knows {VERSION}", _version_advice(version)
         )
-    if flags & ~KNOWN_FLAGS:
+    if flags & ~_KNOWN_FLAGS:
         fail(
             "flags",
             12,
-            f"found 0x{flags:08x}, this reader knows 0x{KNOWN_FLAGS:08x}",
+            f"found 0x{flags:08x}, this reader knows 0x{_KNOWN_FLAGS:08x}",
             "The program needs a newer reader: pip install --upgrade aoti_plugins.",
         )
     _check_total(total, len(data))
     _check_crc("body crc32", 24, body_crc, data[HEADER_NBYTES:])
-    return int(flags)
+    return PayloadFlag(flags)
 
 
 def _check_magic(data: bytes) -> None:

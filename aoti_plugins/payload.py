@@ -11,9 +11,10 @@ import itertools
 import struct
 import zlib
 from dataclasses import dataclass
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 
 from aoti_plugins._payload_header import HEADER_NBYTES, MAGIC, VERSION, check_header
+from aoti_plugins._payload_header import PayloadFlag as PayloadFlag
 from aoti_plugins._wire import Reader, Writer, fail
 from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
 from aoti_plugins.errors import PayloadError
@@ -45,19 +46,6 @@ class ValueKind(IntEnum):
     FLOAT = 2
     BOOL = 3
     NONE = 4
-
-
-class PayloadFlag(IntFlag):
-    """How the program is run.
-
-    ``TF32_MATMUL`` and ``TF32_CONVOLUTION``: the exporting process allowed to round float32 to TF32
-    there. ``CUDA_GRAPHS``: calls become CUDA graphs.
-    """
-
-    NONE = 0
-    TF32_MATMUL = 1
-    TF32_CONVOLUTION = 2
-    CUDA_GRAPHS = 4
 
 
 @dataclass(frozen=True)
@@ -163,7 +151,7 @@ def decode(data: bytes) -> Payload:
             expected.
     """
     data = bytes(data)
-    flags = PayloadFlag(check_header(data))
+    flags = check_header(data)
     return _Parser(data).payload(flags)
 
 

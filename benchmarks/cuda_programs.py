@@ -70,7 +70,7 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
     if way == "records":
         partitioner = CudaPartitioner(max_autotune=True, cuda_graphs=True, **options)
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
-        Path(output.replace(way, GRAPHS)).write_bytes(edge.to_executorch().buffer)
+        Path(output).with_name(f"{name}_{GRAPHS}.pte").write_bytes(edge.to_executorch().buffer)
 
 
 def package(name: str, output: str) -> None:

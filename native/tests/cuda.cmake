@@ -54,8 +54,10 @@ foreach(entry ok=FAKE_OK bad_kernel=FAKE_BAD_KERNEL no_kernel=FAKE_NO_KERNEL lea
   add_dependencies(${target} backend_aoti_cuda)
 endforeach()
 
-aotip_cuda_test(cuda_delegate_test SOURCES "${PROJECT_SOURCE_DIR}/src/delegate/crc32.cpp"
-                LIBRARIES aoti_plugins::backend_aoti_cuda)
-foreach(model ok bad_kernel no_kernel leaks_module)
-  add_dependencies(cuda_delegate_test fake_cuda_model_${model})
+foreach(name cuda_delegate_test cuda_delegate_graphs_test)
+  aotip_cuda_test(${name} SOURCES "${PROJECT_SOURCE_DIR}/src/delegate/crc32.cpp"
+                  LIBRARIES aoti_plugins::backend_aoti_cuda)
+  foreach(model ok bad_kernel no_kernel leaks_module)
+    add_dependencies(${name} fake_cuda_model_${model})
+  endforeach()
 endforeach()

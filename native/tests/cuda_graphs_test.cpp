@@ -52,8 +52,8 @@ Tensor* make_words() {
   return Tensor::empty(1, sizes, kInt32, {kCuda, 0});
 }
 
-/// Two results: 1 + the first word of the input, which is baked in, and 2. Each has a memory of the
-/// program, or null for an output that is no tensor on the GPU.
+/// A model with two results, words of 1 and of 2. Each has a memory of the program, or null for an
+/// output that is not for the GPU.
 class TwoResults final : public ModelCall {
  public:
   std::array<void*, 2> wanted{};
@@ -122,49 +122,50 @@ class TwoResults final : public ModelCall {
   std::vector<AtenTensorHandle> results_;
 };
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(cuda_graphs, CudaFixture)
-
-BOOST_AUTO_TEST_CASE(a_graph_with_results_elsewhere_leaves_earlier_memory_alone) {
-  const Memory input;
-  const Memory first;
-  const Memory second;
+/// A call with memory for its input and its results, and what a session has to run it.
+struct GraphsFixture : CudaFixture {
+  Memory input;
+  Memory a;
+  Memory b;
   PlacedResults placed;
   TwoResults call;
-  const auto graphs = CallGraphs::create(*stream, placed);
-  BOOST_TEST_REQUIRE((graphs != nullptr), last_failure());
-  const auto run = [&](const Memory& to) {
+  std::unique_ptr<CallGraphs> graphs = CallGraphs::create(*stream, placed);
+
+  /// The next call, with results where they are wanted; null for one that is not for the GPU.
+  void begin(void* first, void* second) {
     call.begin(input.data());
-    call.wanted = {to.data(), nullptr};
+    call.wanted = {first, second};
+  }
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_graphs, GraphsFixture)
+
+BOOST_AUTO_TEST_CASE(a_graph_with_results_elsewhere_leaves_earlier_memory_alone) {
+  const auto run = [&](const Memory& to) {
+    begin(to.data(), nullptr);
     call.given = {0, 0};
     BOOST_TEST_REQUIRE((graphs->perform(call) == Status::kOk), last_failure());
     BOOST_TEST(to.words() == four(1));
     BOOST_TEST(call.given[1] == 2u);
   };
   for (int i = 0; i < 3; ++i) {
-    run(first);
+    run(a);
   }
-  first.fill(77, stream->handle());
+  a.fill(77, stream->handle());
   for (int i = 0; i < 3; ++i) {
-    run(second);
+    run(b);
   }
-  BOOST_TEST(first.words() == four(77));
+  BOOST_TEST(a.words() == four(77));
   BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 1u);
   BOOST_TEST(fake().calls("cuGraphLaunch") == 5u);
 }
 
 BOOST_AUTO_TEST_CASE(both_results_in_place) {
-  const Memory input;
-  const Memory a;
-  const Memory b;
-  PlacedResults placed;
-  TwoResults call;
-  const auto graphs = CallGraphs::create(*stream, placed);
   size_t copies = 0;
   for (int i = 0; i < 4; ++i) {
-    call.begin(input.data());
-    call.wanted = {a.data(), b.data()};
+    begin(a.data(), b.data());
     copies = fake().calls("cuMemcpyDtoDAsync_v2");
     BOOST_TEST_REQUIRE((graphs->perform(call) == Status::kOk), last_failure());
     copies = fake().calls("cuMemcpyDtoDAsync_v2") - copies;
@@ -175,15 +176,9 @@ BOOST_AUTO_TEST_CASE(both_results_in_place) {
 }
 
 BOOST_AUTO_TEST_CASE(allocations_in_another_order_do_not_mix_results) {
-  const Memory input;
-  const Memory a;
-  const Memory b;
-  PlacedResults placed;
-  TwoResults call;
   for (int i = 0; i < 6; ++i) {
     call.other_order = i % 2 == 1;
-    call.begin(input.data());
-    call.wanted = {a.data(), b.data()};
+    begin(a.data(), b.data());
     BOOST_TEST_REQUIRE((placed.run_model(call, *stream) == Status::kOk), last_failure());
     BOOST_TEST((call.give_results() == Status::kOk));
     BOOST_TEST(a.words() == four(1));
@@ -192,20 +187,13 @@ BOOST_AUTO_TEST_CASE(allocations_in_another_order_do_not_mix_results) {
 }
 
 BOOST_AUTO_TEST_CASE(a_failing_model_fails_the_call_and_later_ones_run_without_graphs) {
-  const Memory input;
-  const Memory a;
-  const Memory b;
-  PlacedResults placed;
-  TwoResults call;
-  const auto graphs = CallGraphs::create(*stream, placed);
   call.fails = true;
-  call.begin(input.data());
-  call.wanted = {a.data(), b.data()};
+  begin(a.data(), b.data());
   BOOST_TEST((graphs->perform(call) == Status::kFailed));
   BOOST_TEST(std::string(last_failure()) == "as the test asked");
   call.fails = false;
   for (int i = 0; i < 3; ++i) {
-    call.begin(input.data());
+    begin(a.data(), b.data());
     BOOST_TEST((graphs->perform(call) == Status::kOk), last_failure());
     BOOST_TEST(a.words() == four(1));
   }

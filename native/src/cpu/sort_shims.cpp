@@ -78,29 +78,17 @@ Status run(Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t co
   if (values.numel() == 0) {
     return Status::kOk;
   }
-  switch (self.dtype()) {
-    case kFloat16:
-    case kBFloat16:
-    case kFloat32:
-    case kFloat64:
-      sort_lines<double>(self, values, places, dim, count, descending);
-      return Status::kOk;
-    case kUInt64:
-      sort_lines<uint64_t>(self, values, places, dim, count, descending);
-      return Status::kOk;
-    case kBool:
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-    case kUInt16:
-    case kUInt32:
-      sort_lines<int64_t>(self, values, places, dim, count, descending);
-      return Status::kOk;
-    default:
-      return fail("%s has no order", dtype_name(self.dtype()));
+  const int32_t dtype = self.dtype();
+  if (is_real(dtype)) {
+    sort_lines<double>(self, values, places, dim, count, descending);
+  } else if (dtype == kUInt64) {
+    sort_lines<uint64_t>(self, values, places, dim, count, descending);
+  } else if (is_integer(dtype) || dtype == kUInt16 || dtype == kUInt32) {
+    sort_lines<int64_t>(self, values, places, dim, count, descending);
+  } else {
+    return fail("%s has no order", dtype_name(dtype));
   }
+  return Status::kOk;
 }
 
 Status check(AtenTensorHandle self, AtenTensorHandle* ret0, AtenTensorHandle* ret1) {

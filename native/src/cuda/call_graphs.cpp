@@ -22,17 +22,6 @@ CUdeviceptr address(const void* ptr) {
   return reinterpret_cast<CUdeviceptr>(ptr);
 }
 
-size_t nbytes_of(const Tensor& tensor) {
-  return static_cast<size_t>(tensor.numel()) * tensor.itemsize();
-}
-
-void destroy_all(std::vector<Tensor*>& tensors) {
-  for (Tensor* tensor : tensors) {
-    Tensor::destroy(tensor);
-  }
-  tensors.clear();
-}
-
 /// Whether all inputs are where a graph can read them. Numbers are on the host: the code computes
 /// with them, and a graph would keep those of the call that was captured.
 bool takes_numbers(ModelCall& call) {
@@ -64,23 +53,14 @@ CallGraphs::Graph::~Graph() {
   if (exec != nullptr) {
     AOTIP_CU_LOG(cuGraphExecDestroy, exec);
   }
-  destroy_all(buffers);
-  destroy_all(results);
 }
 
 std::unique_ptr<CallGraphs> CallGraphs::create(Stream& stream, PlacedResults& placed) noexcept {
   try {
     std::unique_ptr<CallGraphs> graphs(new CallGraphs(stream, placed));
     graphs->capturing_ = Stream::create(stream.gpu(), true);
-    if (graphs->capturing_ == nullptr) {
-      return nullptr;
-    }
-    const CUresult code = driver().cuEventCreate(&graphs->event_, CU_EVENT_DISABLE_TIMING);
-    if (code != CUDA_SUCCESS) {
-      (void)fail_driver("cuEventCreate", code);
-      return nullptr;
-    }
-    return graphs;
+    const bool made = graphs->capturing_ != nullptr && graphs->event_.create() == Status::kOk;
+    return made ? std::move(graphs) : nullptr;
   } catch (const std::exception& error) {
     (void)fail("%s", error.what());
     return nullptr;
@@ -89,13 +69,6 @@ std::unique_ptr<CallGraphs> CallGraphs::create(Stream& stream, PlacedResults& pl
 
 Status CallGraphs::check_fault() noexcept {
   return capturing_ != nullptr ? capturing_->check_fault() : Status::kOk;
-}
-
-CallGraphs::~CallGraphs() {
-  graphs_.clear();
-  if (event_ != nullptr) {
-    AOTIP_CU_LOG(cuEventDestroy, event_);
-  }
 }
 
 Status CallGraphs::perform(ModelCall& call) noexcept {
@@ -194,8 +167,8 @@ const CallGraphs::Graph* CallGraphs::find_graph(ModelCall& call,
 }
 
 Status CallGraphs::order(const Stream& first, const Stream& second) noexcept {
-  AOTIP_CU(cuEventRecord, event_, first.handle());
-  AOTIP_CU(cuStreamWaitEvent, second.handle(), event_, 0);
+  AOTIP_CU(cuEventRecord, event_.handle(), first.handle());
+  AOTIP_CU(cuStreamWaitEvent, second.handle(), event_.handle(), 0);
   return Status::kOk;
 }
 
@@ -243,12 +216,12 @@ Status CallGraphs::build(ModelCall& call, Graph& graph, bool own_buffers) {
     const Tensor* source = &from;
     if (own_buffers && from.defined()) {
       const StreamScope scope(*capturing_);
-      graph.buffers.push_back(Tensor::empty_strided(from.ndim(), from.sizes(), from.strides(),
-                                                    from.dtype(), from.device()));
-      source = graph.buffers.back();
+      graph.buffers.emplace_back(Tensor::empty_strided(from.ndim(), from.sizes(), from.strides(),
+                                                       from.dtype(), from.device()));
+      source = graph.buffers.back().get();
       AOTIP_RETURN_IF_FAILED(source != nullptr ? Status::kOk : Status::kFailed);
     } else if (own_buffers) {
-      graph.buffers.push_back(nullptr);
+      graph.buffers.emplace_back();
     } else {
       graph.inputs.push_back(from.defined() ? from.data() : nullptr);
     }
@@ -258,7 +231,7 @@ Status CallGraphs::build(ModelCall& call, Graph& graph, bool own_buffers) {
   CUgraph recorded = nullptr;
   Status status = record(call, graph, &recorded);
   for (AtenTensorHandle& result : call.results()) {
-    graph.results.push_back(unwrap(result));
+    graph.results.emplace_back(unwrap(result));
     result = nullptr;
   }
   if (status == Status::kOk) {
@@ -297,7 +270,7 @@ Status CallGraphs::launch(ModelCall& call, const Graph& graph) noexcept {
     const Tensor& from = *unwrap(call.inputs()[i]);
     if (graph.buffers[i] != nullptr && from.numel() > 0) {
       AOTIP_CU(cuMemcpyDtoDAsync, address(graph.buffers[i]->data()), address(from.data()),
-               nbytes_of(from), stream_.handle());
+               from.nbytes(), stream_.handle());
     }
   }
   AOTIP_CU(cuGraphLaunch, graph.exec, stream_.handle());

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/event.h"
 #include "cuda/placed_results.h"
 #include "cuda/stream.h"
 #include "delegate/delegate_device.h"
@@ -38,7 +39,6 @@ class CallGraphs {
   /// As `Stream::check_fault()`, for what graphs found.
   Status check_fault() noexcept;
 
-  ~CallGraphs();
   CallGraphs(const CallGraphs&) = delete;
   CallGraphs& operator=(const CallGraphs&) = delete;
 
@@ -56,10 +56,10 @@ class CallGraphs {
     ~Graph();
     const Shapes* shapes = nullptr;
     bool own_buffers = false;
-    std::vector<void*> inputs;     // where it reads, if that is the caller's memory
-    std::vector<Tensor*> buffers;  // or memory of its own
-    std::vector<void*> outputs;    // where it puts the results, if that is the caller's memory
-    std::vector<Tensor*> results;  // of every launch
+    std::vector<void*> inputs;         // where it reads, if that is the caller's memory
+    std::vector<OwnedTensor> buffers;  // or memory of its own
+    std::vector<void*> outputs;        // where it puts the results, if that is the caller's memory
+    std::vector<OwnedTensor> results;  // of every launch
     CUgraphExec exec = nullptr;
   };
 
@@ -80,7 +80,7 @@ class CallGraphs {
   PlacedResults& placed_;
   std::shared_ptr<Stream> capturing_;  // null: given up
   Stream* active_ = nullptr;
-  CUevent event_ = nullptr;
+  Event event_;
   Sizes sizes_;  // of the call that runs
   std::vector<std::unique_ptr<Shapes>> shapes_;
   std::vector<std::unique_ptr<Graph>> graphs_;

@@ -1,7 +1,6 @@
 #include "cuda/conv.h"
 
 #include <cstdint>
-#include <memory>
 
 #include "cuda/conv_algorithm.h"
 #include "cuda/cuda_device.h"
@@ -13,11 +12,6 @@ namespace {
 
 // What kernels that load several elements at once want.
 constexpr uintptr_t kAlignment = 16;
-
-struct DestroyTensor {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
 
 /// A tensor as cuDNN is told it is: itself, or a copy that `owner` keeps.
 Status place(const Tensor& tensor, bool channels_last, OwnedTensor* owner, const Tensor** ret) {

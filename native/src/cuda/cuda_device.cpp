@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "cuda/device_kernels.h"
 #include "cuda/driver.h"
@@ -18,11 +17,6 @@ namespace {
 CUdeviceptr address(const void* ptr) {
   return reinterpret_cast<CUdeviceptr>(ptr);
 }
-
-struct DestroyTensor {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
 
 /// Whether the bytes of two tensors of one dtype stand in the same order without gaps.
 bool same_bytes(const Tensor& dst, const Tensor& src) {
@@ -73,8 +67,8 @@ const char* fill_kernel(size_t itemsize) {
 /// Between two tensors on one GPU.
 Status copy_on_gpu(Tensor& dst, const Tensor& src) {
   if (same_bytes(dst, src)) {
-    AOTIP_CU(cuMemcpyDtoDAsync, address(dst.data()), address(src.data()),
-             static_cast<size_t>(dst.numel()) * dst.itemsize(), current_stream().handle);
+    AOTIP_CU(cuMemcpyDtoDAsync, address(dst.data()), address(src.data()), dst.nbytes(),
+             current_stream().handle);
     return Status::kOk;
   }
   StridedLoops loops;
@@ -96,7 +90,7 @@ Status copy_on_gpu(Tensor& dst, const Tensor& src) {
 
 /// Bytes in the same order on both sides, to or from the host or another GPU.
 Status copy_bytes(Tensor& dst, const Tensor& src) {
-  const size_t nbytes = static_cast<size_t>(dst.numel()) * dst.itemsize();
+  const size_t nbytes = dst.nbytes();
   const CUstream stream = current_stream().handle;
   if (src.device().type == kCpu) {
     AOTIP_CU(cuMemcpyHtoDAsync, address(dst.data()), src.data(), nbytes, stream);

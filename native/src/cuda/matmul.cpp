@@ -1,7 +1,6 @@
 #include "cuda/matmul.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "cuda/cuda_device.h"
 #include "cuda/gemm.h"
@@ -10,11 +9,6 @@
 
 namespace aoti_plugins::cuda {
 namespace {
-
-struct DestroyTensor {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
 
 cudaDataType type_of(int32_t dtype) {
   switch (dtype) {

@@ -9,17 +9,13 @@
 namespace aoti_plugins::cuda {
 namespace {
 
-size_t nbytes_of(const Tensor& tensor) {
-  return static_cast<size_t>(tensor.numel()) * tensor.itemsize();
-}
-
 /// Whether some input has elements in the memory. The model may write it before it reads them.
 bool is_read(ModelCall& call, const void* memory, size_t nbytes) {
   const char* start = static_cast<const char*>(memory);
   for (AtenTensorHandle handle : call.inputs()) {
     const Tensor& input = *unwrap(handle);
     const char* data = static_cast<const char*>(input.defined() ? input.data() : nullptr);
-    if (data != nullptr && data < start + nbytes && start < data + nbytes_of(input)) {
+    if (data != nullptr && data < start + nbytes && start < data + input.nbytes()) {
       return true;
     }
   }
@@ -105,7 +101,7 @@ void PlacedResults::learn(ModelCall& call) {
   for (size_t i = 0; i < places_.size(); ++i) {
     const Tensor& result = *unwrap(call.results()[i]);
     if (result.device().type != kCuda || result.storage_offset() != 0 || result.numel() == 0 ||
-        nbytes_of(result) != result.storage_nbytes() || !call.has_layout(i, result)) {
+        result.nbytes() != result.storage_nbytes() || !call.has_layout(i, result)) {
       continue;
     }
     // Memory is used again, so the last one counts.
@@ -134,14 +130,13 @@ Status PlacedResults::separate(ModelCall& call) {
     if (!is_served) {
       continue;
     }
-    Tensor* copy = Tensor::empty_strided(result.ndim(), result.sizes(), result.strides(),
-                                         result.dtype(), result.device());
+    OwnedTensor copy(Tensor::empty_strided(result.ndim(), result.sizes(), result.strides(),
+                                           result.dtype(), result.device()));
     if (copy == nullptr || cuda_device().copy(*copy, result) != Status::kOk) {
-      Tensor::destroy(copy);
       return Status::kFailed;
     }
     Tensor::destroy(unwrap(handle));
-    handle = wrap(copy);
+    handle = wrap(copy.release());
   }
   return Status::kOk;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "cuda/cuda_device.h"
@@ -22,11 +21,6 @@ using aoti_plugins::cuda::Combine;
 
 namespace {
 
-struct DestroyTensor {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
-
 long long ll(int64_t value) {
   return static_cast<long long>(value);
 }
@@ -40,24 +34,6 @@ struct Scatter {
   double value;
   int64_t dim;
 };
-
-bool takes(int32_t dtype) {
-  switch (dtype) {
-    case kFloat16:
-    case kBFloat16:
-    case kFloat32:
-    case kFloat64:
-    case kBool:
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-      return true;
-    default:
-      return false;
-  }
-}
 
 Status check_tensor(const Tensor& t, const char* name, Device device) {
   AOTIP_CHECK(t.device().type == kCuda, "%s is on %s, expected cuda", name,
@@ -76,7 +52,8 @@ Status check(const Scatter& s) {
   AOTIP_CHECK(index.dtype() == kInt64, "index is %s, expected int64", dtype_name(index.dtype()));
   AOTIP_CHECK(out.dtype() == s.self->dtype(), "out is %s, expected %s as self",
               dtype_name(out.dtype()), dtype_name(s.self->dtype()));
-  AOTIP_CHECK(takes(out.dtype()), "no scatter for %s", dtype_name(out.dtype()));
+  AOTIP_CHECK(is_integer(out.dtype()) || is_real(out.dtype()), "no scatter for %s",
+              dtype_name(out.dtype()));
   AOTIP_CHECK(out.ndim() == s.self->ndim() &&
                   std::equal(out.sizes(), out.sizes() + out.ndim(), s.self->sizes()),
               "the sizes of out and self differ");

@@ -52,12 +52,7 @@ std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags,
       }
     }
     session->inputs_.emplace(*session->stream_);
-    const CUresult code = driver().cuEventCreate(&session->inputs_read_, CU_EVENT_DISABLE_TIMING);
-    if (code != CUDA_SUCCESS) {
-      (void)fail_driver("cuEventCreate", code);
-      return nullptr;
-    }
-    return session;
+    return session->inputs_read_.create() == Status::kOk ? std::move(session) : nullptr;
   } catch (const std::exception& error) {
     (void)fail("opening cuda:%d: %s", gpu, error.what());
     return nullptr;
@@ -72,9 +67,7 @@ CudaSession::~CudaSession() {
   (void)use_gpu(gpu_);
   close();
   modules_.unload_all();
-  if (inputs_read_ != nullptr) {
-    AOTIP_CU_LOG(cuEventDestroy, inputs_read_);
-  }
+  inputs_read_.reset();
   inputs_.reset();
 }
 
@@ -99,7 +92,7 @@ void CudaSession::leave() noexcept {
 
 Status CudaSession::begin_call() noexcept {
   if (inputs_in_flight_) {
-    AOTIP_CU(cuEventSynchronize, inputs_read_);
+    AOTIP_CU(cuEventSynchronize, inputs_read_.handle());
     inputs_in_flight_ = false;
   }
   host_outputs_.clear();
@@ -204,15 +197,15 @@ Status CudaSession::check_faults() noexcept {
 }
 
 Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) noexcept {
+  if (result.data() == to.data && to.has_strides(result.strides())) {
+    return Status::kOk;  // the model computed it there
+  }
   const bool on_device = to.device.type == kCuda || is_device_address(to.data);
   if (!on_device && result.device().type == kCuda) {
     return export_to_host(result, to);
   }
   AOTIP_CHECK(to.device.type != kCuda || to.device.index == gpu_,
               "it belongs on cuda:%d, expected cuda:%d", to.device.index, gpu_);
-  if (on_device && result.data() == to.data && to.has_strides(result.strides())) {
-    return Status::kOk;  // the model computed it there
-  }
   Tensor* target = borrow(to, on_device ? device() : Device{});
   if (target == nullptr) {
     return Status::kFailed;
@@ -224,7 +217,7 @@ Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) n
 }
 
 Status CudaSession::export_to_host(const Tensor& result, const ValueMemory& to) noexcept {
-  const size_t nbytes = static_cast<size_t>(result.numel()) * result.itemsize();
+  const size_t nbytes = result.nbytes();
   const void* from = result.data();
   Tensor* in_order = nullptr;  // the elements in the order that the program wants
   if (!to.has_strides(result.strides())) {
@@ -267,7 +260,7 @@ Status CudaSession::end_call() noexcept {
       std::memcpy(output.dst, output.staged, output.nbytes);
     }
   } else if (inputs_in_flight_) {
-    AOTIP_CU(cuEventRecord, inputs_read_, stream_->handle());
+    AOTIP_CU(cuEventRecord, inputs_read_.handle(), stream_->handle());
   }
   return Status::kOk;
 }

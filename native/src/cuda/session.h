@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/call_graphs.h"
+#include "cuda/event.h"
 #include "cuda/gpu.h"
 #include "cuda/module_log.h"
 #include "cuda/placed_results.h"
@@ -75,7 +76,7 @@ class CudaSession final : public DeviceSession {
   PinnedMemory output_memory_;
   size_t output_used_ = 0;
   size_t output_wanted_ = 0;
-  CUevent inputs_read_ = nullptr;   // the device has read the staged inputs
+  Event inputs_read_;               // the device has read the staged inputs
   bool inputs_in_flight_ = false;   // since no wait for the stream followed
   bool outputs_in_flight_ = false;  // to the program's memory, without staging
   std::optional<ContextGuard> context_;

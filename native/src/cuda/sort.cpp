@@ -1,7 +1,6 @@
 #include "cuda/sort.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "cuda/device_kernels.h"
 #include "cuda/lines.h"
@@ -12,30 +11,9 @@ namespace {
 constexpr int64_t kMaxLength = int64_t{1} << 31;
 constexpr unsigned int kMaxThreads = 512;
 
-struct DestroyTensor {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
-
 bool has_order(int32_t dtype) {
-  switch (dtype) {
-    case kFloat16:
-    case kBFloat16:
-    case kFloat32:
-    case kFloat64:
-    case kBool:
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-    case kUInt16:
-    case kUInt32:
-    case kUInt64:
-      return true;
-    default:
-      return false;
-  }
+  return is_integer(dtype) || is_real(dtype) || dtype == kUInt16 || dtype == kUInt32 ||
+         dtype == kUInt64;
 }
 
 /// One sort: the arguments of its kernels.

@@ -3,7 +3,6 @@
 #include <aoti_plugins/cuda_shim.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "cuda/gpu.h"
 #include "cuda/sort.h"
@@ -13,11 +12,6 @@
 using namespace aoti_plugins;
 
 namespace {
-
-struct DestroyTensor {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
 
 Status check(AtenTensorHandle self, AtenTensorHandle* ret0, AtenTensorHandle* ret1) {
   AOTIP_CHECK_TENSOR(self);

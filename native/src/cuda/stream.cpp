@@ -77,7 +77,6 @@ Stream::~Stream() {
   if (use_gpu(gpu_) != Status::kOk) {
     return;
   }
-  for_graphs_ = false;
   pool_->deallocate(workspace_, workspace_nbytes_, handle_);
   for (const auto& [ptr, nbytes] : old_workspaces_) {
     pool_->deallocate(ptr, nbytes, handle_);
@@ -109,8 +108,10 @@ void* Stream::make_block(size_t size) noexcept {
   if (void* ptr = pool_->allocate(size, handle_)) {
     return ptr;
   }
-  // Once more with everything that is free, here and in the pool.
-  release_kept();
+  // Once more with everything that is free, here and in the pool. What graphs use is not.
+  if (!for_graphs_) {
+    release_kept();
+  }
   AOTIP_CU_LOG(cuStreamSynchronize, handle_);
   pool_->trim(0);
   return pool_->allocate(size, handle_);
@@ -120,7 +121,11 @@ void* Stream::take_served(size_t nbytes) noexcept {
   for (const AllocationLog::Served& served : log_->served) {
     if (served.ordinal == log_->made.size() && served.nbytes == nbytes) {
       const std::lock_guard<std::mutex> lock(mutex_);
-      served_.push_back(served.memory);
+      try {
+        served_.push_back(served.memory);
+      } catch (const std::exception&) {
+        return nullptr;  // no host memory to remember it
+      }
       return served.memory;
     }
   }
@@ -137,7 +142,11 @@ void* Stream::allocate(size_t nbytes) noexcept {
     ptr = make_block(size);
   }
   if (log_ != nullptr) {
-    log_->made.emplace_back(ptr, nbytes);
+    try {
+      log_->made.emplace_back(ptr, nbytes);
+    } catch (const std::exception&) {
+      log_ = nullptr;  // what follows stays unknown
+    }
   }
   if (ptr != nullptr) {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -171,9 +180,6 @@ void Stream::deallocate(void* ptr, size_t nbytes) noexcept {
 }
 
 void Stream::release_kept() noexcept {
-  if (for_graphs_) {
-    return;
-  }
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [size, blocks] : kept_) {
     for (void* ptr : blocks) {

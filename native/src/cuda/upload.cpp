@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda/driver.h"
+#include "cuda/event.h"
 #include "cuda/gpu.h"
 #include "cuda/pinned.h"
 
@@ -45,25 +46,19 @@ class Slot {
  public:
   Status create() noexcept {
     AOTIP_RETURN_IF_FAILED(memory_.allocate(kChunkNbytes));
-    AOTIP_CU(cuEventCreate, &event_, CU_EVENT_DISABLE_TIMING);
-    return Status::kOk;
-  }
-  ~Slot() {
-    if (event_ != nullptr) {
-      AOTIP_CU_LOG(cuEventDestroy, event_);
-    }
+    return event_.create();
   }
   Status copy(char* dst, const char* src, size_t nbytes, CUstream stream) noexcept {
-    AOTIP_CU(cuEventSynchronize, event_);  // a new event is done
+    AOTIP_CU(cuEventSynchronize, event_.handle());  // a new event is done
     std::memcpy(memory_.data(), src, nbytes);
     AOTIP_CU(cuMemcpyHtoDAsync, reinterpret_cast<CUdeviceptr>(dst), memory_.data(), nbytes, stream);
-    AOTIP_CU(cuEventRecord, event_, stream);
+    AOTIP_CU(cuEventRecord, event_.handle(), stream);
     return Status::kOk;
   }
 
  private:
   PinnedMemory memory_;
-  CUevent event_ = nullptr;
+  Event event_;
 };
 
 Status copy_chunks(Job& job, CUstream stream) {

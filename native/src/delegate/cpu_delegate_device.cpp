@@ -38,7 +38,7 @@ class CpuSession final : public DeviceSession {
                 device_type_name(result.device().type));
     if (to.has_strides(result.strides())) {
       // The runtime's tensors have no gaps.
-      std::memmove(to.data, result.data(), static_cast<size_t>(result.numel()) * result.itemsize());
+      std::memmove(to.data, result.data(), result.nbytes());
     } else {
       strided_copy_raw(to.data, to.strides, result.data(), result.strides(), to.ndim, to.sizes,
                        result.itemsize());

@@ -104,9 +104,7 @@ AOTITorchError aoti_torch_zero_(AtenTensorHandle self) {
     AOTIP_CHECK(device != nullptr, "no device of type %s in this process",
                 device_type_name(tensor.device().type));
     if (tensor.is_dense()) {
-      return device->fill_zero(tensor.data(),
-                               static_cast<size_t>(tensor.numel()) * tensor.itemsize(),
-                               tensor.device().index);
+      return device->fill_zero(tensor.data(), tensor.nbytes(), tensor.device().index);
     }
     const int64_t no_sizes = 0;
     Tensor* zero = Tensor::empty(0, &no_sizes, tensor.dtype(), tensor.device());

@@ -153,7 +153,7 @@ Status strided_copy(Tensor& dst, const Tensor& src) noexcept {
   }
   const bool same_strides = std::equal(dst.strides(), dst.strides() + dst.ndim(), src.strides());
   if ((dst.is_contiguous() && src.is_contiguous()) || (same_strides && dst.is_dense())) {
-    std::memmove(dst.data(), src.data(), static_cast<size_t>(dst.numel()) * dst.itemsize());
+    std::memmove(dst.data(), src.data(), dst.nbytes());
     return Status::kOk;
   }
   strided_copy_raw(dst.data(), dst.strides(), src.data(), src.strides(), dst.ndim(), dst.sizes(),

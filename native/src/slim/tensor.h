@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "slim/device.h"
 #include "slim/dtype.h"
@@ -56,6 +57,8 @@ class AOTIP_CORE Tensor final {
   int64_t numel() const noexcept { return numel_; }
   int32_t dtype() const noexcept { return dtype_; }
   size_t itemsize() const noexcept { return element_nbytes(dtype_); }
+  /// Of the elements, each once.
+  size_t nbytes() const noexcept { return static_cast<size_t>(numel_) * itemsize(); }
   Device device() const noexcept { return device_; }
   int64_t storage_offset() const noexcept { return storage_offset_; }
   size_t storage_nbytes() const noexcept { return storage_nbytes_; }
@@ -103,6 +106,11 @@ class AOTIP_CORE Tensor final {
   int32_t dtype_ = -1;
   int64_t inline_dims_[2 * kInlineDims];
 };
+
+struct DestroyTensor {
+  void operator()(Tensor* tensor) const noexcept { Tensor::destroy(tensor); }
+};
+using OwnedTensor = std::unique_ptr<Tensor, DestroyTensor>;
 
 /// Writes the row-major strides of `sizes`; a size of 0 counts as 1.
 AOTIP_CORE void contiguous_strides(int64_t ndim, const int64_t* sizes,
