@@ -73,6 +73,7 @@ __attribute__((visibility("hidden"))) unsigned char _binary_constants_bin_end[16
 _EXPORTS = "{ global: AOTInductor*; local: *; };\n"
 
 _WRAPPER_HEADERS = (
+    "aoti_plugins/blob_model_base.h",
     "torch/csrc/inductor/aoti_include/{device}.h",
     "torch/csrc/inductor/aoti_runtime/interface.h",
     "torch/csrc/inductor/aoti_runtime/model_container.h",
