@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(memory_for_the_workspace_runs_out) {
   BOOST_TEST(call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out) == 0, reason());
 }
 
-BOOST_AUTO_TEST_CASE(two_threads_share_what_was_chosen) {
+BOOST_AUTO_TEST_CASE(threads_and_gpus_at_the_same_time) {
   std::atomic<int> right{0};
   const auto work = [&](int32_t gpu) {
     if (cuda::use_gpu(gpu) != Status::kOk) {

@@ -32,7 +32,9 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
            Tensor& out) {
   const int32_t gpu = out.device().index;
   AOTIP_CHECK(plan.in_channels > 0, "the input has no channels");
-  const auto algorithm = ConvAlgorithm::find(plan, out.dtype(), gpu);
+  const dnn::HandleScope handle(gpu);
+  const auto algorithm =
+      handle.get() != nullptr ? ConvAlgorithm::find(plan, out.dtype(), handle.get()) : nullptr;
   if (algorithm == nullptr) {
     return Status::kFailed;
   }
@@ -52,13 +54,11 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
     to = owners[3].get();
   }
   const Workspace workspace(algorithm->workspace_nbytes(), gpu);
-  const dnn::HandleScope handle(gpu);
-  if (to == nullptr || workspace.status() != Status::kOk || handle.get() == nullptr) {
+  if (to == nullptr || workspace.status() != Status::kOk) {
     return Status::kFailed;
   }
-  AOTIP_RETURN_IF_FAILED(algorithm->run(handle.get(), in->data(), w->data(),
-                                        b != nullptr ? b->data() : nullptr, to->data(),
-                                        workspace.data()));
+  AOTIP_RETURN_IF_FAILED(algorithm->run(
+      {in->data(), w->data(), b != nullptr ? b->data() : nullptr, to->data(), workspace.data()}));
   return to == &out ? Status::kOk : cuda_device().copy(out, *to);
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "cuda/tf32.h"
 
@@ -16,6 +17,15 @@ namespace {
 constexpr size_t kMaxWorkspaceNbytes = size_t{256} << 20;
 
 constexpr int kMaxDims = 5;
+// More of them are never worth the time that finding out takes.
+constexpr int64_t kMaxConfigs = 32;
+// Kernels that load several elements at once want it; conv.cpp sees to it.
+constexpr int64_t kAlignment = 16;
+
+/// Names of the tensors in the graph.
+constexpr int64_t kInputId = 'x';
+constexpr int64_t kWeightId = 'w';
+constexpr int64_t kOutputId = 'y';
 
 dnn::DataType data_type(int32_t dtype) {
   switch (dtype) {
@@ -30,35 +40,29 @@ dnn::DataType data_type(int32_t dtype) {
   }
 }
 
-/// Tensor cores as PyTorch has it: for float16 and bfloat16 always, for float32 where TF32 is
-/// allowed.
-dnn::MathType math_type(int32_t dtype) {
-  if (dtype == kFloat32) {
-    return tf32().convolution ? dnn::kDefaultMath : dnn::kFmaMath;
-  }
-  return dtype == kFloat16 ? dnn::kTensorOpMath : dnn::kDefaultMath;
-}
-
 /// cuDNN wants two spatial dims or more; a plan has three, the last ones used.
-int spatial_ndim(const ConvPlan& plan) {
-  return static_cast<int>(std::max<int64_t>(plan.spatial_ndim, 2));
+int64_t spatial_ndim(const ConvPlan& plan) {
+  return std::max<int64_t>(plan.spatial_ndim, 2);
 }
 
 /// The spatial numbers that cuDNN wants, out of the three of a plan.
-std::array<int, 3> spatial(const ConvPlan& plan, const int64_t (&values)[3]) {
-  const int ndim = spatial_ndim(plan);
-  std::array<int, 3> result{};
-  for (int d = 0; d < ndim; ++d) {
-    result[static_cast<size_t>(d)] = static_cast<int>(values[3 - ndim + d]);
-  }
-  return result;
+const int64_t* spatial(const ConvPlan& plan, const int64_t (&values)[3]) {
+  return values + 3 - spatial_ndim(plan);
 }
 
 using Key = std::array<int64_t, 27>;
+static_assert(sizeof(dnn::Handle) <= sizeof(int64_t));
 
-Key key_of(const ConvPlan& p, int32_t dtype, int32_t gpu) {
-  Key key{gpu,           dtype,          p.spatial_ndim, p.transposed ? 1 : 0,   p.batch,
-          p.in_channels, p.out_channels, p.groups,       p.channels_last ? 1 : 0};
+Key key_of(const ConvPlan& p, int32_t dtype, dnn::Handle handle) {
+  Key key{reinterpret_cast<intptr_t>(handle),
+          dtype,
+          p.spatial_ndim,
+          p.transposed ? 1 : 0,
+          p.batch,
+          p.in_channels,
+          p.out_channels,
+          p.groups,
+          p.channels_last ? 1 : 0};
   size_t at = 9;
   for (const auto* list : {&p.in, &p.kernel, &p.stride, &p.padding, &p.dilation}) {
     for (int64_t value : *list) {
@@ -74,7 +78,7 @@ Key key_of(const ConvPlan& p, int32_t dtype, int32_t gpu) {
 
 struct Cache {
   std::mutex mutex;
-  std::map<Key, std::shared_ptr<const ConvAlgorithm>> known;
+  std::map<Key, std::shared_ptr<ConvAlgorithm>> known;
 };
 
 Cache& cache() {
@@ -88,114 +92,214 @@ long long ll(int64_t value) {
 
 }  // namespace
 
+bool ConvAlgorithm::Memory::is_packed_as(const Memory& other) const noexcept {
+  return input == other.input && weight == other.weight && output == other.output &&
+         workspace == other.workspace;
+}
+
 ConvAlgorithm::~ConvAlgorithm() {
-  for (dnn::TensorDesc desc : {input_, output_, bias_}) {
+  for (dnn::TensorDesc desc : {output_, bias_}) {
     if (desc != nullptr) {
       (void)library_.DestroyTensorDescriptor(desc);
     }
   }
-  if (weight_ != nullptr) {
-    (void)library_.DestroyFilterDescriptor(weight_);
-  }
-  if (conv_ != nullptr) {
-    (void)library_.DestroyConvolutionDescriptor(conv_);
-  }
 }
 
-Status ConvAlgorithm::set_tensor(dnn::TensorDesc* ret, int64_t channels, int64_t batch,
-                                 const int64_t* pixels) {
-  const int ndim = spatial_ndim(plan_) + 2;
-  int64_t sizes[kMaxDims] = {batch, channels};
-  std::copy(pixels + 5 - ndim, pixels + 3, sizes + 2);
+Status ConvAlgorithm::describe_tensor(int64_t id, const int64_t* sizes, dnn::Descriptor* ret) {
+  const int64_t ndim = spatial_ndim(plan_) + 2;
+  int64_t strides[kMaxDims];
+  conv_strides(ndim, sizes, plan_.channels_last, strides);
+  const dnn::DataType type = data_type(dtype_);
+  AOTIP_RETURN_IF_FAILED(ret->create(library_, dnn::kTensor));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kTensorDataType, dnn::kTypeDataType, &type));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kTensorSizes, sizes, ndim));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kTensorStrides, strides, ndim));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kTensorId, &id, 1));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kTensorAlignment, &kAlignment, 1));
+  return ret->finalize();
+}
+
+Status ConvAlgorithm::describe_conv(dnn::Descriptor* ret) {
+  const int64_t ndim = spatial_ndim(plan_);
+  const dnn::DataType compute = dtype_ == kFloat64 ? dnn::kDouble : dnn::kFloat;
+  const dnn::Mode mode = dnn::kCrossCorrelation;
+  const int64_t* padding = spatial(plan_, plan_.padding);
+  AOTIP_RETURN_IF_FAILED(ret->create(library_, dnn::kConvolution));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvComputeType, dnn::kTypeDataType, &compute));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvMode, dnn::kTypeConvolutionMode, &mode));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvSpatialDims, &ndim, 1));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvPrePaddings, padding, ndim));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvPostPaddings, padding, ndim));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvStrides, spatial(plan_, plan_.stride), ndim));
+  AOTIP_RETURN_IF_FAILED(ret->set(dnn::kConvDilations, spatial(plan_, plan_.dilation), ndim));
+  return ret->finalize();
+}
+
+/// Makes the graph of one operation. Groups are in the sizes: the weight has the channels of one.
+Status ConvAlgorithm::describe() {
+  const int64_t ndim = spatial_ndim(plan_);
+  int64_t input[kMaxDims] = {plan_.batch, plan_.in_channels};
+  int64_t output[kMaxDims] = {plan_.batch, plan_.out_channels};
+  int64_t weight[kMaxDims] = {plan_.transposed ? plan_.in_channels : plan_.out_channels,
+                              plan_.transposed ? plan_.out_per_group() : plan_.in_per_group()};
+  std::copy_n(spatial(plan_, plan_.in), ndim, input + 2);
+  std::copy_n(spatial(plan_, plan_.out), ndim, output + 2);
+  std::copy_n(spatial(plan_, plan_.kernel), ndim, weight + 2);
+  parts_.resize(5);
+  dnn::Descriptor& x = parts_[0];
+  dnn::Descriptor& w = parts_[1];
+  dnn::Descriptor& y = parts_[2];
+  dnn::Descriptor& conv = parts_[3];
+  dnn::Descriptor& operation = parts_[4];
+  AOTIP_RETURN_IF_FAILED(describe_tensor(kInputId, input, &x));
+  AOTIP_RETURN_IF_FAILED(describe_tensor(kWeightId, weight, &w));
+  AOTIP_RETURN_IF_FAILED(describe_tensor(kOutputId, output, &y));
+  AOTIP_RETURN_IF_FAILED(describe_conv(&conv));
+  const bool back = plan_.transposed;  // the gradient of the convolution with the same weight
+  AOTIP_RETURN_IF_FAILED(
+      operation.create(library_, back ? dnn::kConvolutionBackwardData : dnn::kConvolutionForward));
+  AOTIP_RETURN_IF_FAILED(operation.set(back ? dnn::kBackwardDataConv : dnn::kForwardConv, conv));
+  AOTIP_RETURN_IF_FAILED(operation.set(back ? dnn::kBackwardDataW : dnn::kForwardW, w));
+  AOTIP_RETURN_IF_FAILED(operation.set(back ? dnn::kBackwardDataDy : dnn::kForwardX, x));
+  AOTIP_RETURN_IF_FAILED(operation.set(back ? dnn::kBackwardDataDx : dnn::kForwardY, y));
+  const double wide[] = {1.0, 0.0};
+  const float narrow[] = {1.0f, 0.0f};
+  for (int i = 0; i < 2; ++i) {
+    const dnn::Attribute name = i == 0 ? (back ? dnn::kBackwardDataAlpha : dnn::kForwardAlpha)
+                                       : (back ? dnn::kBackwardDataBeta : dnn::kForwardBeta);
+    AOTIP_RETURN_IF_FAILED(dtype_ == kFloat64 ? operation.set(name, dnn::kTypeDouble, &wide[i])
+                                              : operation.set(name, dnn::kTypeFloat, &narrow[i]));
+  }
+  AOTIP_RETURN_IF_FAILED(operation.finalize());
+  AOTIP_RETURN_IF_FAILED(graph_.create(library_, dnn::kOperationGraph));
+  AOTIP_RETURN_IF_FAILED(graph_.set(dnn::kGraphHandle, dnn::kTypeHandle, &handle_));
+  AOTIP_RETURN_IF_FAILED(graph_.set(dnn::kGraphOperations, operation));
+  return graph_.finalize();
+}
+
+/// Describes a tensor as the older functions of the library want it.
+Status ConvAlgorithm::describe_flat(const int64_t* sizes, dnn::TensorDesc* ret) {
+  const int64_t ndim = spatial_ndim(plan_) + 2;
   int64_t strides[kMaxDims];
   conv_strides(ndim, sizes, plan_.channels_last, strides);
   int dims[kMaxDims];
   int steps[kMaxDims];
-  for (int d = 0; d < ndim; ++d) {
+  for (int64_t d = 0; d < ndim; ++d) {
     AOTIP_CHECK(sizes[d] <= INT_MAX && strides[d] <= INT_MAX,
-                "a tensor with %lld elements in dim %d at stride %lld is more than cuDNN takes",
-                ll(sizes[d]), d, ll(strides[d]));
+                "a tensor with %lld elements in dim %lld at stride %lld is more than cuDNN takes",
+                ll(sizes[d]), ll(d), ll(strides[d]));
     dims[d] = static_cast<int>(sizes[d]);
     steps[d] = static_cast<int>(strides[d]);
   }
   AOTIP_DNN(library_, CreateTensorDescriptor, ret);
-  AOTIP_DNN(library_, SetTensorNdDescriptor, *ret, data_type(dtype_), ndim, dims, steps);
+  AOTIP_DNN(library_, SetTensorNdDescriptor, *ret, data_type(dtype_), static_cast<int>(ndim), dims,
+            steps);
   return Status::kOk;
 }
 
-Status ConvAlgorithm::describe() {
-  const int64_t one[3] = {1, 1, 1};
-  AOTIP_RETURN_IF_FAILED(set_tensor(&input_, plan_.in_channels, plan_.batch, plan_.in));
-  AOTIP_RETURN_IF_FAILED(set_tensor(&output_, plan_.out_channels, plan_.batch, plan_.out));
-  AOTIP_RETURN_IF_FAILED(set_tensor(&bias_, plan_.out_channels, 1, one));
-  const int ndim = spatial_ndim(plan_);
-  const std::array<int, 3> kernel = spatial(plan_, plan_.kernel);
-  int sizes[kMaxDims] = {
-      static_cast<int>(plan_.transposed ? plan_.in_channels : plan_.out_channels),
-      static_cast<int>(plan_.transposed ? plan_.out_per_group() : plan_.in_per_group())};
-  std::copy_n(kernel.begin(), ndim, sizes + 2);
-  AOTIP_DNN(library_, CreateFilterDescriptor, &weight_);
-  AOTIP_DNN(library_, SetFilterNdDescriptor, weight_, data_type(dtype_),
-            plan_.channels_last ? dnn::kNhwc : dnn::kNchw, ndim + 2, sizes);
-  AOTIP_DNN(library_, CreateConvolutionDescriptor, &conv_);
-  AOTIP_DNN(library_, SetConvolutionNdDescriptor, conv_, ndim, spatial(plan_, plan_.padding).data(),
-            spatial(plan_, plan_.stride).data(), spatial(plan_, plan_.dilation).data(),
-            dnn::kCrossCorrelation, dtype_ == kFloat64 ? dnn::kDouble : dnn::kFloat);
-  AOTIP_DNN(library_, SetConvolutionGroupCount, conv_, static_cast<int>(plan_.groups));
-  AOTIP_DNN(library_, SetConvolutionMathType, conv_, math_type(dtype_));
-  return Status::kOk;
-}
-
-Status ConvAlgorithm::choose(dnn::Handle handle) {
-  dnn::Algorithm candidates[dnn::kMaxAlgorithms];
-  int count = 0;
-  if (plan_.transposed) {
-    AOTIP_DNN(library_, GetConvolutionBackwardDataAlgorithm_v7, handle, weight_, input_, conv_,
-              output_, dnn::kMaxAlgorithms, &count, candidates);
-  } else {
-    AOTIP_DNN(library_, GetConvolutionForwardAlgorithm_v7, handle, input_, weight_, conv_, output_,
-              dnn::kMaxAlgorithms, &count, candidates);
+Status ConvAlgorithm::add_bias(const Memory& memory) {
+  if (bias_ == nullptr) {
+    const int64_t ndim = spatial_ndim(plan_);
+    int64_t whole[kMaxDims] = {plan_.batch, plan_.out_channels};
+    std::copy_n(spatial(plan_, plan_.out), ndim, whole + 2);
+    const int64_t one[kMaxDims] = {1, plan_.out_channels, 1, 1, 1};
+    AOTIP_RETURN_IF_FAILED(describe_flat(whole, &output_));
+    AOTIP_RETURN_IF_FAILED(describe_flat(one, &bias_));
   }
-  return take_best(handle, candidates, count);
+  const float narrow = 1.0f;
+  const double wide = 1.0;
+  const void* factor = dtype_ == kFloat64 ? static_cast<const void*>(&wide) : &narrow;
+  AOTIP_DNN(library_, AddTensor, handle_, factor, bias_, memory.bias, factor, output_,
+            memory.output);
+  return Status::kOk;
 }
 
-/// The first that computes as asked within the limit for workspaces, or else the one with the
-/// smallest workspace.
-Status ConvAlgorithm::take_best(dnn::Handle handle, const dnn::Algorithm* candidates, int count) {
-  bool found = false;
-  for (int i = 0; i < count; ++i) {
-    dnn::Algorithm candidate = candidates[i];
-    const bool rounds = math_type(dtype_) == dnn::kFmaMath && candidate.math != dnn::kFmaMath;
-    if (candidate.status != dnn::kSuccess || rounds) {
+/// Tensor cores as PyTorch has it: for float16 and bfloat16 always, for float32 where TF32 is
+/// allowed, and never with inputs in a smaller dtype.
+Status ConvAlgorithm::may_be_used(const dnn::Descriptor& config, bool* ret) const {
+  *ret = true;
+  if (dtype_ != kFloat32) {
+    return Status::kOk;
+  }
+  dnn::Descriptor engine;
+  AOTIP_RETURN_IF_FAILED(engine.create(library_, dnn::kEngine));
+  int64_t count = 0;
+  dnn::Opaque opaque = engine.opaque();
+  AOTIP_RETURN_IF_FAILED(config.get(dnn::kConfigEngine, dnn::kTypeDescriptor, 1, &count, &opaque));
+  dnn::NumericalNote notes[dnn::kMaxNotes];
+  AOTIP_RETURN_IF_FAILED(
+      engine.get(dnn::kEngineNotes, dnn::kTypeNumericalNote, dnn::kMaxNotes, &count, notes));
+  for (int64_t i = 0; i < std::min(count, dnn::kMaxNotes); ++i) {
+    if (notes[i] == dnn::kDownConvertsInputs ||
+        (notes[i] == dnn::kTensorCore && !tf32().convolution)) {
+      *ret = false;
+    }
+  }
+  return Status::kOk;
+}
+
+/// Takes the first configuration of a heuristic that computes as asked and works within the limit
+/// for workspaces, or else the one with the smallest workspace.
+Status ConvAlgorithm::take_first(dnn::HeuristicMode mode, int64_t* ret_tried) {
+  dnn::Descriptor heuristic;
+  AOTIP_RETURN_IF_FAILED(heuristic.create(library_, dnn::kHeuristic));
+  AOTIP_RETURN_IF_FAILED(heuristic.set(dnn::kHeuristicGraph, graph_));
+  AOTIP_RETURN_IF_FAILED(heuristic.set(dnn::kHeuristicModeUsed, dnn::kTypeHeuristicMode, &mode));
+  AOTIP_RETURN_IF_FAILED(heuristic.finalize());
+  int64_t count = 0;
+  AOTIP_RETURN_IF_FAILED(
+      heuristic.get(dnn::kHeuristicResults, dnn::kTypeDescriptor, 0, &count, nullptr));
+  std::vector<dnn::Descriptor> configs(static_cast<size_t>(std::min(count, kMaxConfigs)));
+  std::vector<dnn::Opaque> opaques;
+  for (dnn::Descriptor& config : configs) {
+    AOTIP_RETURN_IF_FAILED(config.create(library_, dnn::kEngineConfig));
+    opaques.push_back(config.opaque());
+  }
+  AOTIP_RETURN_IF_FAILED(heuristic.get(dnn::kHeuristicResults, dnn::kTypeDescriptor,
+                                       static_cast<int64_t>(configs.size()), &count,
+                                       opaques.data()));
+  configs.resize(static_cast<size_t>(std::min<int64_t>(count, ll(configs.size()))));
+  for (dnn::Descriptor& config : configs) {
+    bool usable = false;
+    AOTIP_RETURN_IF_FAILED(may_be_used(config, &usable));
+    ++*ret_tried;
+    dnn::Descriptor plan;
+    int64_t nbytes = 0;
+    // Some configurations turn out not to work here; the next one may.
+    if (!usable || plan.create(library_, dnn::kExecutionPlan) != Status::kOk ||
+        plan.set(dnn::kPlanHandle, dnn::kTypeHandle, &handle_) != Status::kOk ||
+        plan.set(dnn::kPlanConfig, config) != Status::kOk || plan.finalize() != Status::kOk ||
+        plan.get(dnn::kPlanWorkspaceNbytes, dnn::kTypeInt64, 1, &count, &nbytes) != Status::kOk ||
+        (execution_plan_ && static_cast<size_t>(nbytes) >= workspace_nbytes_)) {
       continue;
     }
-    AOTIP_DNN(library_, SetConvolutionMathType, conv_, candidate.math);
-    size_t nbytes = 0;
-    const dnn::Result result =
-        plan_.transposed
-            ? library_.GetConvolutionBackwardDataWorkspaceSize(
-                  handle, weight_, input_, conv_, output_, candidate.algorithm, &nbytes)
-            : library_.GetConvolutionForwardWorkspaceSize(handle, input_, weight_, conv_, output_,
-                                                          candidate.algorithm, &nbytes);
-    if (result != dnn::kSuccess || (found && nbytes >= chosen_.workspace_nbytes)) {
-      continue;
-    }
-    found = true;
-    chosen_ = candidate;
-    chosen_.workspace_nbytes = nbytes;
-    if (nbytes <= kMaxWorkspaceNbytes) {
+    execution_plan_ = std::move(plan);
+    config_ = std::move(config);
+    workspace_nbytes_ = static_cast<size_t>(nbytes);
+    if (workspace_nbytes_ <= kMaxWorkspaceNbytes) {
       break;
     }
   }
-  AOTIP_CHECK(found, "none of its %d algorithms works", count);
-  AOTIP_DNN(library_, SetConvolutionMathType, conv_, chosen_.math);
   return Status::kOk;
 }
 
-std::shared_ptr<const ConvAlgorithm> ConvAlgorithm::make(const ConvPlan& plan, int32_t dtype,
-                                                         dnn::Handle handle) {
-  std::shared_ptr<ConvAlgorithm> made(new ConvAlgorithm(*dnn::open(), plan, dtype));
-  if (made->describe() == Status::kOk && made->choose(handle) == Status::kOk) {
+Status ConvAlgorithm::choose() {
+  int64_t tried = 0;
+  for (const dnn::HeuristicMode mode : {dnn::kHeuristicA, dnn::kFallback}) {
+    AOTIP_RETURN_IF_FAILED(take_first(mode, &tried));
+    if (execution_plan_ && workspace_nbytes_ <= kMaxWorkspaceNbytes) {
+      return Status::kOk;
+    }
+  }
+  AOTIP_CHECK(execution_plan_, "none of its %lld configurations works: %s", ll(tried),
+              last_failure());
+  return Status::kOk;
+}
+
+std::shared_ptr<ConvAlgorithm> ConvAlgorithm::make(const ConvPlan& plan, int32_t dtype,
+                                                   dnn::Handle handle) {
+  std::shared_ptr<ConvAlgorithm> made(new ConvAlgorithm(*dnn::open(), plan, dtype, handle));
+  if (made->describe() == Status::kOk && made->choose() == Status::kOk) {
     return made;
   }
   (void)fail(
@@ -207,10 +311,10 @@ std::shared_ptr<const ConvAlgorithm> ConvAlgorithm::make(const ConvPlan& plan, i
   return nullptr;
 }
 
-std::shared_ptr<const ConvAlgorithm> ConvAlgorithm::find(const ConvPlan& plan, int32_t dtype,
-                                                         int32_t gpu) noexcept {
+std::shared_ptr<ConvAlgorithm> ConvAlgorithm::find(const ConvPlan& plan, int32_t dtype,
+                                                   dnn::Handle handle) noexcept {
   try {
-    const Key key = key_of(plan, dtype, gpu);
+    const Key key = key_of(plan, dtype, handle);
     {
       const std::lock_guard<std::mutex> lock(cache().mutex);
       const auto found = cache().known.find(key);
@@ -218,15 +322,11 @@ std::shared_ptr<const ConvAlgorithm> ConvAlgorithm::find(const ConvPlan& plan, i
         return found->second;
       }
     }
-    const dnn::HandleScope handle(gpu);
-    if (handle.get() == nullptr) {
-      return nullptr;
-    }
-    std::shared_ptr<const ConvAlgorithm> made = make(plan, dtype, handle.get());
+    std::shared_ptr<ConvAlgorithm> made = make(plan, dtype, handle);
     if (made == nullptr && plan.channels_last) {
       ConvPlan row_major = plan;
       row_major.channels_last = false;
-      made = make(row_major, dtype, handle.get());
+      made = make(row_major, dtype, handle);
     }
     if (made == nullptr) {
       return nullptr;
@@ -242,23 +342,26 @@ std::shared_ptr<const ConvAlgorithm> ConvAlgorithm::find(const ConvPlan& plan, i
   }
 }
 
-Status ConvAlgorithm::run(dnn::Handle handle, const void* input, const void* weight,
-                          const void* bias, void* output, void* workspace) const noexcept {
-  const float ones[] = {1.0f, 0.0f};
-  const double wide[] = {1.0, 0.0};
-  const void* one = dtype_ == kFloat64 ? static_cast<const void*>(&wide[0]) : &ones[0];
-  const void* zero = dtype_ == kFloat64 ? static_cast<const void*>(&wide[1]) : &ones[1];
-  if (plan_.transposed) {
-    AOTIP_DNN(library_, ConvolutionBackwardData, handle, one, weight_, weight, input_, input, conv_,
-              chosen_.algorithm, workspace, chosen_.workspace_nbytes, zero, output_, output);
-  } else {
-    AOTIP_DNN(library_, ConvolutionForward, handle, one, input_, input, weight_, weight, conv_,
-              chosen_.algorithm, workspace, chosen_.workspace_nbytes, zero, output_, output);
-  }
-  if (bias != nullptr) {
-    AOTIP_DNN(library_, AddTensor, handle, one, bias_, bias, one, output_, output);
-  }
+Status ConvAlgorithm::pack(const Memory& memory) {
+  const int64_t ids[] = {kInputId, kWeightId, kOutputId};
+  const void* pointers[] = {memory.input, memory.weight, memory.output};
+  dnn::Descriptor made;
+  AOTIP_RETURN_IF_FAILED(made.create(library_, dnn::kVariantPack));
+  AOTIP_RETURN_IF_FAILED(made.set(dnn::kPackIds, ids, 3));
+  AOTIP_RETURN_IF_FAILED(made.set(dnn::kPackPointers, dnn::kTypePointer, pointers, 3));
+  AOTIP_RETURN_IF_FAILED(made.set(dnn::kPackWorkspace, dnn::kTypePointer, &memory.workspace));
+  AOTIP_RETURN_IF_FAILED(made.finalize());
+  variant_pack_ = std::move(made);
+  packed_ = memory;
   return Status::kOk;
+}
+
+Status ConvAlgorithm::run(const Memory& memory) noexcept {
+  if (!variant_pack_ || !packed_.is_packed_as(memory)) {
+    AOTIP_RETURN_IF_FAILED(pack(memory));
+  }
+  AOTIP_DNN(library_, BackendExecute, handle_, execution_plan_.opaque(), variant_pack_.opaque());
+  return memory.bias != nullptr ? add_bias(memory) : Status::kOk;
 }
 
 }  // namespace aoti_plugins::cuda

@@ -3,21 +3,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cuda/cudnn.h"
 #include "shim/conv_plan.h"
 
 namespace aoti_plugins::cuda {
 
-/// cuDNN's descriptors of one convolution on one GPU, and the algorithm that its heuristic chose.
-/// It does not change once it is made: threads share it.
+/// One convolution on one GPU as a graph of cuDNN, with the execution plan that its heuristics
+/// chose. It belongs to the handle it was made with: who has the handle may use it.
 class ConvAlgorithm {
  public:
-  /// The one for a problem, from a cache of `kMaxKept`. Where cuDNN has none for channels-last, it
-  /// is one for row-major memory. The GPU's context must be current. Null, with a reason that
-  /// describes the problem, when cuDNN has none at all.
-  static std::shared_ptr<const ConvAlgorithm> find(const ConvPlan& plan, int32_t dtype,
-                                                   int32_t gpu) noexcept;
+  /// The one for a problem and a handle, from a cache of `kMaxKept`. Where cuDNN has none for
+  /// channels-last, it is one for row-major memory. The GPU's context must be current. Null, with a
+  /// reason that describes the problem, when cuDNN has none at all.
+  static std::shared_ptr<ConvAlgorithm> find(const ConvPlan& plan, int32_t dtype,
+                                             dnn::Handle handle) noexcept;
 
   /// The most problems that are remembered.
   static constexpr size_t kMaxKept = 1024;
@@ -25,35 +26,57 @@ class ConvAlgorithm {
   /// The layout that it wants.
   bool channels_last() const noexcept { return plan_.channels_last; }
 
-  size_t workspace_nbytes() const noexcept { return chosen_.workspace_nbytes; }
+  size_t workspace_nbytes() const noexcept { return workspace_nbytes_; }
 
-  /// Launches it. All memory is without gaps and in its layout; `bias` may be null.
-  Status run(dnn::Handle handle, const void* input, const void* weight, const void* bias,
-             void* output, void* workspace) const noexcept;
+  /// Memory of one call.
+  struct Memory {
+    const void* input = nullptr;
+    const void* weight = nullptr;
+    const void* bias = nullptr;  ///< may be null
+    void* output = nullptr;
+    void* workspace = nullptr;
+
+    /// Whether a variant pack of one serves the other; the bias is not in it.
+    bool is_packed_as(const Memory& other) const noexcept;
+  };
+
+  /// Launches it. All memory is without gaps and in its layout.
+  Status run(const Memory& memory) noexcept;
 
   ~ConvAlgorithm();
   ConvAlgorithm(const ConvAlgorithm&) = delete;
   ConvAlgorithm& operator=(const ConvAlgorithm&) = delete;
 
  private:
-  ConvAlgorithm(const dnn::Library& library, const ConvPlan& plan, int32_t dtype)
-      : library_(library), plan_(plan), dtype_(dtype) {}
-  static std::shared_ptr<const ConvAlgorithm> make(const ConvPlan& plan, int32_t dtype,
-                                                   dnn::Handle handle);
+  ConvAlgorithm(const dnn::Library& library, const ConvPlan& plan, int32_t dtype,
+                dnn::Handle handle)
+      : library_(library), plan_(plan), dtype_(dtype), handle_(handle) {}
+  static std::shared_ptr<ConvAlgorithm> make(const ConvPlan& plan, int32_t dtype,
+                                             dnn::Handle handle);
   Status describe();
-  Status choose(dnn::Handle handle);
-  Status take_best(dnn::Handle handle, const dnn::Algorithm* candidates, int count);
-  Status set_tensor(dnn::TensorDesc* ret, int64_t channels, int64_t batch, const int64_t* spatial);
+  Status describe_tensor(int64_t id, const int64_t* sizes, dnn::Descriptor* ret);
+  Status describe_conv(dnn::Descriptor* ret);
+  Status describe_flat(const int64_t* sizes, dnn::TensorDesc* ret);
+  Status choose();
+  Status take_first(dnn::HeuristicMode mode, int64_t* ret_tried);
+  Status may_be_used(const dnn::Descriptor& config, bool* ret) const;
+  Status pack(const Memory& memory);
+  Status add_bias(const Memory& memory);
 
   const dnn::Library& library_;
   const ConvPlan plan_;
   const int32_t dtype_;
-  dnn::TensorDesc input_ = nullptr;
+  const dnn::Handle handle_;
+  std::vector<dnn::Descriptor> parts_;  // what the graph refers to
+  dnn::Descriptor graph_;
+  dnn::Descriptor config_;
+  dnn::Descriptor execution_plan_;
+  size_t workspace_nbytes_ = 0;
   dnn::TensorDesc output_ = nullptr;
   dnn::TensorDesc bias_ = nullptr;
-  dnn::FilterDesc weight_ = nullptr;
-  dnn::ConvDesc conv_ = nullptr;
-  dnn::Algorithm chosen_{};
+  // Programs call with the same memory again and again.
+  Memory packed_;
+  dnn::Descriptor variant_pack_;
 };
 
 }  // namespace aoti_plugins::cuda

@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cuda/driver.h"
@@ -41,23 +42,15 @@ Status load(Library* table) {
   AOTIP_DNN_FIND(Create);
   AOTIP_DNN_FIND(SetStream);
   AOTIP_DNN_FIND(GetErrorString);
+  AOTIP_DNN_FIND(BackendCreateDescriptor);
+  AOTIP_DNN_FIND(BackendDestroyDescriptor);
+  AOTIP_DNN_FIND(BackendSetAttribute);
+  AOTIP_DNN_FIND(BackendGetAttribute);
+  AOTIP_DNN_FIND(BackendFinalize);
+  AOTIP_DNN_FIND(BackendExecute);
   AOTIP_DNN_FIND(CreateTensorDescriptor);
   AOTIP_DNN_FIND(DestroyTensorDescriptor);
   AOTIP_DNN_FIND(SetTensorNdDescriptor);
-  AOTIP_DNN_FIND(CreateFilterDescriptor);
-  AOTIP_DNN_FIND(DestroyFilterDescriptor);
-  AOTIP_DNN_FIND(SetFilterNdDescriptor);
-  AOTIP_DNN_FIND(CreateConvolutionDescriptor);
-  AOTIP_DNN_FIND(DestroyConvolutionDescriptor);
-  AOTIP_DNN_FIND(SetConvolutionNdDescriptor);
-  AOTIP_DNN_FIND(SetConvolutionGroupCount);
-  AOTIP_DNN_FIND(SetConvolutionMathType);
-  AOTIP_DNN_FIND(GetConvolutionForwardAlgorithm_v7);
-  AOTIP_DNN_FIND(GetConvolutionForwardWorkspaceSize);
-  AOTIP_DNN_FIND(ConvolutionForward);
-  AOTIP_DNN_FIND(GetConvolutionBackwardDataAlgorithm_v7);
-  AOTIP_DNN_FIND(GetConvolutionBackwardDataWorkspaceSize);
-  AOTIP_DNN_FIND(ConvolutionBackwardData);
   AOTIP_DNN_FIND(AddTensor);
 #undef AOTIP_DNN_FIND
   AOTIP_CHECK(missing == nullptr, "cuDNN lacks %s", missing);
@@ -111,6 +104,54 @@ const Library* open() noexcept {
   }
   opened.store(&table, std::memory_order_release);
   return &table;
+}
+
+Descriptor::Descriptor(Descriptor&& other) noexcept
+    : library_(other.library_), opaque_(std::exchange(other.opaque_, nullptr)) {}
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  std::swap(library_, other.library_);
+  std::swap(opaque_, other.opaque_);
+  return *this;
+}
+
+Status Descriptor::create(const Library& library, DescriptorKind kind) noexcept {
+  reset();
+  library_ = &library;
+  AOTIP_DNN(library, BackendCreateDescriptor, kind, &opaque_);
+  return Status::kOk;
+}
+
+Status Descriptor::set(Attribute name, AttributeType type, const void* values,
+                       int64_t count) noexcept {
+  AOTIP_DNN(*library_, BackendSetAttribute, opaque_, name, type, count, values);
+  return Status::kOk;
+}
+
+Status Descriptor::set(Attribute name, const int64_t* values, int64_t count) noexcept {
+  return set(name, kTypeInt64, values, count);
+}
+
+Status Descriptor::set(Attribute name, const Descriptor& value) noexcept {
+  return set(name, kTypeDescriptor, &value.opaque_);
+}
+
+Status Descriptor::get(Attribute name, AttributeType type, int64_t room, int64_t* ret_count,
+                       void* values) const noexcept {
+  AOTIP_DNN(*library_, BackendGetAttribute, opaque_, name, type, room, ret_count, values);
+  return Status::kOk;
+}
+
+Status Descriptor::finalize() noexcept {
+  AOTIP_DNN(*library_, BackendFinalize, opaque_);
+  return Status::kOk;
+}
+
+void Descriptor::reset() noexcept {
+  if (opaque_ != nullptr) {
+    (void)library_->BackendDestroyDescriptor(opaque_);
+    opaque_ = nullptr;
+  }
 }
 
 HandleScope::HandleScope(int32_t gpu) noexcept : gpu_(gpu) {

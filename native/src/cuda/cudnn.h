@@ -14,9 +14,8 @@ namespace aoti_plugins::cuda::dnn {
 
 using Handle = struct Context*;
 using TensorDesc = struct TensorDescOpaque*;
-using FilterDesc = struct FilterDescOpaque*;
-using ConvDesc = struct ConvDescOpaque*;
-using Result = int;  // cudnnStatus_t
+using Opaque = void*;  // cudnnBackendDescriptor_t
+using Result = int;    // cudnnStatus_t
 
 /// cudnn_graph_v9.h: CUDNN_STATUS_SUCCESS, CUDNN_STATUS_NOT_SUPPORTED.
 inline constexpr Result kSuccess = 0;
@@ -25,70 +24,105 @@ inline constexpr Result kNotSupported = 3000;
 /// cudnn_graph_v9.h: cudnnDataType_t.
 enum DataType : int32_t { kFloat = 0, kDouble = 1, kHalf = 2, kBFloat = 9 };
 
-/// cudnn_ops_v9.h: cudnnTensorFormat_t.
-enum Format : int32_t { kNchw = 0, kNhwc = 1 };
-
 /// cudnn_graph_v9.h: cudnnConvolutionMode_t; what PyTorch calls convolution.
 enum Mode : int32_t { kCrossCorrelation = 1 };
 
-/// cudnn_graph_v9.h: cudnnMathType_t. kDefaultMath rounds float32 to TF32, kFmaMath does not.
-enum MathType : int32_t { kDefaultMath = 0, kTensorOpMath = 1, kFmaMath = 3 };
+/// cudnn_graph_v9.h: cudnnBackendHeurMode_t.
+enum HeuristicMode : int32_t { kFallback = 2, kHeuristicA = 3 };
 
-/// cudnn_cnn_v9.h: CUDNN_CONVOLUTION_FWD_ALGO_COUNT; there are less for data gradients.
-inline constexpr int kMaxAlgorithms = 8;
+/// cudnn_graph_v9.h: cudnnBackendNumericalNote_t.
+enum NumericalNote : int32_t { kTensorCore = 0, kDownConvertsInputs = 1 };
 
-/// cudnn_cnn_v9.h: cudnnConvolutionFwdAlgoPerf_t, and cudnnConvolutionBwdDataAlgoPerf_t alike.
-struct Algorithm {
-  int32_t algorithm;
-  Result status;
-  float milliseconds;
-  size_t workspace_nbytes;
-  int32_t determinism;
-  MathType math;
-  int32_t reserved[3];
+/// cudnn_graph_v9.h: cudnnBackendDescriptorType_t.
+enum DescriptorKind : int32_t {
+  kConvolution = 1,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kHeuristic = 4,
+  kExecutionPlan = 5,
+  kConvolutionForward = 10,
+  kConvolutionBackwardData = 12,
+  kOperationGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17,
 };
 
-/// The functions of the library, by their names without `cudnn`.
+/// cudnn_graph_v9.h: cudnnBackendAttributeType_t.
+enum AttributeType : int32_t {
+  kTypeHandle = 0,
+  kTypeDataType = 1,
+  kTypeInt64 = 3,
+  kTypeFloat = 4,
+  kTypeDouble = 5,
+  kTypePointer = 6,
+  kTypeConvolutionMode = 7,
+  kTypeHeuristicMode = 8,
+  kTypeNumericalNote = 11,
+  kTypeDescriptor = 15,
+};
+
+/// cudnn_graph_v9.h: cudnnBackendAttributeName_t.
+enum Attribute : int32_t {
+  kConvComputeType = 100,
+  kConvMode = 101,
+  kConvDilations = 102,
+  kConvStrides = 103,
+  kConvPostPaddings = 104,
+  kConvPrePaddings = 105,
+  kConvSpatialDims = 106,
+  kHeuristicModeUsed = 200,
+  kHeuristicGraph = 201,
+  kHeuristicResults = 202,
+  kConfigEngine = 300,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspaceNbytes = 402,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConv = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kBackwardDataAlpha = 706,
+  kBackwardDataBeta = 707,
+  kBackwardDataConv = 708,
+  kBackwardDataW = 709,
+  kBackwardDataDx = 710,
+  kBackwardDataDy = 711,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorDataType = 901,
+  kTensorSizes = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kPackIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineNotes = 1303,
+};
+
+/// cudnn_graph_v9.h: CUDNN_NUMERICAL_NOTE_TYPE_COUNT, with room for later ones.
+inline constexpr int64_t kMaxNotes = 32;
+
+/// The functions of the library, by their names without `cudnn`. The graph API computes; of the
+/// older one, what adds a bias.
 struct Library {
   Result (*Create)(Handle* ret);
   Result (*SetStream)(Handle handle, CUstream stream);
   const char* (*GetErrorString)(Result result);
+  Result (*BackendCreateDescriptor)(DescriptorKind kind, Opaque* ret);
+  Result (*BackendDestroyDescriptor)(Opaque desc);
+  Result (*BackendSetAttribute)(Opaque desc, Attribute name, AttributeType type, int64_t count,
+                                const void* values);
+  Result (*BackendGetAttribute)(Opaque desc, Attribute name, AttributeType type, int64_t room,
+                                int64_t* ret_count, void* values);
+  Result (*BackendFinalize)(Opaque desc);
+  Result (*BackendExecute)(Handle handle, Opaque plan, Opaque variant_pack);
   Result (*CreateTensorDescriptor)(TensorDesc* ret);
   Result (*DestroyTensorDescriptor)(TensorDesc desc);
   Result (*SetTensorNdDescriptor)(TensorDesc desc, DataType type, int ndim, const int* sizes,
                                   const int* strides);
-  Result (*CreateFilterDescriptor)(FilterDesc* ret);
-  Result (*DestroyFilterDescriptor)(FilterDesc desc);
-  Result (*SetFilterNdDescriptor)(FilterDesc desc, DataType type, Format format, int ndim,
-                                  const int* sizes);
-  Result (*CreateConvolutionDescriptor)(ConvDesc* ret);
-  Result (*DestroyConvolutionDescriptor)(ConvDesc desc);
-  Result (*SetConvolutionNdDescriptor)(ConvDesc desc, int spatial_ndim, const int* padding,
-                                       const int* stride, const int* dilation, Mode mode,
-                                       DataType compute);
-  Result (*SetConvolutionGroupCount)(ConvDesc desc, int groups);
-  Result (*SetConvolutionMathType)(ConvDesc desc, MathType math);
-  Result (*GetConvolutionForwardAlgorithm_v7)(Handle handle, TensorDesc x, FilterDesc w,
-                                              ConvDesc conv, TensorDesc y, int requested,
-                                              int* ret_count, Algorithm* results);
-  Result (*GetConvolutionForwardWorkspaceSize)(Handle handle, TensorDesc x, FilterDesc w,
-                                               ConvDesc conv, TensorDesc y, int32_t algorithm,
-                                               size_t* ret_nbytes);
-  Result (*ConvolutionForward)(Handle handle, const void* alpha, TensorDesc x, const void* x_data,
-                               FilterDesc w, const void* w_data, ConvDesc conv, int32_t algorithm,
-                               void* workspace, size_t workspace_nbytes, const void* beta,
-                               TensorDesc y, void* y_data);
-  Result (*GetConvolutionBackwardDataAlgorithm_v7)(Handle handle, FilterDesc w, TensorDesc dy,
-                                                   ConvDesc conv, TensorDesc dx, int requested,
-                                                   int* ret_count, Algorithm* results);
-  Result (*GetConvolutionBackwardDataWorkspaceSize)(Handle handle, FilterDesc w, TensorDesc dy,
-                                                    ConvDesc conv, TensorDesc dx, int32_t algorithm,
-                                                    size_t* ret_nbytes);
-  Result (*ConvolutionBackwardData)(Handle handle, const void* alpha, FilterDesc w,
-                                    const void* w_data, TensorDesc dy, const void* dy_data,
-                                    ConvDesc conv, int32_t algorithm, void* workspace,
-                                    size_t workspace_nbytes, const void* beta, TensorDesc dx,
-                                    void* dx_data);
   Result (*AddTensor)(Handle handle, const void* alpha, TensorDesc a, const void* a_data,
                       const void* beta, TensorDesc c, void* c_data);
 };
@@ -96,6 +130,39 @@ struct Library {
 /// The library, opened by the first call; null, with a reason that says how to install it, when it
 /// is not there.
 const Library* open() noexcept;
+
+/// A descriptor of the graph API, destroyed with its owner.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  ~Descriptor() { reset(); }
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+
+  /// Makes an empty one.
+  Status create(const Library& library, DescriptorKind kind) noexcept;
+
+  /// Each sets an attribute, before `finalize()`.
+  Status set(Attribute name, AttributeType type, const void* values, int64_t count = 1) noexcept;
+  Status set(Attribute name, const int64_t* values, int64_t count) noexcept;
+  Status set(Attribute name, const Descriptor& value) noexcept;
+
+  /// Gets up to `room` values of an attribute; `ret_count` says how many there are.
+  Status get(Attribute name, AttributeType type, int64_t room, int64_t* ret_count,
+             void* values) const noexcept;
+
+  /// Checks it, and makes it fit for use.
+  Status finalize() noexcept;
+
+  void reset() noexcept;
+
+  Opaque opaque() const noexcept { return opaque_; }
+  explicit operator bool() const noexcept { return opaque_ != nullptr; }
+
+ private:
+  const Library* library_ = nullptr;
+  Opaque opaque_ = nullptr;
+};
 
 /// A handle for the current GPU that nobody else uses until the end of the scope; its work goes to
 /// this thread's current stream. Handles are made on demand and live as long as the process.

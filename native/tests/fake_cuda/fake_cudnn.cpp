@@ -1,11 +1,16 @@
-// A stand-in for cuDNN that computes on the host. It is as strict as the real one about sizes that
-// fit together. It has no kernels for channels-last bfloat16, its first candidate always needs more
-// memory than there is, and for float32 its second one rounds to TF32.
+// A stand-in for cuDNN's graph API that computes on the host. It is as strict as the real one about
+// sizes that fit together and about the order of calls. It has no kernels for channels-last
+// bfloat16. Its heuristic gives three engines, of which the first needs more memory than there is,
+// the second has no plan, and the third rounds float32 to TF32; its fallback gives one more.
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "cuda/cudnn.h"
@@ -22,24 +27,54 @@ constexpr size_t kWorkspaceNbytes = 1000;
 
 struct Tensor {
   DataType type{};
-  std::vector<int> sizes;
-  std::vector<int> strides;
-};
-
-struct Filter {
-  DataType type{};
-  Format format{};
-  std::vector<int> sizes;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;
 };
 
 struct Convolution {
-  std::vector<int> padding;
-  std::vector<int> stride;
-  std::vector<int> dilation;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> dilation;
   DataType compute{};
-  int groups = 1;
-  MathType math = kDefaultMath;
 };
+
+/// An attribute as it was set.
+struct Value {
+  AttributeType type{};
+  int64_t count = 0;
+  std::vector<char> bytes;
+};
+
+/// Any descriptor of the graph API.
+struct Node {
+  DescriptorKind kind{};
+  bool finalized = false;
+  std::map<Attribute, Value> values;
+  int64_t engine = -1;  ///< of engines and their configurations
+
+  template <typename T>
+  std::vector<T> list(Attribute name) const {
+    const auto found = values.find(name);
+    if (found == values.end()) {
+      return {};
+    }
+    std::vector<T> result(static_cast<size_t>(found->second.count));
+    std::memcpy(result.data(), found->second.bytes.data(), found->second.bytes.size());
+    return result;
+  }
+  template <typename T>
+  T one(Attribute name) const {
+    const std::vector<T> all = list<T>(name);
+    return all.size() == 1 ? all[0] : T{};
+  }
+  const Node& node(Attribute name) const {
+    static const Node nothing;
+    const auto* found = static_cast<const Node*>(one<Opaque>(name));
+    return found != nullptr ? *found : nothing;
+  }
+};
+
+enum Engine : int64_t { kTooLarge, kBroken, kRounding, kGood };
 
 struct State {
   CUstream stream = nullptr;
@@ -78,74 +113,98 @@ void store(void* data, int64_t i, DataType type, double value) {
   aoti_plugins::store_element(static_cast<char*>(data) + i * nbytes, dtype, element);
 }
 
-std::vector<int> filter_strides(const Filter& w) {
-  const size_t n = w.sizes.size();
-  std::vector<size_t> order;  // from the innermost
-  if (w.format == kNhwc) {
-    order.push_back(1);
-  }
-  for (size_t d = n; d-- > 2;) {
-    order.push_back(d);
-  }
-  if (w.format == kNchw) {
-    order.push_back(1);
-  }
-  order.push_back(0);
-  std::vector<int> strides(n);
-  int stride = 1;
-  for (size_t d : order) {
-    strides[d] = stride;
-    stride *= w.sizes[d];
-  }
-  return strides;
+Tensor tensor_of(const Node& node) {
+  return {node.one<DataType>(kTensorDataType), node.list<int64_t>(kTensorSizes),
+          node.list<int64_t>(kTensorStrides)};
 }
 
-Result check(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y) {
+/// One operation; of a transposed one `x` is the result.
+struct Operation {
+  Tensor x;
+  Tensor w;
+  Tensor y;
+  Convolution conv;
+  int64_t groups = 1;
+  bool backward = false;
+
+  explicit Operation(const Node& node)
+      : x(tensor_of(node.node(node.kind == kConvolutionForward ? kForwardX : kBackwardDataDx))),
+        w(tensor_of(node.node(node.kind == kConvolutionForward ? kForwardW : kBackwardDataW))),
+        y(tensor_of(node.node(node.kind == kConvolutionForward ? kForwardY : kBackwardDataDy))),
+        backward(node.kind == kConvolutionBackwardData) {
+    const Node& c = node.node(backward ? kBackwardDataConv : kForwardConv);
+    conv = {c.list<int64_t>(kConvPrePaddings), c.list<int64_t>(kConvStrides),
+            c.list<int64_t>(kConvDilations), c.one<DataType>(kConvComputeType)};
+    groups =
+        w.sizes.size() > 1 && x.sizes.size() > 1 && w.sizes[1] > 0 ? x.sizes[1] / w.sizes[1] : 0;
+  }
+};
+
+bool is_one_and_zero(const Node& node, bool backward, DataType compute) {
+  const Attribute alpha = backward ? kBackwardDataAlpha : kForwardAlpha;
+  const Attribute beta = backward ? kBackwardDataBeta : kForwardBeta;
+  return compute == kDouble
+             ? node.one<double>(alpha) == 1.0 && node.list<double>(beta) == std::vector<double>{0.0}
+             : node.one<float>(alpha) == 1.0f && node.list<float>(beta) == std::vector<float>{0.0f};
+}
+
+Result check(const Node& node) {
+  const Operation op(node);
+  const Convolution& conv = op.conv;
   const size_t spatial = conv.padding.size();
-  if (x.sizes.size() != spatial + 2 || w.sizes.size() != spatial + 2 ||
+  const Tensor& x = op.x;
+  const Tensor& w = op.w;
+  const Tensor& y = op.y;
+  if (spatial < 2 || x.sizes.size() != spatial + 2 || w.sizes.size() != spatial + 2 ||
       y.sizes.size() != spatial + 2 || x.type != w.type || x.type != y.type ||
-      x.sizes[0] != y.sizes[0] || x.sizes[1] != w.sizes[1] * conv.groups ||
-      y.sizes[1] != w.sizes[0] || y.sizes[1] % conv.groups != 0 ||
-      conv.compute != (x.type == kDouble ? kDouble : kFloat)) {
+      x.sizes[0] != y.sizes[0] || x.sizes[1] != w.sizes[1] * op.groups ||
+      y.sizes[1] != w.sizes[0] || y.sizes[1] % op.groups != 0 ||
+      conv.compute != (x.type == kDouble ? kDouble : kFloat) ||
+      !is_one_and_zero(node, op.backward, conv.compute)) {
     return kBadParam;
   }
   for (size_t d = 0; d < spatial; ++d) {
-    const int reach = conv.dilation[d] * (w.sizes[d + 2] - 1) + 1;
-    const int out = (x.sizes[d + 2] + 2 * conv.padding[d] - reach) / conv.stride[d] + 1;
+    const int64_t reach = conv.dilation[d] * (w.sizes[d + 2] - 1) + 1;
+    const int64_t out = (x.sizes[d + 2] + 2 * conv.padding[d] - reach) / conv.stride[d] + 1;
     if (out != y.sizes[d + 2]) {
       return kBadParam;
     }
   }
-  return x.type == kBFloat && w.format == kNhwc ? kNotSupported : kSuccess;
+  return kSuccess;
+}
+
+bool is_channels_last(const Tensor& t) {
+  return t.strides[1] == 1 && t.strides.back() == t.sizes[1] && t.sizes[1] > 1;
 }
 
 /// Calls `visit(x, w, y)` with the offsets of each product.
 template <typename Visit>
-void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv, const Tensor& y,
-                      const Visit& visit) {
+void for_each_product(const Operation& op, const Visit& visit) {
+  const Tensor& x = op.x;
+  const Tensor& w = op.w;
+  const Tensor& y = op.y;
+  const Convolution& conv = op.conv;
   const size_t n = y.sizes.size();
-  const std::vector<int> w_strides = filter_strides(w);
-  std::vector<int> loops = y.sizes;  // [n, out, pixels..., in / groups, kernel...]
+  std::vector<int64_t> loops = y.sizes;  // [n, out, pixels..., in / groups, kernel...]
   loops.insert(loops.end(), w.sizes.begin() + 1, w.sizes.end());
-  std::vector<int> at(loops.size(), 0);
+  std::vector<int64_t> at(loops.size(), 0);
   int64_t count = 1;
-  for (int size : loops) {
+  for (int64_t size : loops) {
     count *= size;
   }
   for (int64_t i = 0; i < count; ++i) {
-    const int group = at[1] / (y.sizes[1] / conv.groups);
-    int64_t in_x =
-        int64_t{at[0]} * x.strides[0] + int64_t{group * w.sizes[1] + at[n]} * x.strides[1];
-    int64_t in_w = int64_t{at[1]} * w_strides[0] + int64_t{at[n]} * w_strides[1];
-    int64_t in_y = int64_t{at[0]} * y.strides[0] + int64_t{at[1]} * y.strides[1];
+    const int64_t group = at[1] / (y.sizes[1] / op.groups);
+    int64_t in_x = at[0] * x.strides[0] + (group * w.sizes[1] + at[n]) * x.strides[1];
+    int64_t in_w = at[1] * w.strides[0] + at[n] * w.strides[1];
+    int64_t in_y = at[0] * y.strides[0] + at[1] * y.strides[1];
     bool inside = true;
     for (size_t d = 2; d < n; ++d) {
-      const int pixel =
+      const int64_t pixel =
           at[d] * conv.stride[d - 2] - conv.padding[d - 2] + at[n + d - 1] * conv.dilation[d - 2];
       inside = inside && pixel >= 0 && pixel < x.sizes[d];
-      in_x += int64_t{pixel} * x.strides[d];
-      in_w += int64_t{at[n + d - 1]} * w_strides[d];
-      in_y += int64_t{at[d]} * y.strides[d];
+      in_x += pixel * x.strides[d];
+      in_w += at[n + d - 1] * w.strides[d];
+      in_y += at[d] * y.strides[d];
     }
     if (inside) {
       visit(in_x, in_w, in_y);
@@ -159,7 +218,7 @@ void for_each_product(const Tensor& x, const Filter& w, const Convolution& conv,
 int64_t extent(const Tensor& t) {
   int64_t last = 0;
   for (size_t d = 0; d < t.sizes.size(); ++d) {
-    last += int64_t{t.sizes[d] - 1} * t.strides[d];
+    last += (t.sizes[d] - 1) * t.strides[d];
   }
   return last + 1;
 }
@@ -170,35 +229,87 @@ void write(const Tensor& t, void* data, const std::vector<double>& sums) {
   }
 }
 
-double scalar(const void* value, DataType type) {
-  return type == kDouble ? *static_cast<const double*>(value)
-                         : static_cast<double>(*static_cast<const float*>(value));
+bool is_set(const Node& node, std::initializer_list<Attribute> names) {
+  for (const Attribute name : names) {
+    if (node.values.count(name) == 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
-Result wait(Handle handle, int32_t algorithm, void* workspace, size_t nbytes) {
-  if (algorithm == 0 || workspace == nullptr || nbytes != kWorkspaceNbytes) {
+Result finalize_tensor(const Node& node) {
+  const Tensor t = tensor_of(node);
+  bool good = t.sizes.size() >= 4 && t.sizes.size() <= 5 && t.strides.size() == t.sizes.size() &&
+              is_set(node, {kTensorDataType, kTensorId}) &&
+              node.one<int64_t>(kTensorAlignment) == 16;
+  for (size_t d = 0; good && d < t.sizes.size(); ++d) {
+    good = t.sizes[d] >= 1 && t.strides[d] >= 1;
+  }
+  return good ? kSuccess : kBadParam;
+}
+
+Result finalize_plan(const Node& node) {
+  const Node& config = node.node(kPlanConfig);
+  if (!is_set(node, {kPlanHandle, kPlanConfig}) || config.engine < 0) {
     return kBadParam;
   }
-  (void)cuStreamSynchronize(as<State>(handle)->stream);
-  return kSuccess;
+  const Operation op(config.node(kHeuristicGraph).node(kGraphOperations));
+  return config.engine == kBroken || (op.x.type == kBFloat && is_channels_last(op.w))
+             ? kNotSupported
+             : kSuccess;
 }
 
-Result candidates(const Convolution& conv, DataType type, Result result, int* count,
-                  Algorithm* results) {
-  if (result != kSuccess) {
-    *count = 0;
-    return result;
+Result finalize(const Node& node) {
+  switch (node.kind) {
+    case kTensor:
+      return finalize_tensor(node);
+    case kConvolution:
+      return node.one<Mode>(kConvMode) == kCrossCorrelation &&
+                     node.one<int64_t>(kConvSpatialDims) ==
+                         static_cast<int64_t>(node.list<int64_t>(kConvStrides).size()) &&
+                     node.list<int64_t>(kConvPrePaddings) == node.list<int64_t>(kConvPostPaddings)
+                 ? kSuccess
+                 : kBadParam;
+    case kConvolutionForward:
+    case kConvolutionBackwardData:
+      return check(node);
+    case kOperationGraph:
+      return is_set(node, {kGraphHandle, kGraphOperations}) ? kSuccess : kBadParam;
+    case kHeuristic:
+      return is_set(node, {kHeuristicGraph, kHeuristicModeUsed}) ? kSuccess : kBadParam;
+    case kExecutionPlan:
+      return finalize_plan(node);
+    case kVariantPack:
+      return is_set(node, {kPackIds, kPackPointers, kPackWorkspace}) ? kSuccess : kBadParam;
+    default:
+      return kBadParam;
   }
-  const MathType other = type == kFloat && conv.math == kFmaMath ? kDefaultMath : conv.math;
-  results[0] = {0, kSuccess, 0.1f, size_t{1} << 40, 1, conv.math, {}};
-  results[1] = {1, kSuccess, 0.2f, kWorkspaceNbytes, 1, other, {}};
-  results[2] = {2, kSuccess, 0.3f, kWorkspaceNbytes, 1, conv.math, {}};
-  *count = 3;
-  return kSuccess;
 }
 
-size_t workspace_of(int32_t algorithm) {
-  return algorithm == 0 ? size_t{1} << 40 : kWorkspaceNbytes;
+/// Fills in the configurations that a heuristic gives.
+void give_configs(const Node& heuristic, int64_t room, int64_t* count, void* values) {
+  const std::vector<int64_t> engines = heuristic.one<HeuristicMode>(kHeuristicModeUsed) == kFallback
+                                           ? std::vector<int64_t>{kGood}
+                                           : std::vector<int64_t>{kTooLarge, kBroken, kRounding};
+  *count = static_cast<int64_t>(engines.size());
+  for (int64_t i = 0; i < std::min(room, *count); ++i) {
+    Node& config = *static_cast<Node*>(static_cast<Opaque*>(values)[i]);
+    config.engine = engines[static_cast<size_t>(i)];
+    config.values[kHeuristicGraph] = heuristic.values.at(kHeuristicGraph);
+    config.finalized = true;
+  }
+}
+
+void* pointer_of(const Node& pack, int64_t id) {
+  const std::vector<int64_t> ids = pack.list<int64_t>(kPackIds);
+  const std::vector<void*> pointers = pack.list<void*>(kPackPointers);
+  for (size_t i = 0; i < ids.size() && i < pointers.size(); ++i) {
+    if (ids[i] == id) {
+      return pointers[i];
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -215,6 +326,95 @@ FAKE_EXPORT Result cudnnSetStream(Handle handle, CUstream stream) {
 }
 FAKE_EXPORT const char* cudnnGetErrorString(Result result) {
   return result == kNotSupported ? "CUDNN_STATUS_NOT_SUPPORTED" : "CUDNN_STATUS_BAD_PARAM";
+}
+FAKE_EXPORT Result cudnnBackendCreateDescriptor(DescriptorKind kind, Opaque* ret) {
+  auto node = std::make_unique<Node>();
+  node->kind = kind;
+  *ret = node.release();
+  return kSuccess;
+}
+FAKE_EXPORT Result cudnnBackendDestroyDescriptor(Opaque desc) {
+  delete as<Node>(desc);
+  return kSuccess;
+}
+FAKE_EXPORT Result cudnnBackendSetAttribute(Opaque desc, Attribute name, AttributeType type,
+                                            int64_t count, const void* values) {
+  Node& node = *as<Node>(desc);
+  if (node.finalized) {
+    return kBadParam;
+  }
+  const bool small = type == kTypeDataType || type == kTypeFloat || type == kTypeConvolutionMode ||
+                     type == kTypeHeuristicMode;
+  const size_t nbytes = static_cast<size_t>(count) * (small ? 4 : 8);
+  const auto* bytes = static_cast<const char*>(values);
+  if (type == kTypeDescriptor && !(*static_cast<Node* const*>(values))->finalized) {
+    return kBadParam;
+  }
+  node.values[name] = {type, count, {bytes, bytes + nbytes}};
+  return kSuccess;
+}
+FAKE_EXPORT Result cudnnBackendGetAttribute(Opaque desc, Attribute name, AttributeType,
+                                            int64_t room, int64_t* count, void* values) {
+  const Node& node = *as<Node>(desc);
+  if (name == kEngineNotes) {
+    *count = node.engine == kRounding ? 1 : 0;
+    if (*count <= room && *count > 0) {
+      *static_cast<NumericalNote*>(values) = kTensorCore;
+    }
+    return kSuccess;
+  }
+  if (!node.finalized) {
+    return kBadParam;
+  }
+  switch (name) {
+    case kHeuristicResults:
+      give_configs(node, room, count, values);
+      return kSuccess;
+    case kConfigEngine:
+      *count = 1;
+      (*static_cast<Node**>(values))->engine = node.engine;
+      return kSuccess;
+    case kPlanWorkspaceNbytes:
+      *count = 1;
+      *static_cast<int64_t*>(values) = node.node(kPlanConfig).engine == kTooLarge
+                                           ? int64_t{1} << 40
+                                           : static_cast<int64_t>(kWorkspaceNbytes);
+      return kSuccess;
+    default:
+      return kBadParam;
+  }
+}
+FAKE_EXPORT Result cudnnBackendFinalize(Opaque desc) {
+  Node& node = *as<Node>(desc);
+  const Result result = finalize(node);
+  node.finalized = result == kSuccess;
+  return result;
+}
+FAKE_EXPORT Result cudnnBackendExecute(Handle handle, Opaque plan, Opaque variant_pack) {
+  const Node& config = as<Node>(plan)->node(kPlanConfig);
+  const Node& pack = *as<Node>(variant_pack);
+  const Operation op(config.node(kHeuristicGraph).node(kGraphOperations));
+  if (as<Node>(plan)->one<Handle>(kPlanHandle) != handle || !pack.finalized ||
+      pack.one<void*>(kPackWorkspace) == nullptr || config.engine == kTooLarge ||
+      (op.x.type == kFloat && config.engine == kRounding)) {
+    return kBadParam;
+  }
+  (void)cuStreamSynchronize(as<State>(handle)->stream);
+  const void* x = pointer_of(pack, 'x');
+  const void* w = pointer_of(pack, 'w');
+  void* y = pointer_of(pack, 'y');
+  if (x == nullptr || w == nullptr || y == nullptr) {
+    return kBadParam;
+  }
+  const Tensor& out = op.backward ? op.x : op.y;
+  std::vector<double> sums(static_cast<size_t>(extent(out)));
+  for_each_product(op, [&](int64_t in_x, int64_t in_w, int64_t in_y) {
+    const int64_t from = op.backward ? in_y : in_x;
+    const int64_t to = op.backward ? in_x : in_y;
+    sums[static_cast<size_t>(to)] += load(x, from, out.type) * load(w, in_w, out.type);
+  });
+  write(out, y, sums);
+  return kSuccess;
 }
 FAKE_EXPORT Result cudnnCreateTensorDescriptor(TensorDesc* ret) {
   *ret = reinterpret_cast<TensorDesc>(new Tensor());
@@ -233,111 +433,6 @@ FAKE_EXPORT Result cudnnSetTensorNdDescriptor(TensorDesc desc, DataType type, in
   }
   *as<Tensor>(desc) = {type, {sizes, sizes + ndim}, {strides, strides + ndim}};
   return ndim >= 4 && ndim <= 5 ? kSuccess : kBadParam;
-}
-FAKE_EXPORT Result cudnnCreateFilterDescriptor(FilterDesc* ret) {
-  *ret = reinterpret_cast<FilterDesc>(new Filter());
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnDestroyFilterDescriptor(FilterDesc desc) {
-  delete as<Filter>(desc);
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnSetFilterNdDescriptor(FilterDesc desc, DataType type, Format format,
-                                              int ndim, const int* sizes) {
-  *as<Filter>(desc) = {type, format, {sizes, sizes + ndim}};
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnCreateConvolutionDescriptor(ConvDesc* ret) {
-  *ret = reinterpret_cast<ConvDesc>(new Convolution());
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnDestroyConvolutionDescriptor(ConvDesc desc) {
-  delete as<Convolution>(desc);
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnSetConvolutionNdDescriptor(ConvDesc desc, int ndim, const int* padding,
-                                                   const int* stride, const int* dilation,
-                                                   Mode mode, DataType compute) {
-  Convolution& conv = *as<Convolution>(desc);
-  conv.padding.assign(padding, padding + ndim);
-  conv.stride.assign(stride, stride + ndim);
-  conv.dilation.assign(dilation, dilation + ndim);
-  conv.compute = compute;
-  return mode == kCrossCorrelation ? kSuccess : kNotSupported;
-}
-FAKE_EXPORT Result cudnnSetConvolutionGroupCount(ConvDesc desc, int groups) {
-  as<Convolution>(desc)->groups = groups;
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnSetConvolutionMathType(ConvDesc desc, MathType math) {
-  as<Convolution>(desc)->math = math;
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnGetConvolutionForwardAlgorithm_v7(Handle, TensorDesc x, FilterDesc w,
-                                                          ConvDesc conv, TensorDesc y, int,
-                                                          int* count, Algorithm* results) {
-  const Convolution& c = *as<Convolution>(conv);
-  return candidates(c, as<Tensor>(x)->type,
-                    check(*as<Tensor>(x), *as<Filter>(w), c, *as<Tensor>(y)), count, results);
-}
-FAKE_EXPORT Result cudnnGetConvolutionForwardWorkspaceSize(Handle, TensorDesc, FilterDesc, ConvDesc,
-                                                           TensorDesc, int32_t algorithm,
-                                                           size_t* nbytes) {
-  *nbytes = workspace_of(algorithm);
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnConvolutionForward(Handle handle, const void* alpha, TensorDesc x,
-                                           const void* x_data, FilterDesc w, const void* w_data,
-                                           ConvDesc conv, int32_t algorithm, void* workspace,
-                                           size_t nbytes, const void* beta, TensorDesc y,
-                                           void* y_data) {
-  const Tensor& in = *as<Tensor>(x);
-  const Tensor& out = *as<Tensor>(y);
-  const Convolution& c = *as<Convolution>(conv);
-  if (scalar(alpha, in.type) != 1.0 || scalar(beta, in.type) != 0.0 ||
-      (in.type == kFloat && c.math != kFmaMath) || check(in, *as<Filter>(w), c, out) != kSuccess) {
-    return kBadParam;
-  }
-  if (const Result result = wait(handle, algorithm, workspace, nbytes)) {
-    return result;
-  }
-  std::vector<double> sums(static_cast<size_t>(extent(out)));
-  for_each_product(in, *as<Filter>(w), c, out, [&](int64_t i, int64_t k, int64_t o) {
-    sums[static_cast<size_t>(o)] += load(x_data, i, in.type) * load(w_data, k, in.type);
-  });
-  write(out, y_data, sums);
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnGetConvolutionBackwardDataAlgorithm_v7(Handle, FilterDesc w, TensorDesc dy,
-                                                               ConvDesc conv, TensorDesc dx, int,
-                                                               int* count, Algorithm* results) {
-  const Convolution& c = *as<Convolution>(conv);
-  return candidates(c, as<Tensor>(dx)->type,
-                    check(*as<Tensor>(dx), *as<Filter>(w), c, *as<Tensor>(dy)), count, results);
-}
-FAKE_EXPORT Result cudnnGetConvolutionBackwardDataWorkspaceSize(Handle, FilterDesc, TensorDesc,
-                                                                ConvDesc, TensorDesc,
-                                                                int32_t algorithm, size_t* nbytes) {
-  *nbytes = workspace_of(algorithm);
-  return kSuccess;
-}
-FAKE_EXPORT Result cudnnConvolutionBackwardData(Handle handle, const void*, FilterDesc w,
-                                                const void* w_data, TensorDesc dy,
-                                                const void* dy_data, ConvDesc conv,
-                                                int32_t algorithm, void* workspace, size_t nbytes,
-                                                const void*, TensorDesc dx, void* dx_data) {
-  const Tensor& in = *as<Tensor>(dy);
-  const Tensor& out = *as<Tensor>(dx);
-  if (const Result result = wait(handle, algorithm, workspace, nbytes)) {
-    return result;
-  }
-  std::vector<double> sums(static_cast<size_t>(extent(out)));
-  for_each_product(
-      out, *as<Filter>(w), *as<Convolution>(conv), in, [&](int64_t o, int64_t k, int64_t i) {
-        sums[static_cast<size_t>(o)] += load(dy_data, i, in.type) * load(w_data, k, in.type);
-      });
-  write(out, dx_data, sums);
-  return kSuccess;
 }
 FAKE_EXPORT Result cudnnAddTensor(Handle handle, const void*, TensorDesc a, const void* a_data,
                                   const void*, TensorDesc c, void* c_data) {
