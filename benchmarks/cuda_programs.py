@@ -1,8 +1,9 @@
 """Time of a call of programs for this machine's GPU, against an AOTInductor package of libtorch.
 
-Each model is compiled by plain AOTInductor with max-autotune, and lowered by us three times: on the
-GPU; in a process that sees no GPU, with the tuning records that the first lowering wrote; and there
-with the cost model alone. The second program is also there for CUDA graphs. All are then timed in
+Each model is lowered by us three times: on the GPU; in a process that sees no GPU, with the tuning
+records that the first lowering wrote; and there with the cost model alone. The second program is
+also there for CUDA graphs. Then each is compiled by plain AOTInductor with max-autotune, two at a
+time by default. All are then timed in
 this process, in turns, with inputs and outputs on the GPU: ``latency`` is a call with a
 synchronization after it, ``throughput`` a call in a row of many. The median round counts. Every
 call gives new tensors, with graphs it gives the same ones again.
@@ -87,7 +88,7 @@ def package(name: str, output: str) -> None:
 
 
 class Builds:
-    """Files of all models in one folder; what needs the GPU is built one after another."""
+    """Files of all models in one folder; our measurements have the GPU for themselves."""
 
     def __init__(self, folder: Path, target: str, deadline: float) -> None:
         self._folder = folder
@@ -98,16 +99,19 @@ class Builds:
         """Where a model's file for a way is, if it could be built."""
         return self._folder / f"{name}_{way}.{'pt2' if way == AOTI else 'pte'}"
 
-    def build_all(self, names: Sequence[str], without_gpu: ThreadPoolExecutor) -> None:
+    def build_all(self, names: Sequence[str], packages_at_a_time: int) -> None:
         """Build everything there is time for."""
-        waiting = []
-        for name in names:
-            self._build(name, "measured")
-            waiting.append(without_gpu.submit(self._build, name, "records"))
-            waiting.append(without_gpu.submit(self._build, name, "estimated"))
-            self._build(name, AOTI)
-        for one in waiting:
-            one.result()
+        with (
+            ThreadPoolExecutor(4) as without_gpu,
+            ThreadPoolExecutor(packages_at_a_time) as packages,
+        ):
+            waiting = []
+            for name in names:
+                self._build(name, "measured")
+                waiting += [without_gpu.submit(self._build, name, way) for way in WAYS[1:]]
+            waiting += [packages.submit(self._build, name, AOTI) for name in names]
+            for one in waiting:
+                one.result()
 
     def _build(self, name: str, way: str) -> None:
         if self.path(name, way).exists():
@@ -235,6 +239,9 @@ def main() -> None:
     parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--seconds", type=float, default=3600, help="time for building programs")
+    parser.add_argument(
+        "--packages", type=int, default=2, help="AOTInductor packages compiled at a time"
+    )
     parser.add_argument("--folder", type=Path, help="where programs go; a temporary one")
     parser.add_argument("--task", nargs=5, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -246,15 +253,16 @@ def main() -> None:
             lower(name, way, target, records, output)
         return
     names = chosen.models or list(gpu_models.MODELS)
-    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(4) as pool:
+    with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         builds = Builds(folder, chosen.target, time.monotonic() + chosen.seconds)
-        builds.build_all(names, pool)
+        builds.build_all(names, chosen.packages)
         results = {}
         for name in names:
             results[name] = measure(name, builds)
-            environment.save(chosen.output, {"models": results, "speed": speeds(results)})
+            found = {"packages at a time": chosen.packages, "models": results}
+            environment.save(chosen.output, {**found, "speed": speeds(results)})
     print(table(results))
 
 

@@ -40,10 +40,11 @@ def aoti_fallback_kernels(device: str) -> Iterable[FallbackKernel]:
 
 @hookimpl
 def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
-    """From the edge dialect to ATen, from copies back to views, attention to its own kernels."""
+    """Edge ops to ATen, copies back to views, attention and products of few rows to our kernels."""
     if device != _DEVICE:
         return ()
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
+    from aoti_plugins.cuda.passes.separate_bias import separate_bias
     from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
     from aoti_plugins.lowering.passes.restore_views import restore_views
 
@@ -57,6 +58,9 @@ def aoti_graph_passes(device: str) -> Iterable[GraphPass]:
             attention_to_triton,
             after=("aoti_plugins.restore_views",),
             handles=is_replaced,
+        ),
+        GraphPass(
+            "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.edge_to_aten",)
         ),
     )
 

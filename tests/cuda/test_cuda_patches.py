@@ -32,6 +32,7 @@ from aoti_plugins.lowering.inductor.gpu import (
     no_compilation,
     patterns,
     placement,
+    steady_times,
     triton_driver,
     triton_version,
 )
@@ -64,6 +65,7 @@ PATCHES: dict[str, _Context] = {
     "no compilation": no_compilation.no_kernel_compilation,
     "patterns": patterns.patterns_on_cpu,
     "placement": _placed,
+    "steady times": steady_times.steady_times,
     "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
     "triton version": triton_version.known_triton_version,
     "chosen": lambda: config_choice.choose_configs(GPU),

@@ -6,14 +6,16 @@ blocks; a library splits the sum and needs a second kernel. The template here gi
 few columns, whole rows of the weight in memory order, and no tensor cores.
 
 Patched: ``AlgorithmSelectorCache.__call__``, which gets one more choice (and the same epilogues as
-Inductor's own templates). Tested with torch 2.11 and 2.13. Can go when Inductor brings such a
-template.
+Inductor's own templates), and ``post_grad.should_prefer_unfused_addmm``, so that a product is not
+put together again with what is added to it. Tested with torch 2.11 and 2.13. Can go when Inductor
+brings such a template.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
@@ -26,13 +28,14 @@ from aoti_plugins.cuda.tuning.cost_model import Product, Tile
 
 TEMPLATE_NAME = "aoti_few_rows"
 
-# With more rows the arithmetic outside the tensor cores takes longer than the loads.
 MOST_ROWS = 4
+"""With more, the arithmetic outside the tensor cores takes longer than the loads."""
 
 ALL = 8
 """For ``most``: every configuration there is."""
 
-_LEAST_DEPTH = 128
+LEAST_DEPTH = 128
+"""With a shorter sum the templates for tensor cores have nothing to wait for."""
 
 # Columns and depth of a tile, and warps: those that were fastest for some size on an H100.
 _CONFIGS = (
@@ -89,9 +92,11 @@ def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
         most: configurations to offer, the best by the cost model first; several only make sense
             where they are measured.
     """
+    from torch._inductor.fx_passes import post_grad
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     original = AlgorithmSelectorCache.__call__
+    prefer_unfused = post_grad.should_prefer_unfused_addmm
 
     def call(
         self: Any,
@@ -107,8 +112,22 @@ def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
             _append(choices, input_nodes, layout, _best_configs(target, product)[:most])
         return original(self, name, choices, input_nodes, layout, *rest, **more)
 
-    with mock.patch.object(AlgorithmSelectorCache, "__call__", call):
+    def stays_separate(match: Any) -> bool:
+        shape = match.args[0].meta["val"].shape
+        return has_few_rows(shape) or bool(prefer_unfused(match))
+
+    with (
+        mock.patch.object(AlgorithmSelectorCache, "__call__", call),
+        mock.patch.object(post_grad, "should_prefer_unfused_addmm", stays_separate),
+    ):
         yield
+
+
+def has_few_rows(shape: Sequence[Any]) -> bool:
+    """Whether the kernel is meant for a first factor of this shape, ``[..., rows, depth]``."""
+    *rows, depth = shape
+    static = all(isinstance(size, int) for size in shape)
+    return static and math.prod(rows) <= MOST_ROWS and depth >= LEAST_DEPTH
 
 
 def estimate(target: CudaTarget, product: Product, choice: Any) -> float | None:
@@ -137,7 +156,7 @@ def _few_rows(
     rows, depth, _, columns = map(int, sizes[:4])
     dtype = input_nodes[0].get_dtype()
     contiguous = input_nodes[1].get_stride()[0] == 1 and input_nodes[0].get_stride()[1] == 1
-    if rows > MOST_ROWS or depth < _LEAST_DEPTH or not contiguous:
+    if rows > MOST_ROWS or depth < LEAST_DEPTH or not contiguous:
         return None
     if dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return None
