@@ -102,8 +102,8 @@ enum Attribute : int32_t {
   kEngineNotes = 1303,
 };
 
-/// cudnn_graph_v9.h: CUDNN_NUMERICAL_NOTE_TYPE_COUNT, with room for later ones.
-inline constexpr int64_t kMaxNotes = 32;
+/// cudnn_graph_v9.h: CUDNN_NUMERICAL_NOTE_TYPE_COUNT.
+inline constexpr int64_t kMaxNotes = 10;
 
 /// The functions of the library, by their names without `cudnn`. The graph API computes; of the
 /// older one, what adds a bias.
