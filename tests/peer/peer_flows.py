@@ -111,6 +111,12 @@ def _as_json(summary: Any) -> dict[str, Any]:
     }
 
 
+def _reason(report: pytest.TestReport) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")  # after path and line
+    return "" if report.passed else str(report.longrepr)
+
+
 class _Report:
     def __init__(self, path: str) -> None:
         self._path = Path(path)
@@ -125,7 +131,7 @@ class _Report:
         self._tests[report.nodeid.rpartition("/")[2]] = {
             "outcome": report.outcome,
             "runs": found,
-            "reason": "" if report.passed else str(report.longrepr)[-_LONGEST_ERROR:],
+            "reason": _reason(report)[-_LONGEST_ERROR:],
             "seconds": round(report.duration, 3),
         }
 
