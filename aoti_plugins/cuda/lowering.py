@@ -99,22 +99,15 @@ def _is_here(gpu: CudaTarget) -> bool:
 
 @contextlib.contextmanager
 def _on_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
-    from torch._inductor import config
-
-    from aoti_plugins.lowering.inductor.config_choice import record_configs
+    from aoti_plugins.lowering.inductor.config_choice import measured_configs
     from aoti_plugins.lowering.inductor.few_rows import ALL, few_rows_choice
     from aoti_plugins.lowering.inductor.gpu.steady_times import steady_times
 
-    # Timing whether a fusion pays leaves out the launch that it saves.
-    fusing = config.patch(benchmark_epilogue_fusion=False)
-    with fusing, steady_times(), few_rows_choice(gpu, most=ALL):
-        if not options.save_tuning:
-            yield
-            return
-        path = Path(options.save_tuning)
-        records = Records.load([path] if path.exists() else [])
-        with record_configs(gpu, records):
-            yield
+    path = Path(options.save_tuning) if options.save_tuning else None
+    records = Records.load([path] if path is not None and path.exists() else [])
+    with steady_times(), few_rows_choice(gpu, most=ALL), measured_configs(gpu, records):
+        yield
+    if path is not None:
         records.save(path)
 
 

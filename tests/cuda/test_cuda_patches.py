@@ -69,7 +69,7 @@ PATCHES: dict[str, _Context] = {
     "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
     "triton version": triton_version.known_triton_version,
     "chosen": lambda: config_choice.choose_configs(GPU),
-    "recorded": lambda: config_choice.record_configs(GPU, Records()),
+    "measured": lambda: config_choice.measured_configs(GPU, Records()),
     "few rows": lambda: few_rows.few_rows_choice(GPU),
     "all": lambda: lowering.environment(TARGET, LoweringOptions()),
     "all of a probe": lambda: lowering.probe_environment(TARGET, LoweringOptions()),

@@ -15,8 +15,9 @@ from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
 from aoti_plugins.cuda.tuning.records import KERNEL, PRODUCT, Entry, Records
 from aoti_plugins.lowering.inductor import few_rows
-from aoti_plugins.lowering.inductor.config_choice import choose_configs, record_configs
+from aoti_plugins.lowering.inductor.config_choice import choose_configs, measured_configs
 from aoti_plugins.lowering.inductor.generate import generate
+from aoti_plugins.lowering.inductor.product_choice import with_cost_of_fusion
 
 pytest.importorskip("triton")
 
@@ -86,7 +87,7 @@ def test_estimates_decide_and_the_originals_are_back() -> None:
 def test_recorded_then_used(caplog: pytest.LogCaptureFixture) -> None:
     # Without a GPU the estimates stand for measurements: records are made of them.
     made = Records()
-    first = _generate(64, choose_configs(GPU), record_configs(GPU, made))
+    first = _generate(64, choose_configs(GPU), measured_configs(GPU, made))
     kinds = {entry.key.kind for entry in made}
     assert kinds == {KERNEL, PRODUCT}
     assert all(entry.made_with["gpu"] for entry in made)
@@ -126,6 +127,17 @@ def test_records_that_do_not_fit_are_ignored(caplog: pytest.LogCaptureFixture) -
 @pytest.mark.parametrize(("rows", "offered"), [(1, True), (3, True), (8, False)])
 def test_few_rows(rows: int, offered: bool) -> None:
     made = Records()
-    _generate(rows, choose_configs(GPU), record_configs(GPU, made))
+    _generate(rows, choose_configs(GPU), measured_configs(GPU, made))
     (product,) = (entry for entry in made if entry.key.kind == PRODUCT)
     assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == offered
+
+
+def test_a_library_pays_for_what_is_not_fused() -> None:
+    from torch._inductor.select_algorithm import ExternKernelCaller, TritonTemplateCaller
+
+    library = object.__new__(ExternKernelCaller)
+    template = object.__new__(TritonTemplateCaller)
+    close = with_cost_of_fusion({library: 0.0100, template: 0.0105})
+    assert min(close, key=close.__getitem__) is template
+    far = with_cost_of_fusion({library: 0.0100, template: 0.0150})
+    assert min(far, key=far.__getitem__) is library

@@ -3,7 +3,8 @@
 Inductor chooses the configuration of a kernel, and between templates and libraries for a matrix
 product, by running the candidates. Without a GPU none can run. ``choose_configs`` puts measured
 records in the place of the measurements, and where there is no record the cost model;
-``record_configs`` leaves the measurements alone and writes them down.
+``measured_configs`` keeps the measurements, adds to a library's time what cannot be fused into its
+call, and writes down what it found.
 
 Patched: ``CachingAutotuner.precompile`` (a recorded configuration is the only candidate, of many
 candidates only the promising are compiled), ``CachingAutotuner.bench``, and of
@@ -36,6 +37,7 @@ from aoti_plugins.lowering.inductor.product_choice import (
     ProductChoice,
     measured_product,
     no_precompilation,
+    with_cost_of_fusion,
 )
 
 logger = logging.getLogger(__name__)
@@ -84,13 +86,14 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
 
 
 @contextlib.contextmanager
-def record_configs(target: CudaTarget, records: Records) -> Iterator[None]:
+def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
     """Let Inductor measure on the GPU of this machine, and add what it finds to the records.
 
     Args:
         target: the GPU of this machine.
         records: gets an entry for every kernel and matrix product that has more than one candidate.
     """
+    from torch._inductor import config
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
@@ -106,15 +109,17 @@ def record_configs(target: CudaTarget, records: Records) -> Iterator[None]:
         return milliseconds
 
     def recorded_autotune(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        timings = autotune(self, name, *args, **kwargs)
-        entry = measured_product(target, name, args, kwargs, timings or {}, made_with)
+        timings = autotune(self, name, *args, **kwargs) or {}
+        entry = measured_product(target, name, args, kwargs, timings, made_with)
         if entry is not None:
             records.add(entry)
-        return timings
+        return with_cost_of_fusion(timings)
 
     with (
         mock.patch.object(CachingAutotuner, "bench", recorded_bench),
         mock.patch.object(AlgorithmSelectorCache, "do_autotuning", recorded_autotune),
+        # It would time templates with and without what is fused, but not the launch it saves.
+        config.patch(benchmark_epilogue_fusion=False),
     ):
         yield
 

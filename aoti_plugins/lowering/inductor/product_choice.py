@@ -242,6 +242,12 @@ def _choice_config(choice: Any) -> dict[str, str | int] | None:
     }
 
 
+def with_cost_of_fusion(timings: Mapping[Any, float]) -> dict[Any, float]:
+    """Measured milliseconds, where a library also pays for what cannot be fused into its call."""
+    unfused = cost_model.CONSTANTS.unfused / 1e3
+    return {one: time + (unfused if _is_library(one) else 0) for one, time in timings.items()}
+
+
 def measured_product(
     target: CudaTarget,
     name: str,
@@ -250,14 +256,27 @@ def measured_product(
     timings: Mapping[Any, float],
     made_with: Mapping[str, str],
 ) -> Entry | None:
-    """The fastest choice of a measured product as an entry."""
+    """The best choice of a measured product as an entry.
+
+    Args:
+        target: the GPU.
+        name: Inductor's name of the operation.
+        args: of ``AlgorithmSelectorCache.do_autotuning``, without the name.
+        kwargs: its keyword arguments.
+        timings: measured milliseconds by choice.
+        made_with: versions and the GPU's name.
+
+    Returns:
+        ``None`` if nothing was measured that another lowering could choose.
+    """
     known = {c: t for c, t in timings.items() if 0 < t < math.inf and _choice_config(c)}
     nodes = kwargs["input_nodes"] if "input_nodes" in kwargs else args[0]
     layout = kwargs["layout"] if "layout" in kwargs else args[1]
     product = product_of(name, nodes, layout)
     if not known or product is None:
         return None
-    best = min(known, key=known.__getitem__)
+    rated = with_cost_of_fusion(known)
+    best = min(rated, key=rated.__getitem__)
     config = _choice_config(best)
     assert config is not None
     key = _product_key(target, name, nodes, product)
