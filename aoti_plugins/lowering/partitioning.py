@@ -66,6 +66,7 @@ class Plan:
                     node.meta["delegation_tag"] = tag
         warn(refusals, self._device.name)
         tag_constant_data(program)
+        _keep_returned_constants(program)
         _tag_mutated_buffers(program)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
@@ -96,12 +97,13 @@ class Plan:
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()
-            if op.namespace == "aten" and torch.Tag.core not in op.tags
+            if op.namespace == "aten" and (torch.Tag.core not in op.tags or _is_random(op))
         }
         ops = {n.target for m in _graphs(program.graph_module) for n in m.graph.nodes}
         if ops & table.keys():  # what is known is asked only then: it takes a moment
             known = torch.export.default_decompositions()
-            table = {op: found for op, found in table.items() if op not in known}
+            # What ExecuTorch makes of a random op ends in others that it does not let in.
+            table = {op: how for op, how in table.items() if op not in known or _is_random(op)}
         return program.run_decompositions(table) if ops & table.keys() else program
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
@@ -147,6 +149,20 @@ class Plan:
             )
             for target in self._targets
         ]
+
+
+def _is_random(op: torch._ops.OpOverload) -> bool:
+    return torch.Tag.nondeterministic_seeded in op.tags
+
+
+def _keep_returned_constants(program: ExportedProgram) -> None:
+    """Leave a constant that the program also returns to ExecuTorch, which refuses others to do so.
+
+    A delegate that uses it gets it as an input.
+    """
+    for node in program.graph.output_node().all_input_nodes:
+        if node.op == "placeholder":
+            node.meta.pop("delegation_tag", None)
 
 
 def _tag_mutated_buffers(program: ExportedProgram) -> None:

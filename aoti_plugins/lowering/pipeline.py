@@ -33,7 +33,7 @@ from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import generate, shims_called
-from aoti_plugins.lowering.values import value_spec
+from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.manager import get_manager
 from aoti_plugins.payload import (
     ArtifactKind,
@@ -105,6 +105,7 @@ class _Lowering:
 
     def run(self, program: ExportedProgram) -> PreprocessResult:
         inputs, outputs = _interface(program)
+        _close_gaps(program)
         kinds = _constant_kinds(program)
         program = self._transform(program)
         artifacts = []
@@ -262,6 +263,13 @@ def _user_placeholders(program: ExportedProgram) -> list[torch.fx.Node]:
 
 def _example_inputs(program: ExportedProgram) -> list[Any]:
     return [node.meta["val"] for node in _user_placeholders(program)]
+
+
+def _close_gaps(program: ExportedProgram) -> None:
+    """Let the inputs be laid out as the runtime passes them."""
+    for node in _user_placeholders(program):
+        if isinstance(node.meta["val"], torch.Tensor):
+            node.meta["val"] = without_gaps(node.meta["val"])
 
 
 def _constant_kinds(program: ExportedProgram) -> dict[str, ConstantKind]:

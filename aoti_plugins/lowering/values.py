@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 from executorch.exir.tensor import dim_order_from_stride
+from torch._guards import detect_fake_mode
 
 from aoti_plugins.dtypes import BY_NAME, NO_DTYPE
 from aoti_plugins.errors import LoweringError
@@ -26,8 +28,8 @@ def value_spec(value: Any, what: str) -> ValueSpec:
     """
     if isinstance(value, torch.Tensor):
         dims = tuple(bounds(size) for size in value.size())
-        order = tuple(int(d) for d in dim_order_from_stride(_hints(value.stride()))) if dims else ()
-        return ValueSpec(ValueKind.TENSOR, dtype_code(value.dtype, what), dims, order)
+        dtype = dtype_code(value.dtype, what)
+        return ValueSpec(ValueKind.TENSOR, dtype, dims, _dim_order(value, what))
     for kinds, kind in _SCALARS:
         if isinstance(value, kinds):
             return ValueSpec(kind, NO_DTYPE, (), ())
@@ -42,6 +44,35 @@ _SCALARS = (
     ((float, torch.SymFloat), ValueKind.FLOAT),
     (type(None), ValueKind.NONE),
 )
+
+
+def without_gaps(value: torch.Tensor) -> torch.Tensor:
+    """A fake tensor as the runtime passes it: the order of its dimensions, and no gaps.
+
+    An example input may be part of a larger tensor (``x[:, ::2]``); ExecuTorch describes layouts by
+    the order of dimensions only.
+    """
+    strides: dict[int, int | torch.SymInt] = {}
+    step: int | torch.SymInt = 1
+    for dim in reversed(_dim_order(value, "an input")):
+        strides[dim] = step
+        step = step * torch.sym_max(value.size(dim), 1)
+    wanted = tuple(strides[dim] for dim in range(value.dim()))
+    pairs = zip(value.size(), value.stride(), wanted, strict=True)
+    if all(hint(size) <= 1 or hint(one) == hint(other) for size, one, other in pairs):
+        return value
+    with detect_fake_mode((value,)) or contextlib.nullcontext():
+        return torch.empty_strided(value.size(), wanted, dtype=value.dtype, device=value.device)
+
+
+def _dim_order(value: torch.Tensor, what: str) -> tuple[int, ...]:
+    strides = tuple(map(hint, value.stride()))
+    if 0 in strides:
+        raise LoweringError(
+            f"{what} has strides {list(strides)}, and ExecuTorch cannot pass a tensor that repeats "
+            "its elements; export with a contiguous example input"
+        )
+    return tuple(int(dim) for dim in dim_order_from_stride(strides)) if strides else ()
 
 
 def dtype_code(dtype: torch.dtype, what: str) -> int:
@@ -73,7 +104,3 @@ def hint(size: int | torch.SymInt) -> int:
         if isinstance(size, int)
         else int(size.node.hint if size.node.has_hint() else bounds(size)[0])
     )
-
-
-def _hints(strides: tuple[int | torch.SymInt, ...]) -> tuple[int, ...]:
-    return tuple(hint(stride) for stride in strides)

@@ -314,7 +314,8 @@ def set_options(backend: str, **options: bool | int) -> None:
 
     Args:
         backend: the delegate's id, for instance ``"AotiCudaBackend"``.
-        **options: see ``get_options`` for the names; ``docs/cuda-runtime.md`` says what they mean.
+        **options: see ``get_options`` for the names; ``docs/running.md`` (the CPU)
+            and ``docs/cuda-runtime.md`` say what they mean.
 
     Raises:
         ProgramError: there is no such delegate or option, or a value of the wrong kind or out of

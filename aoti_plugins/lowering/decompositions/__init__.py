@@ -18,6 +18,7 @@ from aoti_plugins.lowering.decompositions import (
     embedding_bag,
     index_put,
     median,
+    random_numbers,
 )
 
 _aten = torch.ops.aten
@@ -39,6 +40,28 @@ DECOMPOSITIONS: Table = {
     _aten.median.dim: median.median_dim,
     _aten.nanmedian.default: median.nanmedian,
     _aten.nanmedian.dim: median.nanmedian_dim,
+    _aten.bernoulli.default: random_numbers.bernoulli,
+    _aten.bernoulli.p: random_numbers.bernoulli_of,
+    _aten.bernoulli.Tensor: random_numbers.bernoulli_of,
+    _aten.cauchy.default: random_numbers.cauchy,
+    _aten.exponential.default: random_numbers.exponential,
+    _aten.geometric.default: random_numbers.geometric,
+    _aten.log_normal.default: random_numbers.log_normal,
+    _aten.multinomial.default: random_numbers.multinomial,
+    _aten.normal.Tensor_Tensor: random_numbers.normal,
+    _aten.normal.Tensor_float: random_numbers.normal,
+    _aten.normal.float_Tensor: random_numbers.normal,
+    _aten.normal.float_float: random_numbers.normal_of_size,
+    _aten.normal_functional.default: random_numbers.normal_functional,
+    _aten.rand_like.default: random_numbers.rand_like,
+    _aten.randint.default: random_numbers.randint,
+    _aten.randint.low: random_numbers.randint_low,
+    _aten.randint_like.default: random_numbers.randint_like,
+    _aten.randint_like.low_dtype: random_numbers.randint_like_low,
+    _aten.randn_like.default: random_numbers.randn_like,
+    _aten.randperm.default: random_numbers.randperm,
+    _aten.rrelu.default: random_numbers.rrelu,
+    _aten.uniform.default: random_numbers.uniform,
 }
 """For every device."""
 

@@ -122,12 +122,19 @@ class Probe:
 
     def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:
         # Tensors that a decomposition makes must be as fake as the inputs.
-        with detect_fake_mode(inputs) or contextlib.nullcontext():
-            return make_fx(module, decomposition_table=self._decompositions)(*inputs)
+        mode = detect_fake_mode(inputs)
+        with mode or FakeTensorMode():
+            traced = make_fx(module, decomposition_table=self._decompositions)(*inputs)
+        if mode is None:  # Inductor makes a mode of its own, which must not meet this one
+            for node in traced.graph.nodes:
+                node.meta.clear()
+        return traced
 
 
 def _is_generated(op: Any, node: Node) -> bool:
-    """Whether no question is needed; integer and complex forms (``pow``) may be kernels."""
+    """Whether no question is needed; integer, complex and random forms may be kernels."""
+    if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
+        return False
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
     floating = all(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
     return floating and torch.Tag.pointwise in getattr(op, "tags", ())

@@ -37,6 +37,7 @@ VIEWS = {
     _aten.unbind_copy.int: _aten.unbind.int,
     _aten.unfold_copy.default: _aten.unfold.default,
     _aten.unsqueeze_copy.default: _aten.unsqueeze.default,
+    _aten.view_as_real_copy.default: _aten.view_as_real.default,
     _aten.view_copy.default: _aten.reshape.default,
 }
 

@@ -292,6 +292,11 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cpu_view_dtype(AtenTensorHandle self, int
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_view_as_real(AtenTensorHandle self,
                                                         AtenTensorHandle* ret0);
 AOTIP_EXPORT AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle self, double value);
+/// Random integers from `low` to `high - 1`, of the sequence that the backend's option `seed`
+/// starts. `size` is that of `out`, which is contiguous, of an integer or floating-point dtype.
+AOTIP_EXPORT AOTITorchError aoti_torch_cpu_randint_low_out(AtenTensorHandle out, int64_t low,
+                                                           int64_t high, const int64_t* size,
+                                                           int64_t size_len_);
 
 /// Running sum or product along `dim`, row-major. `dtype` points to the dtype of the result; null
 /// means that of `self`, int64 for integers.

@@ -1,6 +1,9 @@
 #include <cstring>
 #include <new>
+#include <variant>
+#include <vector>
 
+#include "cpu/random.h"
 #include "delegate/constants.h"
 #include "delegate/delegate_device.h"
 #include "delegate/target.h"
@@ -67,6 +70,17 @@ class CpuDelegateDevice final : public DelegateDevice {
   Status choose_target(const Payload& payload, int32_t,
                        const TargetArtifact** ret) const noexcept override {
     return aoti_plugins::choose_target(payload, ret);
+  }
+
+  const std::vector<DelegateOption>& options() const noexcept override {
+    static const auto* all = new std::vector<DelegateOption>{
+        {"seed", [] { return DelegateOption::Value(cpu::random_seed()); },
+         [](const DelegateOption::Value& value) {
+           cpu::set_random_seed(std::get<int>(value));
+           return true;
+         },
+         "what the random numbers to come are made from"}};
+    return *all;
   }
 
   std::unique_ptr<DeviceSession> open(const Payload&, int32_t,

@@ -55,6 +55,17 @@ Status device_index_of(ArrayRef<CompileSpec> specs, const char* device, int32_t*
   return Status::kOk;
 }
 
+/// Takes the value of `named` if it is of the kind that `*value` is.
+bool take_value(const BackendOption& named, DelegateOption::Value* value) {
+  return std::visit(
+      [&](auto& wanted) {
+        const auto* found = std::get_if<std::decay_t<decltype(wanted)>>(&named.value);
+        wanted = found != nullptr ? *found : wanted;
+        return found != nullptr;
+      },
+      *value);
+}
+
 }  // namespace
 
 void DelegateBackend::report(const char* stage, const char* method) const noexcept {
@@ -144,39 +155,40 @@ Error DelegateBackend::fail_options(const char* stage) const noexcept {
   return Error::InvalidArgument;
 }
 
+Error DelegateBackend::fail_value(const DelegateOption& option) const {
+  (void)fail("option '%s' has a wrong value, the options are: %s", option.name,
+             describe_options().c_str());
+  return fail_options("set_option");
+}
+
 Error DelegateBackend::set_option(BackendOptionContext& context,
                                   const Span<BackendOption>& options) {
   (void)context;
-  std::vector<std::pair<const DelegateOption*, DelegateOption::Value>> old;
-  Status status = Status::kOk;
+  // All names and kinds first: to set an option and to put it back is not always to do nothing.
+  std::vector<std::pair<const DelegateOption*, DelegateOption::Value>> wanted;
   for (const BackendOption& named : options) {
     const DelegateOption* option = nullptr;
-    status = find_option(named, &option);
-    if (status != Status::kOk) {
-      break;
+    if (find_option(named, &option) != Status::kOk) {
+      return fail_options("set_option");
     }
-    old.emplace_back(option, option->get());
     DelegateOption::Value value = option->get();
-    const bool known = std::visit(
-        [&](auto& wanted) {
-          const auto* found = std::get_if<std::decay_t<decltype(wanted)>>(&named.value);
-          wanted = found != nullptr ? *found : wanted;
-          return found != nullptr;
-        },
-        value);
-    if (!known || !option->set(value)) {
-      status = fail("option '%s' has a wrong value, the options are: %s", option->name,
-                    describe_options().c_str());
-      break;
+    if (!take_value(named, &value)) {
+      return fail_value(*option);
     }
+    wanted.emplace_back(option, value);
   }
-  if (status == Status::kOk) {
-    return Error::Ok;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    auto& [option, value] = wanted[i];
+    const DelegateOption::Value old = option->get();
+    if (!option->set(value)) {
+      while (i-- > 0) {
+        (void)wanted[i].first->set(wanted[i].second);
+      }
+      return fail_value(*option);
+    }
+    value = old;
   }
-  for (size_t i = old.size(); i-- > 0;) {
-    (void)old[i].first->set(old[i].second);
-  }
-  return fail_options("set_option");
+  return Error::Ok;
 }
 
 Error DelegateBackend::get_option(BackendOptionContext& context, Span<BackendOption>& options) {

@@ -52,6 +52,7 @@ class AOTIP_CORE DelegateBackend : public ::executorch::runtime::BackendInterfac
                      const DelegateOption** ret) const;
   std::string describe_options() const;
   ::executorch::runtime::Error fail_options(const char* stage) const noexcept;
+  ::executorch::runtime::Error fail_value(const DelegateOption& option) const;
 
   const char* id_;
   const DelegateDevice& device_;

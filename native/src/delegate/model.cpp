@@ -40,6 +40,18 @@ void destroy_all(AtenTensorHandle* handles, size_t count) {
   }
 }
 
+/// Outputs that are one tensor come from the model as one handle; gives each a handle of its own.
+Status separate(AtenTensorHandle* handles, size_t count) noexcept {
+  Status status = Status::kOk;
+  for (size_t i = 1; i < count; ++i) {
+    if (handles[i] != nullptr && std::find(handles, handles + i, handles[i]) != handles + i) {
+      handles[i] = wrap(unwrap(handles[i])->alias());
+      status = handles[i] != nullptr ? status : Status::kFailed;
+    }
+  }
+  return status;
+}
+
 }  // namespace
 
 Model::~Model() {
@@ -158,6 +170,8 @@ Status Model::run(AtenTensorHandle* inputs, size_t num_inputs, AtenTensorHandle*
   } catch (...) {
     status = fail("running the model failed: unknown exception");
   }
+  const Status separated = separate(outputs, num_outputs);
+  status = status == Status::kOk ? separated : status;
   if (status != Status::kOk) {
     destroy_all(inputs, num_inputs);  // those that the model did not take
     destroy_all(outputs, num_outputs);

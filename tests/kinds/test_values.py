@@ -1,0 +1,190 @@
+"""Dtypes, sizes and layouts of what goes in and out, and inputs that are no tensors."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+from executorch.exir import EdgeCompileConfig
+from torch import nn
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.runtime import Program
+
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+
+# ExecuTorch's check of edge programs knows no other dtypes than those above and bool.
+OTHER_DTYPES = EdgeCompileConfig(_check_ir_validity=False)
+
+
+# Inductor's word on why it does not vectorize the casts between the two.
+@pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed")
+def test_dtypes(check: Callable[..., None]) -> None:
+    def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        *numbers, truth = tensors
+        found = [truth & ~truth.flip(0), truth.any(1), truth.sum(), torch.where(truth, 1.5, -2.0)]
+        for x in numbers:
+            found += [x * 2 + x, x.amax(0), x @ x.T, x > 1]
+        return found + [x.to(y.dtype) for x, y in itertools.pairwise(tensors)]
+
+    torch.manual_seed(0)
+    numbers = [(torch.rand(3, 4) * 6).to(dtype) for dtype in (*FLOATS, *INTEGERS)]
+    check(compute, *numbers, torch.rand(3, 4) > 0.5, rtol=1e-2, atol=1e-2)
+
+
+def test_dtypes_that_edge_programs_have_unchecked(check: Callable[..., None]) -> None:
+    def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        small, large, e4, e5, c64, c128 = tensors
+        found = [x.to(torch.int64) * 2 for x in (small, large)]
+        found += [(x.float() + 1).to(x.dtype) for x in (small, large)]
+        for x in (e4, e5):
+            found += [x.float() * 2, (x.float() + 1).to(x.dtype), x.view(3, 1)]
+        return [*found, torch.view_as_real(c64) * 2, torch.view_as_real(c128).sum(0)]
+
+    torch.manual_seed(0)
+    unsigned = [torch.tensor([1, 2, 3]).to(dtype) for dtype in (torch.uint16, torch.uint32)]
+    tiny = [torch.randn(3).to(dtype) for dtype in (torch.float8_e4m3fn, torch.float8_e5m2)]
+    complexes = [torch.randn(3, dtype=dtype) for dtype in (torch.complex64, torch.complex128)]
+    check(compute, *unsigned, *tiny, *complexes, edge=OTHER_DTYPES)
+
+
+def test_complex_arithmetic_stays_outside(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+
+    from aoti_plugins import CpuPartitioner
+
+    class Product(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.rfft(x).abs() * 2
+
+    x = torch.randn(8)
+    with caplog.at_level(logging.WARNING, "aoti_plugins"):
+        program = to_edge_transform_and_lower(
+            torch.export.export(Product(), (x,)),
+            partitioner=[CpuPartitioner()],
+            compile_config=OTHER_DTYPES,
+        ).to_executorch()
+    assert "aten._fft_r2c.default" in caplog.text
+    assert "Inductor calls aoti_torch_cpu__fft_r2c, which nobody provides for cpu" in caplog.text
+    with Program(bytes(program.buffer)) as runnable:
+        torch.testing.assert_close(runnable(x)[0], Product()(x))
+
+
+def test_no_dimensions_and_no_elements(check: Callable[..., None]) -> None:
+    def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        a, n, none, some, nothing, wide = tensors
+        return [
+            *(a + 1, a.reshape(1), a.expand(3), a > 1, a.to(torch.int64), torch.stack([a, a * 2])),
+            *(n // 2, n % 3, -n, some.mean(), some[0] * n),
+            *(none * 2, none.sum(), none.sum(0), none @ some.T, torch.cat([none, some])),
+            *(none.T, nothing + 1, nothing.amax(0), wide @ none, none.reshape(4, 0), some[:0]),
+        ]
+
+    torch.manual_seed(0)
+    check(
+        compute,
+        torch.tensor(1.5),
+        torch.tensor(1),
+        torch.randn(0, 4),
+        torch.randn(2, 4),
+        torch.randn(0, 3)[:, :0].reshape(3, 0).T.contiguous().reshape(3, 0),
+        torch.randn(3, 0),
+    )
+
+
+def test_layouts_of_inputs(lower_whole: Callable[..., bytes]) -> None:
+    """Example inputs with any layout; when it runs, those and others."""
+
+    def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        return [y for x in tensors for y in (x * 2, x.flatten(), x.sum(0), x.contiguous() + 1)]
+
+    torch.manual_seed(0)
+    examples = (
+        torch.randn(4, 3).T,
+        torch.randn(4, 6)[:, ::2],
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        torch.randn(1, 2, 3, 4, 5).to(memory_format=torch.channels_last_3d),
+        torch.randn(3, 4, 5)[1:, :, 1].T,
+    )
+    others = [
+        tuple(x.contiguous() for x in examples),
+        tuple(x.flip(0).mT for x in (y.mT.contiguous() for y in examples)),
+        tuple(torch.randn(*x.shape, 3)[..., 1] for x in examples),
+    ]
+    with Program(lower_whole(compute, examples)) as program:
+        for inputs in (examples, *others):
+            for found, expected in zip(program(*inputs), compute(*inputs), strict=True):
+                torch.testing.assert_close(found, expected, check_stride=False)
+
+
+def test_layouts_of_outputs(check: Callable[..., None]) -> None:
+    class Layouts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            y = self.conv(x)
+            last = y.to(memory_format=torch.channels_last)
+            return [y, last, last.contiguous(), (x * 2).mT, x[..., ::2], x[:1].expand(3, 3, 5, 6)]
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 5, 6)
+    check(Layouts().eval(), x.to(memory_format=torch.channels_last))
+
+
+def test_repeated_elements_are_refused(lower_whole: Callable[..., bytes]) -> None:
+    with pytest.raises(LoweringError, match=r"strides .0, 1., .* repeats its elements; export"):
+        lower_whole(lambda x: x * 2, (torch.randn(1, 3).expand(4, 3),))
+
+
+class Scalars(nn.Module):
+    def forward(
+        self,
+        x: torch.Tensor,
+        n: int,
+        f: float,
+        flag: bool,
+        other: torch.Tensor | None = None,
+        last: torch.Tensor | None = None,
+    ) -> tuple[object, ...]:
+        y = x * n + f if flag else x - 1
+        y = y if other is None else y + other
+        return y, n, f, flag, None, y if last is None else y * last
+
+
+def test_scalar_and_optional_arguments(check: Callable[..., None]) -> None:
+    x = torch.randn(2, 3)
+    check(Scalars(), x, 3, 1.5, True, None, torch.full((2, 3), 2.0))
+
+
+def test_nested_arguments(check: Callable[..., None]) -> None:
+    def compute(x: torch.Tensor, more: dict[str, object]) -> dict[str, object]:
+        p, (q, n) = more["p"], more["q"]
+        return {"a": x + p, "b": (p * 2, [q[0] * n])}
+
+    check(compute, torch.randn(2), {"p": torch.randn(2), "q": (torch.randn(3), 2)})
+
+
+def test_no_tensor_input(check: Callable[..., None]) -> None:
+    class Nothing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(3, 2)
+            self.register_buffer("rows", torch.randn(4, 3))
+
+        def forward(self) -> tuple[torch.Tensor, ...]:
+            return self.linear(self.rows), self.rows.amax(0), torch.ones(2), torch.arange(3)
+
+    torch.manual_seed(0)
+    check(Nothing().eval())
+
+
+def test_numbers_only(check: Callable[..., None]) -> None:
+    check(lambda n: torch.full((2,), 1.5) + torch.arange(2), 3)
