@@ -1,7 +1,11 @@
-"""Fixtures that share compiled programs between tests: lowering costs seconds."""
+"""Fixtures that share compiled programs between tests, as lowering costs seconds, and run code."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,3 +45,24 @@ def lowered_programs(
         return path
 
     return lowered
+
+
+@pytest.fixture
+def run_python() -> Callable[..., str]:
+    """Run a script in a fresh interpreter and return what it printed; fails if it fails."""
+
+    def run(
+        script: str, *arguments: object, prefix: tuple[str, ...] = (), **environment: str
+    ) -> str:
+        done = subprocess.run(
+            [*prefix, sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=600,
+        )
+        assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    return run

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import progress
+from aoti_plugins.lowering import progress, written_buffers
 from aoti_plugins.manager import get_manager
 
 if TYPE_CHECKING:
@@ -40,18 +40,26 @@ def preprocess_all(
     Raises:
         AotiPluginsError: the lowering failed; the message says where.
     """
-    results: dict[str, list[PreprocessResult]] = {}
-    for method, programs in edge_programs.items():
-        specs = compile_specs.get(method, ())
-        if len(specs) != len(programs):
-            raise LoweringError(
-                f"method {method!r} has {len(programs)} partitions "
-                f"and {len(specs)} lists of compile specs"
-            )
-        results[method] = []
-        for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
-            with progress.at(progress.Place(device, method, index, len(programs))):
-                results[method].append(
-                    get_manager().preprocess(device, program, list(spec), method)
-                )
+    with written_buffers.known(p for programs in edge_programs.values() for p in programs):
+        return {
+            method: _preprocess_method(device, method, programs, compile_specs.get(method, ()))
+            for method, programs in edge_programs.items()
+        }
+
+
+def _preprocess_method(
+    device: str,
+    method: str,
+    programs: Sequence[ExportedProgram],
+    specs: Sequence[list[CompileSpec]],
+) -> list[PreprocessResult]:
+    if len(specs) != len(programs):
+        raise LoweringError(
+            f"method {method!r} has {len(programs)} partitions "
+            f"and {len(specs)} lists of compile specs"
+        )
+    results = []
+    for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
+        with progress.at(progress.Place(device, method, index, len(programs))):
+            results.append(get_manager().preprocess(device, program, list(spec), method))
     return results

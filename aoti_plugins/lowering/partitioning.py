@@ -21,7 +21,7 @@ from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.probe import Probe
-from aoti_plugins.lowering.support import Support, warn
+from aoti_plugins.lowering.support import Support, warn, warn_of_state
 from aoti_plugins.manager import get_manager
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Plan:
         warn(refusals, self._device.name)
         tag_constant_data(program)
         _keep_returned_constants(program)
-        _tag_mutated_buffers(program)
+        warn_of_state(_tag_mutated_buffers(program), self._device.name)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
     def ops_to_keep_whole(self, program: ExportedProgram) -> list[torch._ops.OpOverload]:
@@ -165,24 +165,33 @@ def _keep_returned_constants(program: ExportedProgram) -> None:
             node.meta.pop("delegation_tag", None)
 
 
-def _tag_mutated_buffers(program: ExportedProgram) -> None:
+def _tag_mutated_buffers(program: ExportedProgram) -> list[str]:
     """Give a buffer that the program writes to the partition that reads and writes it, if one does.
 
-    A buffer that is also used elsewhere stays outside: two owners would not see each
-    other's writes.
+    A buffer that is also used elsewhere, before or after the write, stays outside: two owners would
+    not see each other's writes.
+
+    Returns:
+        FQNs of the buffers that stay outside.
     """
+    outside = []
     signature = program.graph_signature
     results = {buffer: result for result, buffer in signature.buffers_to_mutate.items()}
     nodes = {node.name: node for node in program.graph.nodes}
+    returns = list(program.graph.output_node().args[0])
     for name, buffer in signature.inputs_to_buffers.items():
         if buffer not in results:
             continue
         users = [user for user in nodes[name].users if user.op != "output"]
-        involved = [*users, nodes[results[buffer]]]
+        result = nodes[results[buffer]]
+        involved = [*users, result, *(user for user in result.users if user.op != "output")]
         tags = {node.meta.get("delegation_tag") for node in involved}
-        returned = len(users) != len(nodes[name].users)
+        returned = len(users) != len(nodes[name].users) or returns.count(result) > 1
         if len(tags) == 1 and None not in tags and not returned:
             nodes[name].meta["delegation_tag"] = tags.pop()
+        elif tags != {None}:
+            outside.append(buffer)
+    return outside
 
 
 def compile_specs_of(

@@ -22,7 +22,7 @@ import aoti_plugins
 from aoti_plugins import compile_specs as specs
 from aoti_plugins import native_files
 from aoti_plugins.errors import AotiPluginsError, LoweringError
-from aoti_plugins.lowering import constants, progress, runtime_shims
+from aoti_plugins.lowering import constants, progress, runtime_shims, written_buffers
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
     SharedObjectBuild,
@@ -107,6 +107,7 @@ class _Lowering:
         inputs, outputs = _interface(program)
         _close_gaps(program)
         kinds = _constant_kinds(program)
+        self._inductor_options = {**self._inductor_options, **_options_for_state(program)}
         program = self._transform(program)
         artifacts = []
         needed: list[GeneratedConstant] = []
@@ -276,7 +277,21 @@ def _constant_kinds(program: ExportedProgram) -> dict[str, ConstantKind]:
     signature = program.graph_signature
     kinds = dict.fromkeys(signature.inputs_to_parameters.values(), ConstantKind.PARAMETER)
     kinds.update(dict.fromkeys(signature.inputs_to_buffers.values(), ConstantKind.BUFFER))
+    kinds.update(dict.fromkeys(written_buffers.read_by(program), ConstantKind.MUTABLE_BUFFER))
     return kinds
+
+
+def _options_for_state(program: ExportedProgram) -> dict[str, bool]:
+    """Keep Inductor from computing with the first values of buffers that change."""
+    read = written_buffers.read_by(program)
+    options = {}
+    if read or program.graph_signature.buffers_to_mutate:
+        # Of constants that are one value throughout.
+        options["joint_graph_constant_folding"] = False
+    if read:
+        # Small ones that only this code does not write to.
+        options["always_keep_tensor_constants"] = True
+    return options
 
 
 def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:

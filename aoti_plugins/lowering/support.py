@@ -87,11 +87,7 @@ class Support:
         if node.target is operator.getitem:
             return self.refusal(node.args[0]) if isinstance(node.args[0], Node) else None
         if isinstance(node.target, torch._ops.HigherOrderOperator):
-            return _refuse(
-                node,
-                "control flow is not delegated as a whole",
-                "nothing to do: ExecuTorch runs it, and its branches are delegated",
-            )
+            return _refuse_control_flow(node)
         if _is_symbolic_arithmetic(node):
             return None
         try:
@@ -159,8 +155,41 @@ def warn(refusals: Iterable[Refusal], device: str) -> None:
     )
 
 
+def warn_of_state(buffers: Sequence[str], device: str) -> None:
+    """Log one warning that lists the mutated buffers that a delegate uses and does not keep."""
+    if not buffers:
+        return
+    logger.warning(
+        "ExecuTorch keeps what this program writes to %s: more than one %s delegate, or what "
+        "stays outside, uses it, or the program returns it. ExecuTorch stores no first value "
+        "(InitializedMutableBufferPass adds it), and methods share such a buffer only with "
+        "MemoryPlanningPass(share_mutable_buffers=True).",
+        ", ".join(buffers),
+        device,
+    )
+
+
 def _refuse(node: Node, reason: str, remedy: str) -> Refusal:
     return Refusal(node.name, op_name(node), reason, remedy, _module_path(node), _source_line(node))
+
+
+_EXECUTORCHS_CONTROL_FLOW = ("cond", "map_impl", "scan")
+
+
+def _refuse_control_flow(node: Node) -> Refusal:
+    if op_name(node) in _EXECUTORCHS_CONTROL_FLOW:
+        return _refuse(
+            node,
+            "control flow is not delegated as a whole",
+            "nothing to do: ExecuTorch runs it, and its branches are delegated",
+        )
+    return _refuse(
+        node,
+        "control flow is not delegated as a whole, and ExecuTorch, which would run it, has no "
+        "such construct: to_executorch() will fail",
+        f"write the model with {', '.join(_EXECUTORCHS_CONTROL_FLOW)}, or call the body as a "
+        "method of its own from a loop outside",
+    )
 
 
 def op_name(node: Node) -> str:

@@ -14,6 +14,7 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.payload import ValueKind, ValueSpec
 
 INT64_MAX = 2**63 - 1
+_TYPICAL_SIZE = 2
 
 
 def value_spec(value: Any, what: str) -> ValueSpec:
@@ -98,9 +99,17 @@ def bounds(size: int | torch.SymInt) -> tuple[int, int]:
 
 
 def hint(size: int | torch.SymInt) -> int:
-    """A concrete value that a size can have: the example's."""
-    return (
-        size
-        if isinstance(size, int)
-        else int(size.node.hint if size.node.has_hint() else bounds(size)[0])
-    )
+    """A concrete value that a size can have: the example's, or one where data decides."""
+    if isinstance(size, int):
+        return size
+    node = size.node
+    if node.has_hint():
+        return int(node.hint)
+    return int(node.expr.subs({s: _likely(node.shape_env, s) for s in node.expr.free_symbols}))
+
+
+def _likely(shape_env: Any, symbol: Any) -> int:
+    """Neither 0 nor 1 if it can be helped: these sizes say nothing about an order of strides."""
+    found = shape_env.bound_sympy(symbol)
+    low = int(found.lower) if found.lower.is_Integer else 0
+    return max(low, min(_TYPICAL_SIZE, int(found.upper) if found.upper.is_Integer else INT64_MAX))

@@ -24,6 +24,12 @@ _SCALARS: dict[str, Any] = {
 }
 
 
+_NO_NUMBERS = (
+    ". ExecuTorch cannot pass a number that changes: let the model take a tensor of one element "
+    "and call .item() on it"
+)
+
+
 class InputSlot:
     """One input of one method; owns the memory that its C struct points to.
 
@@ -91,7 +97,8 @@ class InputSlot:
             scalar = _SCALARS.get(kind)
             wrong_bool = kind != "bool" and isinstance(value, bool)
             if scalar is None or not isinstance(value, scalar) or wrong_bool:
-                raise self._error(f"found {_describe(value)}, expected {kind}")
+                advice = _NO_NUMBERS if kind == "none" and isinstance(value, (int, float)) else ""
+                raise self._error(f"found {_describe(value)}, expected {kind}{advice}")
             return getattr(self, f"_bind_{kind}")
         torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
         if torch is not None and isinstance(value, torch.Tensor):

@@ -72,6 +72,10 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "aotip_program_method_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_program_method_name": (c_int32, (c_void_p, c_size_t, _OUT_STRING)),
     "aotip_method_load_with": (c_int32, (c_void_p, c_char_p, c_void_p, c_size_t, _OUT)),
+    "aotip_method_load_sharing": (
+        c_int32,
+        (c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, _OUT),
+    ),
     "aotip_method_destroy": (None, (c_void_p,)),
     "aotip_method_input_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_method_output_count": (c_int32, (c_void_p, _OUT_SIZE)),
@@ -174,19 +178,21 @@ class Runner:
             names.append((name.value or b"").decode())
         return tuple(names)
 
-    def load_method(self, program: int, name: str, options: Options, doing: str) -> int:
-        """Load a method of its own; returns a new handle."""
+    def load_method(
+        self, program: int, name: str, options: Options, state_of: int, doing: str
+    ) -> int:
+        """Load a method with buffers of its own, or with those of ``state_of``, a handle.
+
+        Returns:
+            A new handle.
+        """
         handle = c_void_p()
         given = _option_array(options)
-        self.call(
-            "aotip_method_load_with",
-            doing,
-            program,
-            name.encode(),
-            given,
-            len(given),
-            ctypes.byref(handle),
-        )
+        arguments = (doing, program, name.encode(), given, len(given))
+        if state_of:
+            self.call("aotip_method_load_sharing", *arguments, state_of, ctypes.byref(handle))
+        else:
+            self.call("aotip_method_load_with", *arguments, ctypes.byref(handle))
         return handle.value or 0
 
     def set_options(self, options: Options, doing: str) -> None:

@@ -66,17 +66,33 @@ class Program:
         self.methods = self._runner.method_names(self._handle)
         """Names of the methods."""
 
-    def method(self, name: str = "forward", *, options: Options | None = None) -> Method:
-        """Load a method of its own: its own memory for activations and mutable state.
+    def method(
+        self,
+        name: str = "forward",
+        *,
+        options: Options | None = None,
+        share_state: Method | None = None,
+    ) -> Method:
+        """Load a method of its own: its own memory for activations and mutable buffers.
+
+        Its buffers have their first values; to reset them, load the method anew.
 
         Args:
             name: one of ``methods``.
+            share_state: a method of this program, whose mutable buffers this one uses in place of
+                its own, those with the same names: what one writes the other sees, as a module's
+                own methods do. Calls of the two wait for each other.
             options: of delegates for this instance, by the delegate's id and by name, for instance
                 ``{"AotiCudaBackend": {"cuda_graphs": True}}``.
 
         Raises:
-            ProgramError: there is no such method, or a delegate or an operator that it needs is
-                missing or refuses the program; the message holds the native reason.
+            ProgramError: there is no such method, a delegate or an operator that it needs is
+                missing or refuses the program, or there is no state to share; the message holds
+                the native reason.
+
+        Example:
+            >>> prefill = program.method("prefill")                       # doctest: +SKIP
+            >>> decode = program.method("decode", share_state=prefill)    # doctest: +SKIP
         """
         if name not in self.methods:
             known = ", ".join(self.methods) or "none"
@@ -84,8 +100,9 @@ class Program:
         with self._lock:
             self._check_open()
             doing = f"cannot load method {name!r} of the {self}"
-            handle = self._runner.load_method(self._handle, name, options or {}, doing)
-            method = Method(self._runner, handle, name, str(self))
+            state_of, call_lock = share_state._state(doing) if share_state else (0, None)
+            handle = self._runner.load_method(self._handle, name, options or {}, state_of, doing)
+            method = Method(self._runner, handle, name, str(self), call_lock)
             self._methods.add(method)
         return method
 
@@ -178,10 +195,17 @@ class Method:
     Calls of one method wait for each other; threads that are to run at once load a method each.
     """
 
-    def __init__(self, native: Runner, address: int, name: str, program: str) -> None:
+    def __init__(
+        self,
+        native: Runner,
+        address: int,
+        name: str,
+        program: str,
+        lock: threading.Lock | None = None,
+    ) -> None:
         self._runner = native
         self._native = _NativeMethod(native, address)
-        self._lock = threading.Lock()
+        self._lock = lock or threading.Lock()
         self._execute = native.execute
         self._doing = f"method {name!r} of the {program} failed"
         self._kept: list[object] = []
@@ -281,6 +305,12 @@ class Method:
         code = self._execute(*self._arguments)
         current.wait_stream(default)
         return int(code)
+
+    def _state(self, doing: str) -> tuple[int, threading.Lock]:
+        """What a method needs that is to share this one's state: the handle, and who may call."""
+        if not self._native.address:
+            raise ProgramError(f"{doing}: method {self.name!r}, whose state it shares, is closed")
+        return self._native.address, self._lock
 
     def close(self) -> None:
         """Free the method's memory. May be called twice."""

@@ -8,12 +8,14 @@
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <thread>
+#include <variant>
 
 #include "delegate/crc32.h"
 #include "named_data.h"
@@ -78,6 +80,10 @@ class Loaded {
  public:
   explicit Loaded(const Program& program)
       : Loaded(PayloadBuilder().payload(program.payload).encode(), &program.data) {}
+  Loaded(const Program& program, std::vector<BackendOption> options)
+      : bytes_(PayloadBuilder().payload(program.payload).encode()), options_(std::move(options)) {
+    init(&program.data);
+  }
   Loaded(const std::vector<uint8_t>& payload, const NamedDataMap* map) : bytes_(payload) {
     init(map);
   }
@@ -95,7 +101,8 @@ class Loaded {
 
  private:
   void init(const NamedDataMap* map) {
-    BackendInitContext context(nullptr, nullptr, "forward", map);
+    BackendInitContext context(nullptr, nullptr, "forward", map,
+                               Span<const BackendOption>(options_.data(), options_.size()));
     FreeableBuffer processed(bytes_.data(), bytes_.size(), nullptr);
     aotip_delegate_clear_error();
     const auto result = backend()->init(context, &processed, {});
@@ -103,8 +110,17 @@ class Loaded {
   }
 
   std::vector<uint8_t> bytes_;
+  std::vector<BackendOption> options_;
   DelegateHandle* handle_ = nullptr;
 };
+
+/// The option that joins the state of delegates.
+std::vector<BackendOption> shared_state(std::variant<bool, int> id) {
+  BackendOption option;
+  std::snprintf(option.key, sizeof(option.key), "shared_state");
+  std::visit([&](auto value) { option.value = value; }, id);
+  return {option};
+}
 
 /// Arguments of the fake model for `rows` rows.
 struct Call {
@@ -169,6 +185,68 @@ BOOST_AUTO_TEST_CASE(state_belongs_to_one_delegate) {
   BOOST_TEST((second.run(call.list()) == Error::Ok));
   BOOST_TEST(call.args[3].toInt() == 0);
   BOOST_TEST(*static_cast<const int64_t*>(program.data.bytes("state")) == 0);
+}
+
+BOOST_AUTO_TEST_CASE(state_is_shared_by_id) {
+  const Program program;
+  Call call;
+  {
+    const Loaded first(program, shared_state(5));
+    size_t count = 9;
+    BOOST_TEST(aotip_delegate_shared_count(5, &count) == 0);
+    BOOST_TEST(count == 0u);
+    const Loaded second(program, shared_state(5));
+    const Loaded other(program, shared_state(6));
+    BOOST_TEST(aotip_delegate_shared_count(5, &count) == 0);
+    BOOST_TEST(count == 1u);
+    int64_t expected = 0;
+    for (const Loaded* loaded : {&first, &second, &first}) {
+      BOOST_TEST_REQUIRE((loaded->run(call.list()) == Error::Ok), reason());
+      BOOST_TEST(call.args[3].toInt() == expected++);
+    }
+    BOOST_TEST((other.run(call.list()) == Error::Ok));
+    BOOST_TEST(call.args[3].toInt() == 0);
+  }
+  const Loaded later(program, shared_state(5));
+  BOOST_TEST((later.run(call.list()) == Error::Ok));
+  BOOST_TEST(call.args[3].toInt() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(state_that_does_not_fit_is_refused) {
+  const Program program;
+  const Loaded first(program, shared_state(5));
+  Program changed;
+  changed.payload.constants[1].sizes = {1};
+  changed.payload.constants[1].strides = {1};
+  BOOST_TEST(!Loaded(changed, shared_state(5)).ok());
+  check_reason("buffer 'calls' is int64 [1], and int64 []");
+  for (const std::variant<bool, int> wrong :
+       {std::variant<bool, int>(0), std::variant<bool, int>(true)}) {
+    BOOST_TEST(!Loaded(program, shared_state(wrong)).ok());
+    check_reason("the options are: shared_state (int, 1 or more)");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(threads_take_turns_with_a_shared_state) {
+  constexpr int64_t kCalls = 200;
+  const Program program;
+  const Loaded first(program, shared_state(7));
+  const Loaded second(program, shared_state(7));
+  std::vector<std::thread> threads;
+  for (const Loaded* loaded : {&first, &second}) {
+    threads.emplace_back([loaded] {
+      for (int64_t i = 0; i < kCalls; ++i) {
+        Call call;
+        (void)loaded->run(call.list());
+      }
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  Call call;
+  BOOST_TEST((first.run(call.list()) == Error::Ok));
+  BOOST_TEST(call.args[3].toInt() == 2 * kCalls);
 }
 
 BOOST_AUTO_TEST_CASE(weights_stay_where_they_are_and_are_read_once) {

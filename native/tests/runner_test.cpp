@@ -84,6 +84,35 @@ BOOST_AUTO_TEST_CASE(the_delegate_comes_with_the_runner) {
   BOOST_TEST(aotip_backend_name(aotip_backend_count()) == nullptr);
 }
 
+BOOST_AUTO_TEST_CASE(methods_share_their_state) {
+  const ProgramPtr program = load_program();
+  Input input;
+  aotip_value out{};
+  std::vector<float> expected;
+  const MethodPtr alone = load_method(program);
+  for (int i = 0; i < 3; ++i) {
+    BOOST_TEST_REQUIRE(run(alone, input, &out) == 0, aotip_last_error());
+    expected.push_back(static_cast<const float*>(out.data)[0]);
+  }
+  BOOST_TEST(expected[0] != expected[1]);
+  MethodPtr first = load_method(program);
+  aotip_method* method = nullptr;
+  BOOST_TEST_REQUIRE(
+      aotip_method_load_sharing(program.get(), "again", nullptr, 0, first.get(), &method) == 0,
+      aotip_last_error());
+  const MethodPtr second(method);
+  for (size_t i = 0; i < 3; ++i) {
+    BOOST_TEST_REQUIRE(run(i == 1 ? second : first, input, &out) == 0, aotip_last_error());
+    BOOST_TEST(static_cast<const float*>(out.data)[0] == expected[i]);
+  }
+  const ProgramPtr other = load_program();
+  BOOST_TEST(aotip_method_load_sharing(other.get(), "again", nullptr, 0, first.get(), &method) !=
+             0);
+  check_error("of another program");
+  BOOST_TEST(aotip_method_load_sharing(program.get(), "again", nullptr, 0, nullptr, &method) != 0);
+  check_error("state_of is null");
+}
+
 BOOST_AUTO_TEST_CASE(says_what_a_program_has) {
   const ProgramPtr program = load_program();
   size_t count = 0;

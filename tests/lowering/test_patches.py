@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import torch
 import torch._inductor.lowering
-from torch._inductor import codecache, cpu_vec_isa
+from torch._inductor import codecache, compile_fx, cpu_vec_isa
 from torch._inductor.codegen import cpp, cpp_micro_gemm
+from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 
 from aoti_plugins.lowering.inductor.capture import captured_code
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
 from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
+from aoti_plugins.lowering.inductor.size_checks import size_checks
+from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
 from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
 
@@ -27,6 +30,11 @@ def _state() -> dict[str, Any]:
         "onednn": torch._C._get_mkldnn_enabled(),
         "flash": torch.backends.cuda.flash_sdp_enabled(),
         "depth": cpp.CppKernel.decide_parallel_depth,
+        "flatten": compile_fx._aoti_flatten_inputs,
+        "extract": compile_fx._extract_inputs_from_exported_gm,
+        "checks": CppWrapperCpu.generate_input_output_runtime_checks,
+        "constructor": CppWrapperCpu.codegen_model_constructor,
+        "inputs": CppWrapperCpu.codegen_inputs,
         "grad": torch.is_grad_enabled(),
     }
 
@@ -37,11 +45,15 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (no_onednn, {"onednn"}),
     (math_attention, {"flash"}),
     (parallel_threshold, {"depth"}),
+    (symbolic_inputs, {"flatten", "extract", "checks", "constructor"}),
+    (size_checks, {"inputs"}),
 ]
 
 
 @pytest.mark.parametrize(
-    ("patch", "changed"), PATCHES, ids=["capture", "isa", "onednn", "attention", "threads"]
+    ("patch", "changed"),
+    PATCHES,
+    ids=["capture", "isa", "onednn", "attention", "threads", "numbers", "sizes"],
 )
 @pytest.mark.parametrize("fails", [False, True])
 def test_patch_and_way_back(

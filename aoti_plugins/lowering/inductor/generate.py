@@ -9,10 +9,13 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import torch
+from torch._guards import detect_fake_mode
 
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
+from aoti_plugins.lowering.inductor.size_checks import size_checks
+from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
 
 # A blob carries no libtorch, no weights and nothing that is computed when it is loaded.
 BASE_OPTIONS: Mapping[str, Any] = {
@@ -54,6 +57,8 @@ def generate(
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
         stack.enter_context(math_attention())
+        stack.enter_context(symbolic_inputs())
+        stack.enter_context(size_checks())
         stack.enter_context(environment)
         if torch_device == "cpu":
             code = stack.enter_context(captured_code())
@@ -62,8 +67,16 @@ def generate(
             stack.enter_context(placed_constants(placement))
             code = stack.enter_context(captured_code(placement.real))
             inputs = placement.inputs
+        _forget_pending_sizes(inputs)
         torch._inductor.aot_compile(module, tuple(inputs), options={**BASE_OPTIONS, **options})
     return code
+
+
+def _forget_pending_sizes(inputs: Sequence[Any]) -> None:
+    """Sizes that were made as others traced the program; Inductor would miss them in this graph."""
+    mode = detect_fake_mode(inputs)
+    if mode is not None and mode.shape_env is not None:
+        mode.shape_env.pending_fresh_unbacked_symbols.clear()
 
 
 def shims_called(code: GeneratedCode) -> frozenset[str]:

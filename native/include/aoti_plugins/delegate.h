@@ -2,6 +2,9 @@
 
 /// What the delegate library offers beside the backend that it registers with ExecuTorch.
 
+#include <stddef.h>
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -12,6 +15,11 @@ __attribute__((visibility("default"))) const char* aotip_delegate_last_error(voi
 
 /// Forgets the reason, so that a later look tells whether something failed since.
 __attribute__((visibility("default"))) void aotip_delegate_clear_error(void);
+
+/// How many buffers are used by more than one of the delegates that were loaded with this id as
+/// option `shared_state`. Returns 0, or 1 when memory runs out.
+__attribute__((visibility("default"))) int32_t aotip_delegate_shared_count(int32_t state_id,
+                                                                           size_t* ret_count);
 
 #ifdef __cplusplus
 }

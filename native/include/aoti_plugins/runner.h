@@ -87,6 +87,16 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_load_with(aotip_program* program, const
                                                    const aotip_option* options, size_t n_options,
                                                    aotip_method** ret_new);
 
+/// As `aotip_method_load_with`, with the mutable buffers of `state_of`, a method of the same
+/// program, in place of its own: those with the same names that delegates for the CPU keep, and
+/// those that ExecuTorch keeps where the program was made with `share_mutable_buffers`. Fails where
+/// there are none. Calls of methods that share buffers must not overlap. `state_of` may be
+/// destroyed first.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_load_sharing(aotip_program* program, const char* name,
+                                                      const aotip_option* options, size_t n_options,
+                                                      aotip_method* state_of,
+                                                      aotip_method** ret_new);
+
 /// Null is allowed.
 AOTIP_RUNNER_EXPORT void aotip_method_destroy(aotip_method* method);
 

@@ -10,6 +10,8 @@
 #include <mutex>
 #include <tuple>
 
+#include "delegate/shared_state.h"
+
 namespace aoti_plugins {
 namespace {
 
@@ -139,22 +141,43 @@ Constants::~Constants() {
   }
 }
 
+Status Constants::load_storages(const Payload& payload, DeviceSession& session,
+                                const NamedDataMap* map) {
+  std::vector<std::vector<const ConstantRef*>> written(payload.storages.size());
+  for (const ConstantRef& constant : payload.constants) {
+    if (constant.kind == ConstantKind::kMutableBuffer) {
+      written[constant.storage].push_back(&constant);
+    }
+  }
+  SharedState* state = session.shared_state();
+  const auto lock = state != nullptr ? std::unique_lock<std::mutex>(state->mutex())
+                                     : std::unique_lock<std::mutex>();
+  for (size_t i = 0; i < payload.storages.size(); ++i) {
+    const bool shares = state != nullptr && !written[i].empty();
+    SharedStorage storage;
+    if (shares) {
+      AOTIP_RETURN_IF_FAILED(state->find(written[i], &storage));
+    }
+    if (storage == nullptr) {
+      storage = ConstantStorage::get(session, *map, payload.storages[i], !written[i].empty());
+      if (storage == nullptr) {
+        return Status::kFailed;
+      }
+      if (shares) {
+        state->add(written[i], storage);
+      }
+    }
+    storages_.push_back(std::move(storage));
+  }
+  return Status::kOk;
+}
+
 Status Constants::load(const Payload& payload, DeviceSession& session,
                        const NamedDataMap* map) noexcept {
   try {
     AOTIP_CHECK(map != nullptr || payload.storages.empty(),
                 "the program has weights but the runtime gives no named data");
-    std::vector<bool> written(payload.storages.size(), false);
-    for (const ConstantRef& constant : payload.constants) {
-      written[constant.storage] =
-          written[constant.storage] || constant.kind == ConstantKind::kMutableBuffer;
-    }
-    for (size_t i = 0; i < payload.storages.size(); ++i) {
-      storages_.push_back(ConstantStorage::get(session, *map, payload.storages[i], written[i]));
-      if (storages_.back() == nullptr) {
-        return Status::kFailed;
-      }
-    }
+    AOTIP_RETURN_IF_FAILED(load_storages(payload, session, map));
     tensors_.reserve(payload.constants.size());
     for (const ConstantRef& constant : payload.constants) {
       Tensor* tensor = Tensor::borrow(

@@ -54,7 +54,8 @@ class Constants {
   Constants(const Constants&) = delete;
   Constants& operator=(const Constants&) = delete;
 
-  /// Makes all tensors of `payload` on the session's device.
+  /// Makes all tensors of `payload` on the session's device. Mutable buffers are those of the
+  /// session's shared state where it has them.
   Status load(const Payload& payload, DeviceSession& session,
               const ::executorch::runtime::NamedDataMap* map) noexcept;
 
@@ -62,6 +63,9 @@ class Constants {
   Tensor* find(const std::string& fqn) const noexcept;
 
  private:
+  Status load_storages(const Payload& payload, DeviceSession& session,
+                       const ::executorch::runtime::NamedDataMap* map);
+
   std::vector<std::shared_ptr<ConstantStorage>> storages_;
   std::vector<std::pair<std::string, Tensor*>> tensors_;  // sorted by name
 };

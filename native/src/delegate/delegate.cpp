@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "delegate/shared_state.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins {
@@ -141,6 +142,9 @@ Status Delegate::execute(Span<EValue*> args) noexcept {
               "%zu arguments, expected %zu inputs and %zu outputs", args.size(), inputs_.size(),
               outputs_.size());
   const std::lock_guard<std::mutex> lock(mutex_);
+  SharedState* state = session_->shared_state();
+  const auto state_lock = state != nullptr ? std::unique_lock<std::mutex>(state->mutex())
+                                           : std::unique_lock<std::mutex>();
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
   const Status status = run(args);

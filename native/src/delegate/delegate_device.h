@@ -20,6 +20,7 @@
 namespace aoti_plugins {
 
 class ConstantStorage;
+class SharedState;
 
 /// What a program is loaded with, from ExecuTorch's `LoadBackendOptionsMap`.
 using LoadOptions = ::executorch::runtime::Span<const ::executorch::runtime::BackendOption>;
@@ -116,6 +117,9 @@ class AOTIP_CORE DeviceSession {
   /// The bytes of `ref` as the device needs them; `writable` asks for memory of the delegate's own.
   virtual std::shared_ptr<ConstantStorage> load_storage(
       const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool writable) = 0;
+
+  /// The buffers that other delegates see, too; null when this delegate has its own ones.
+  virtual SharedState* shared_state() noexcept { return nullptr; }
 
   /// Whether what `load_storage()` returns may outlive the map that it was read from.
   virtual bool copies_storages() const noexcept { return false; }

@@ -1,6 +1,9 @@
 #include "runner/method.h"
 
+#include <aoti_plugins/delegate.h>
+
 #include <algorithm>
+#include <atomic>
 
 #include "runner/failure.h"
 
@@ -21,10 +24,22 @@ using ::executorch::runtime::to_string;
 /// The delegate that takes and gives memory of GPUs.
 constexpr const char* kCudaBackendId = "AotiCudaBackend";
 constexpr int32_t kCudaType = 1;
+constexpr const char* kCpuBackendId = "AotiCpuBackend";
+
+/// Where ExecuTorch plans the buffers that methods share, when it is asked to; the one before it is
+/// for activations.
+constexpr size_t kStateArena = 1;
+
+int32_t next_state_id() {
+  // Those of other callers of the delegate are small.
+  static std::atomic<int32_t> next{1 << 30};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 }  // namespace
 
-int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
+int32_t MethodInstance::plan_memory(const MethodMeta& meta, const MethodInstance* state_of) {
+  const bool plans_state = meta.num_memory_planned_buffers() == kStateArena + 1;
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
     const auto meta_device = meta.memory_planned_buffer_device(i);
     const Device device = meta_device.ok() ? meta_device.get() : Device(DeviceType::CPU);
@@ -48,8 +63,15 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
       spans_.push_back(device_buffers_.back().as_span());
       continue;
     }
-    buffers_.emplace_back(static_cast<size_t>(nbytes.get()));
-    spans_.emplace_back(buffers_.back().data(), buffers_.back().size());
+    const auto size = static_cast<size_t>(nbytes.get());
+    if (state_of != nullptr && plans_state && i == kStateArena &&
+        state_of->buffers_.size() == kStateArena + 1 && state_of->buffers_[i]->size() == size) {
+      buffers_.push_back(state_of->buffers_[i]);
+      shared_nbytes_ = size;
+    } else {
+      buffers_.push_back(std::make_shared<std::vector<uint8_t>>(size));
+    }
+    spans_.emplace_back(buffers_.back()->data(), buffers_.back()->size());
   }
   const Span<Span<uint8_t>> spans(spans_.data(), spans_.size());
   planned_ = device_buffers_.empty()
@@ -57,6 +79,28 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
                  : std::make_unique<HierarchicalAllocator>(
                        spans, Span<const Device>(devices_.data(), devices_.size()));
   memory_.emplace(&method_allocator_, planned_.get(), &temp_allocator_);
+  return 0;
+}
+
+int32_t MethodInstance::check_sharing(const MethodMeta& meta,
+                                      const MethodInstance& state_of) const {
+  if (takes_cuda_) {
+    return failed(Error::NotSupported,
+                  "method '%s' cannot share its state: a delegate for CUDA keeps its own buffers. "
+                  "Give the buffers as inputs and outputs, which may stay on the GPU",
+                  name_.c_str());
+  }
+  size_t count = 0;
+  if (meta.uses_backend(kCpuBackendId) && aotip_delegate_shared_count(state_id_, &count) != 0) {
+    return failed(Error::MemoryAllocationFailed, "out of memory");
+  }
+  if (count == 0 && shared_nbytes_ == 0) {
+    return failed(Error::InvalidArgument,
+                  "methods '%s' and '%s' have no mutable buffer of one name that a delegate for "
+                  "the CPU keeps. Buffers that ExecuTorch keeps can be shared only if the program "
+                  "is made with MemoryPlanningPass(share_mutable_buffers=True)",
+                  name_.c_str(), state_of.name_.c_str());
+  }
   return 0;
 }
 
@@ -115,8 +159,13 @@ int32_t MethodInstance::give_outputs_memory() {
 }
 
 int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::string& name,
-                             const ::executorch::runtime::LoadBackendOptionsMap* options,
+                             Options* options, const MethodInstance* state_of,
                              std::unique_ptr<MethodInstance>* ret) {
+  if (state_of != nullptr && state_of->file_ != file) {
+    return failed(Error::InvalidArgument,
+                  "method '%s' cannot share the state of a method of another program",
+                  name.c_str());
+  }
   auto meta = file->program().method_meta(name.c_str());
   if (!meta.ok()) {
     std::string names;
@@ -129,14 +178,20 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   auto instance = std::make_unique<MethodInstance>();
   instance->name_ = name;
   instance->file_ = std::move(file);
-  if (const int32_t code = instance->plan_memory(meta.get())) {
+  if (const int32_t code = instance->plan_memory(meta.get(), state_of)) {
     return code;
+  }
+  instance->state_id_ = state_of != nullptr ? state_of->state_id_ : next_state_id();
+  if (meta.get().uses_backend(kCpuBackendId)) {
+    if (const int32_t code = options->share_state(instance->state_id_)) {
+      return code;
+    }
   }
   if (const int32_t code = instance->describe(meta.get())) {
     return code;
   }
-  auto method = instance->file_->program().load_method(name.c_str(), &*instance->memory_, nullptr,
-                                                       instance->file_->data_map(), options);
+  auto method = instance->file_->program().load_method(
+      name.c_str(), &*instance->memory_, nullptr, instance->file_->data_map(), options->for_load());
   if (!method.ok()) {
     std::string backends;
     for (size_t i = 0; i < meta.get().num_backends(); ++i) {
@@ -153,6 +208,11 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   instance->all_on_cuda_ = instance->takes_cuda_ && meta.get().num_instructions() == 1;
 #pragma GCC diagnostic pop
+  if (state_of != nullptr) {
+    if (const int32_t code = instance->check_sharing(meta.get(), *state_of)) {
+      return code;
+    }
+  }
   instance->find_dynamic_inputs();
   instance->own_outputs_.resize(instance->outputs_.size());
   instance->marked_inputs_.resize(instance->inputs_.size());

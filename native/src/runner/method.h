@@ -2,7 +2,6 @@
 
 #include <aoti_plugins/runner.h>
 #include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
-#include <executorch/runtime/backend/backend_options_map.h>
 #include <executorch/runtime/core/device_memory_buffer.h>
 #include <executorch/runtime/core/hierarchical_allocator.h>
 #include <executorch/runtime/executor/memory_manager.h>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/options.h"
 #include "runner/program.h"
 #include "runner/value.h"
 
@@ -22,10 +22,10 @@ namespace aoti_plugins::runner {
 /// One instance of a method, with its memory.
 class MethodInstance {
  public:
-  /// Loads a method with options for its delegates, or null; 0, or a code after `failed()`.
-  static int32_t load(std::shared_ptr<ProgramFile> file, const std::string& name,
-                      const ::executorch::runtime::LoadBackendOptionsMap* options,
-                      std::unique_ptr<MethodInstance>* ret);
+  /// Loads a method with options for its delegates; 0, or a code after `failed()`. It has the
+  /// mutable buffers of `state_of` unless that is null.
+  static int32_t load(std::shared_ptr<ProgramFile> file, const std::string& name, Options* options,
+                      const MethodInstance* state_of, std::unique_ptr<MethodInstance>* ret);
 
   size_t input_count() const { return inputs_.size(); }
   size_t output_count() const { return outputs_.size(); }
@@ -38,7 +38,10 @@ class MethodInstance {
   int32_t execute(const aotip_value* inputs, aotip_value* outputs);
 
  private:
-  int32_t plan_memory(const ::executorch::runtime::MethodMeta& meta);
+  int32_t plan_memory(const ::executorch::runtime::MethodMeta& meta,
+                      const MethodInstance* state_of);
+  int32_t check_sharing(const ::executorch::runtime::MethodMeta& meta,
+                        const MethodInstance& state_of) const;
   int32_t describe(const ::executorch::runtime::MethodMeta& meta);
   int32_t give_outputs_memory();
   void find_dynamic_inputs();
@@ -47,7 +50,10 @@ class MethodInstance {
 
   std::string name_;
   std::shared_ptr<ProgramFile> file_;
-  std::vector<std::vector<uint8_t>> buffers_;
+  std::vector<std::shared_ptr<std::vector<uint8_t>>> buffers_;
+  /// Joins the buffers of delegates, here and in methods that share them.
+  int32_t state_id_ = 0;
+  size_t shared_nbytes_ = 0;  ///< planned memory that is another method's, too
   std::vector<::executorch::runtime::DeviceMemoryBuffer> device_buffers_;
   std::vector<::executorch::aten::Device> devices_;
   std::vector<::executorch::runtime::Span<uint8_t>> spans_;

@@ -2,6 +2,7 @@
 
 #include <executorch/runtime/backend/interface.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +19,11 @@ using ::executorch::runtime::to_string;
 
 // More than any delegate has; those without a name are asked for.
 constexpr size_t kMostOptions = 64;
+
+/// The delegate whose buffers can be shared, and its option for it. Must match
+/// delegate/cpu_delegate_device.cpp.
+constexpr const char* kStateBackend = "AotiCpuBackend";
+constexpr const char* kSharedStateOption = "shared_state";
 
 int32_t check_backend(const char* backend) {
   if (::executorch::runtime::get_backend_class(backend) != nullptr) {
@@ -57,14 +63,35 @@ int32_t Options::read(const aotip_option* options, size_t count) {
     }
     by_backend_[given.backend].push_back(option);
   }
-  for (auto& [backend, all] : by_backend_) {
-    const Error error =
-        map_.set_options(backend.c_str(), Span<BackendOption>(all.data(), all.size()));
-    if (error != Error::Ok) {
-      return failed(error, "options of '%s' are refused (%s)", backend.c_str(), to_string(error));
+  for (const auto& entry : by_backend_) {
+    if (const int32_t code = set_map(entry.first)) {
+      return code;
     }
   }
   return 0;
+}
+
+int32_t Options::set_map(const std::string& backend) {
+  auto& all = by_backend_[backend];
+  const Error error =
+      map_.set_options(backend.c_str(), Span<BackendOption>(all.data(), all.size()));
+  return error == Error::Ok
+             ? 0
+             : failed(error, "options of '%s' are refused (%s)", backend.c_str(), to_string(error));
+}
+
+int32_t Options::share_state(int32_t id) {
+  BackendOption option;
+  std::snprintf(option.key, sizeof(option.key), "%s", kSharedStateOption);
+  option.value = static_cast<int>(id);
+  auto& all = by_backend_[kStateBackend];
+  const bool given = std::any_of(all.begin(), all.end(), [](const BackendOption& one) {
+    return std::strcmp(one.key, kSharedStateOption) == 0;
+  });
+  if (!given) {
+    all.push_back(option);
+  }
+  return set_map(kStateBackend);
 }
 
 int32_t Options::set() {

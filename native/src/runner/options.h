@@ -18,6 +18,9 @@ class Options {
   /// 0, or a code after `failed()`.
   int32_t read(const aotip_option* options, size_t count);
 
+  /// Adds the id that joins the buffers of delegates; 0, or a code after `failed()`.
+  int32_t share_state(int32_t id);
+
   /// For one load; null when there are none.
   const ::executorch::runtime::LoadBackendOptionsMap* for_load() const {
     return by_backend_.empty() ? nullptr : &map_;
@@ -27,6 +30,8 @@ class Options {
   int32_t set();
 
  private:
+  int32_t set_map(const std::string& backend);
+
   std::map<std::string, std::vector<::executorch::runtime::BackendOption>> by_backend_;
   ::executorch::runtime::LoadBackendOptionsMap map_;
 };

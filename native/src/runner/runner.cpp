@@ -53,6 +53,31 @@ int32_t out_of_range(const char* what, size_t index, size_t count) {
 #define AOTIP_CHECK_NOT_NULL(pointer) \
   if ((pointer) == nullptr) return is_null(#pointer)
 
+namespace {
+
+int32_t load_method(aotip_program* program, const char* name, const aotip_option* options,
+                    size_t n_options, const MethodInstance* state_of, aotip_method** ret_new) {
+  AOTIP_CHECK_NOT_NULL(program);
+  AOTIP_CHECK_NOT_NULL(name);
+  AOTIP_CHECK_NOT_NULL(ret_new);
+  if (n_options > 0) {
+    AOTIP_CHECK_NOT_NULL(options);
+  }
+  Options read;
+  if (const int32_t failure = read.read(options, n_options)) {
+    return failure;
+  }
+  auto method = std::make_unique<aotip_method>();
+  const int32_t code =
+      MethodInstance::load(program->file, name, &read, state_of, &method->instance);
+  if (code == 0) {
+    *ret_new = method.release();
+  }
+  return code;
+}
+
+}  // namespace
+
 int32_t aotip_program_load(const char* path, const char* const* data_paths, size_t n_data,
                            int32_t load_mode, aotip_program** ret_new) {
   return run_call([&]() -> int32_t {
@@ -125,23 +150,16 @@ int32_t aotip_method_load_with(aotip_program* program, const char* name,
                                const aotip_option* options, size_t n_options,
                                aotip_method** ret_new) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(program);
-    AOTIP_CHECK_NOT_NULL(name);
-    AOTIP_CHECK_NOT_NULL(ret_new);
-    if (n_options > 0) {
-      AOTIP_CHECK_NOT_NULL(options);
-    }
-    Options read;
-    if (const int32_t failure = read.read(options, n_options)) {
-      return failure;
-    }
-    auto method = std::make_unique<aotip_method>();
-    const int32_t code =
-        MethodInstance::load(program->file, name, read.for_load(), &method->instance);
-    if (code == 0) {
-      *ret_new = method.release();
-    }
-    return code;
+    return load_method(program, name, options, n_options, nullptr, ret_new);
+  });
+}
+
+int32_t aotip_method_load_sharing(aotip_program* program, const char* name,
+                                  const aotip_option* options, size_t n_options,
+                                  aotip_method* state_of, aotip_method** ret_new) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(state_of);
+    return load_method(program, name, options, n_options, state_of->instance.get(), ret_new);
   });
 }
 

@@ -1,0 +1,60 @@
+"""Check sizes of inputs that follow from other sizes.
+
+Where one dynamic size occurs in several inputs (``x`` is ``[n, m]``, ``y`` is ``[m, k]``),
+generated code reads it from one of them and trusts the others: with inputs that do not go together
+it would read beyond their ends. The delegate knows the bounds of each size, not what joins them; so
+the code gets a comparison for every such size. Tested with torch 2.11 and 2.13. The patch can go
+when Inductor's wrapper compares them itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import sympy
+
+
+@contextlib.contextmanager
+def size_checks() -> Iterator[None]:
+    """Compare the sizes at the start of all code that is generated in the block."""
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    original = PythonWrapperCodegen.codegen_inputs
+    with mock.patch.object(PythonWrapperCodegen, "codegen_inputs", _with_checks(original)):
+        yield
+
+
+def _with_checks(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    def codegen_inputs(wrapper: Any) -> None:
+        original(wrapper)
+        for index, name, dim, size in _following_sizes(wrapper.get_graph_inputs()):
+            expected = wrapper.codegen_sizevar(size)
+            wrapper.prefix.splice(_CHECK.format(index=index, name=name, dim=dim, expected=expected))
+
+    return codegen_inputs
+
+
+def _following_sizes(inputs: dict[str, Any]) -> Iterator[tuple[int, str, int, sympy.Expr]]:
+    """Sizes that some other input decides: its index and name, the dimension, the size."""
+    known = {value for value in inputs.values() if isinstance(value, sympy.Expr)}
+    for index, (name, value) in enumerate(inputs.items()):
+        sizes = value.get_size() if hasattr(value, "get_size") else ()
+        for dim, size in enumerate(sizes):
+            if not isinstance(size, sympy.Expr) or size.is_number:
+                continue
+            if size in known or not size.is_Symbol:
+                yield index, name, dim, size
+            known.add(size)
+
+
+_CHECK = """
+if ({name}.sizes()[{dim}] != {expected}) {{
+    throw std::runtime_error(
+        "input {index} has size " + std::to_string({name}.sizes()[{dim}]) +
+        " in dim {dim}, expected " + std::to_string({expected}) +
+        ", which follows from the sizes of other inputs");
+}}
+"""

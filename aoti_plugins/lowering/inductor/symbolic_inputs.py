@@ -1,0 +1,106 @@
+"""Let numbers be inputs of a graph.
+
+``torch._inductor.aot_compile`` gives Inductor ``None`` in place of every input that is no tensor,
+in two places: an exported program has such inputs only where its graph does not use them. A
+partition also gets sizes and positions that the rest of the program computes. Inductor can
+generate code for them (a tensor of one element is passed), so here it gets them as they are. The
+checks of inputs that a wrapper can be asked for by an environment variable know tensors only; a
+graph with such inputs gets none. The delegate checks all inputs before.
+Tested with torch 2.11 and 2.13. The patch can go when ``aot_compile`` keeps symbolic inputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import sympy
+import torch
+from torch.utils import _pytree as pytree
+
+_SYMBOLIC = (torch.SymInt, torch.SymFloat)
+_CHECKS = "generate_input_output_runtime_checks"
+_NO_CHECKS = """
+static bool _check_aoti_runtime_check_inputs_env() { return false; }
+static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
+"""
+
+
+@contextlib.contextmanager
+def symbolic_inputs() -> Iterator[None]:
+    """Keep symbolic numbers among the inputs, for each ``aot_compile`` in the block."""
+    from torch._inductor import compile_fx
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+
+    with (
+        mock.patch.object(
+            compile_fx, "_aoti_flatten_inputs", _flatten(compile_fx._aoti_flatten_inputs)
+        ),
+        mock.patch.object(
+            compile_fx,
+            "_extract_inputs_from_exported_gm",
+            _extract(compile_fx._extract_inputs_from_exported_gm),
+        ),
+        mock.patch.object(CppWrapperCpu, _CHECKS, _without_checks(getattr(CppWrapperCpu, _CHECKS))),
+        mock.patch.object(
+            CppWrapperCpu,
+            "codegen_model_constructor",
+            _named_like_tensors(CppWrapperCpu.codegen_model_constructor),
+        ),
+    ):
+        yield
+
+
+def _flatten(original: Callable[..., Any]) -> Callable[..., Any]:
+    def flatten(
+        module: torch.fx.GraphModule, args: Any, kwargs: Any = None, **options: Any
+    ) -> tuple[list[Any], dict[str, Any]]:
+        flat, changed = original(module, args, kwargs, **options)
+        return _kept(pytree.tree_leaves((args, kwargs or {})), flat), changed
+
+    return flatten
+
+
+def _extract(original: Callable[..., Any]) -> Callable[..., Any]:
+    def extract(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
+        return _kept(inputs, original(module, inputs))
+
+    return extract
+
+
+def _kept(given: Sequence[Any], found: Sequence[Any]) -> list[Any]:
+    return [
+        one if isinstance(one, _SYMBOLIC) else other
+        for one, other in zip(given, found, strict=True)
+    ]
+
+
+def _without_checks(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    def checks(wrapper: Any) -> None:
+        if not _symbolic_names():
+            original(wrapper)
+            return
+        wrapper.prefix.splice_aot(_NO_CHECKS)
+
+    return checks
+
+
+def _named_like_tensors(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The constructor, which writes down the inputs' names, allows for tensors only."""
+
+    def constructor(wrapper: Any) -> None:
+        from torch._inductor.virtualized import V
+
+        with mock.patch.dict(V.graph.graph_inputs, dict.fromkeys(_symbolic_names())):
+            original(wrapper)
+
+    return constructor
+
+
+def _symbolic_names() -> list[str]:
+    from torch._inductor.virtualized import V
+
+    inputs = V.graph.graph_inputs.items()
+    return [name for name, value in inputs if isinstance(value, sympy.Expr)]
