@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -97,7 +98,10 @@ def test_sizes_out_of_bounds_are_refused(
 
 
 def test_sizes_that_do_not_go_together_are_refused(program: Program) -> None:
-    with pytest.raises(ProgramError, match="input 1 has size 4 in dim 0, expected 5, which follow"):
+    message = "input 1 has size 4 in dim 0, expected 5, which follows"
+    if version("torch").startswith("2.11"):
+        message = "gives no reason"  # its models print the reason and keep it to themselves
+    with pytest.raises(ProgramError, match=message):
         program.method("related")(torch.randn(3, 5), torch.randn(4, 4))
 
 

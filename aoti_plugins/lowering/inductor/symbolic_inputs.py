@@ -82,7 +82,7 @@ def _without_checks(original: Callable[[Any], None]) -> Callable[[Any], None]:
         if not _symbolic_names():
             original(wrapper)
             return
-        wrapper.prefix.splice_aot(_NO_CHECKS)
+        wrapper.prefix.splice(_NO_CHECKS)
 
     return checks
 
