@@ -50,12 +50,15 @@ def test_equals_pytorch(index: Any) -> None:
 
 
 class Picks(nn.Module):
-    """Every way of picking rows and columns."""
+    """Every way of picking rows and columns, and of writing into them."""
 
     def forward(self, x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Four ways to pick."""
+        """Four ways to pick, and one to write."""
         picked = torch.index_select(x, 0, places)
-        return picked * 2, x[places] + 1, x[:, places], x[1:, None, ..., 0]
+        written = torch.zeros(6, 4)
+        written[1:5] = x
+        written[:, 0] = 2 * written[:, 3]
+        return picked * 2, x[places] + 1, x[:, places], x[1:, None, ..., 0], written
 
 
 def test_picking_is_delegated_whole() -> None:

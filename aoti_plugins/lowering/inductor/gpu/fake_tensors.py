@@ -1,7 +1,8 @@
 """Make fake tensors of a GPU on a machine that has none.
 
-A fake tensor on ``cuda`` otherwise initialises the device when it is made. Tested with torch 2.11
-and 2.13. Can go when ``FakeTensorMode`` has an argument for it.
+A fake tensor on ``cuda`` otherwise initialises the device when it is made, and its method ``copy_``
+asks for a guard of the device that a CPU build of PyTorch does not have; the op behind it does not.
+Tested with torch 2.11 and 2.13. Can go when ``FakeTensorMode`` has an argument for it.
 """
 
 from __future__ import annotations
@@ -10,11 +11,20 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
+import torch
+
 
 @contextlib.contextmanager
 def no_device_init() -> Iterator[None]:
     """Leave the device alone when a fake tensor on it is made."""
     from torch._subclasses import fake_tensor
+
+    copy = torch.Tensor.copy_
+
+    def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+        if not isinstance(self, fake_tensor.FakeTensor):
+            return copy(self, src, non_blocking)
+        return torch.ops.aten.copy_.default(self, src, non_blocking)
 
     with contextlib.ExitStack() as stack:
         for name in ("init_gpu_context", "init_cuda_context"):
@@ -25,4 +35,5 @@ def no_device_init() -> Iterator[None]:
                 fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda self: True)
             )
         )
+        stack.enter_context(mock.patch.object(torch.Tensor, "copy_", copy_))
         yield
