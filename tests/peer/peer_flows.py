@@ -82,13 +82,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("peer")
     group.addoption("--peer-report", default="", help="JSON file that gets every result")
     group.addoption("--peer-every", type=int, default=1, help="run only each n-th test")
+    group.addoption("--peer-first", type=int, default=0, help="of these, from this one on")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Take a sample, spread over the whole suite."""
-    every = config.getoption("--peer-every")
-    config.hook.pytest_deselected(items=[i for n, i in enumerate(items) if n % every])
-    items[:] = items[::every]
+    every, first = config.getoption("--peer-every"), config.getoption("--peer-first")
+    kept = items[first::every]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
 
 
 @pytest.hookimpl(wrapper=True)

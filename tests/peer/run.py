@@ -73,8 +73,21 @@ def _why(test: dict[str, Any]) -> str:
     return " ".join(test["reason"].split())[-160:]
 
 
-def run(flow: str, processes: int, every: int, keyword: str) -> dict[str, Any]:
-    """Run the suite; returns a report on each test that was run."""
+def run(
+    flow: str, processes: int, every: int = 1, first: int = 0, keyword: str = ""
+) -> dict[str, Any]:
+    """Run the suite.
+
+    Args:
+        flow: one of ``FLOWS``.
+        processes: how many tests run at the same time; 0 for one, without a process of its own.
+        every: run only each n-th test,
+        first: from this one on.
+        keyword: only tests that match, as in pytest.
+
+    Returns:
+        A report on each test that was run, by its name.
+    """
     suite = find_spec("executorch.backends.test.suite")
     assert suite is not None
     assert suite.submodule_search_locations
@@ -87,7 +100,7 @@ def run(flow: str, processes: int, every: int, keyword: str) -> dict[str, Any]:
             *(sys.executable, "-m", "pytest", str(operators), "-q", "--tb=no", "-p", "peer_flows"),
             *("-m", f"flow_{flow}", "-n", str(processes), "-k", keyword),
             *("--rootdir", folder, "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore"),
-            *(f"--peer-report={report}", f"--peer-every={every}"),
+            *(f"--peer-report={report}", f"--peer-every={every}", f"--peer-first={first}"),
         ]
         environment = {**os.environ, "PYTHONPATH": path, "AOTI_RUNTIME_CHECK_INPUTS": "1"}
         subprocess.run(command, env=environment, check=False, stdout=sys.stderr)
@@ -105,7 +118,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="run only each n-th test")
     parser.add_argument("--output", type=Path, default=Path("peer.json"), help="JSON of results")
     chosen = parser.parse_args()
-    tests = run(chosen.flow, chosen.processes, chosen.every, chosen.keyword)
+    tests = run(chosen.flow, chosen.processes, chosen.every, keyword=chosen.keyword)
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import environment
 
