@@ -23,6 +23,7 @@ from aoti_plugins.lowering.inductor import config_choice, few_rows
 from aoti_plugins.lowering.inductor.gpu import (
     assembler_files,
     autotune_block,
+    conv_weights,
     convolution,
     described,
     fake_tensors,
@@ -46,10 +47,9 @@ FAKE = ("torch._subclasses.fake_tensor", "torch._C", "torch.utils._triton")
 _Context = Callable[[], AbstractContextManager[Any]]
 
 
-def _placed() -> AbstractContextManager[None]:
+def _placement() -> placement.Placement:
     module = torch.fx.symbolic_trace(nn.Linear(2, 2))
-    found = placement.Placement(module, [torch.randn(1, 2)], torch.device("cuda:0"))
-    return placement.placed_constants(found)
+    return placement.Placement(module, [torch.randn(1, 2)], torch.device("cuda:0"))
 
 
 PATCHES: dict[str, _Context] = {
@@ -64,7 +64,8 @@ PATCHES: dict[str, _Context] = {
     "line info": line_info.no_line_info,
     "no compilation": no_compilation.no_kernel_compilation,
     "patterns": patterns.patterns_on_cpu,
-    "placement": _placed,
+    "placement": lambda: placement.placed_constants(_placement()),
+    "weights of convolutions": lambda: conv_weights.channels_last_weights(_placement()),
     "steady times": steady_times.steady_times,
     "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
     "triton version": triton_version.known_triton_version,

@@ -12,6 +12,7 @@ import torch
 from torch._guards import detect_fake_mode
 
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
+from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.size_checks import size_checks
@@ -65,6 +66,7 @@ def generate(
         else:
             placement = Placement(module, inputs, torch.device(torch_device))
             stack.enter_context(placed_constants(placement))
+            stack.enter_context(channels_last_weights(placement))
             code = stack.enter_context(captured_code(placement.real))
             inputs = placement.inputs
         _forget_pending_sizes(inputs)

@@ -1,0 +1,63 @@
+"""Store the weights of convolutions channels last where Inductor wants them so.
+
+Where Inductor decides for that layout, it converts images and weights, the weights too in every
+call of the program, with a kernel for each. Here a weight becomes a constant in that layout; its
+values follow when the constants are written (``capture.py``). Patched:
+``GraphLowering.add_tensor_constant``. Tested with torch 2.11 and 2.13. Can go when Inductor does
+that without ``freezing``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.fx import Node
+
+from aoti_plugins.lowering.inductor.gpu.placement import Placement
+
+_convolution = torch.ops.aten.convolution.default
+
+
+@contextlib.contextmanager
+def channels_last_weights(placement: Placement) -> Iterator[None]:
+    """Convert the fakes of weights that nothing but two-dimensional convolutions read.
+
+    Args:
+        placement: knows the values behind the fakes.
+    """
+    from torch._inductor.graph import GraphLowering
+
+    original = GraphLowering.add_tensor_constant
+
+    def add_tensor_constant(self: Any, data: torch.Tensor, name: str | None = None) -> Any:
+        node = getattr(self, "current_node", None)
+        if (
+            self.layout_opt
+            and isinstance(node, Node)
+            and node.op == "get_attr"
+            and _is_weight(node)
+        ):
+            data = placement.in_layout(data, torch.channels_last)
+        return original(self, data, name)
+
+    with mock.patch.object(GraphLowering, "add_tensor_constant", add_tensor_constant):
+        yield
+
+
+def _is_weight(node: Any) -> bool:
+    """Whether it is a constant ``[out, in / groups, height, width]`` that only convolutions read."""
+    if not isinstance(node, Node) or node.op != "get_attr":
+        return False
+    value = node.meta.get("val")
+    is_image = isinstance(value, torch.Tensor) and value.dim() == 4
+    return is_image and all(_reads_as_weight(user, node) for user in node.users)
+
+
+def _reads_as_weight(user: Node, weight: Node) -> bool:
+    if user.target is not _convolution or user.args[6]:  # transposed
+        return False
+    return user.args[1] is weight and weight not in (user.args[0], user.args[2])
