@@ -49,7 +49,7 @@ def channels_last_weights(placement: Placement) -> Iterator[None]:
 
 
 def _is_weight(node: Any) -> bool:
-    """Whether it is ``[out, in / groups, height, width]``, constant, and read by convolutions only."""
+    """Whether it is ``[out, in / groups, height, width]``, and only convolutions read it."""
     if not isinstance(node, Node) or node.op != "get_attr":
         return False
     value = node.meta.get("val")
