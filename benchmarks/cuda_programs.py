@@ -3,10 +3,10 @@
 Each model is lowered by us three times: on the GPU; in a process that sees no GPU, with the tuning
 records that the first lowering wrote; and there with the cost model alone. The second program is
 also there for CUDA graphs. Then each is compiled by plain AOTInductor with max-autotune, two at a
-time by default. All are then timed in
-this process, in turns, with inputs and outputs on the GPU: ``latency`` is a call with a
-synchronization after it, ``throughput`` a call in a row of many. The median round counts. Every
-call gives new tensors, with graphs it gives the same ones again.
+time by default. All are then timed in this process, in turns, with inputs and outputs on the GPU:
+``latency`` is a call with a synchronization after it, ``throughput`` a call in a row of many. The
+median round counts. Every call gives new tensors, with graphs it gives the same ones again.
+torch.compile, which cannot run beside loaded packages, is timed in a process of its own.
 
     python benchmarks/cuda_programs.py --target h100 --output results/cuda_programs.json
 
@@ -16,6 +16,7 @@ Files that are in ``--folder`` already are not built again: a run that was cut o
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import statistics
@@ -45,7 +46,8 @@ WAYS = ("measured", "records", "estimated")
 GRAPHS = "graphs"
 AOTI = "aotinductor"
 EAGER = "eager"
-SHOWN = (EAGER, AOTI, *WAYS, GRAPHS)
+COMPILED = "torch.compile"
+SHOWN = (EAGER, COMPILED, AOTI, *WAYS, GRAPHS)
 ROUNDS = 15
 CALLS = 100
 
@@ -56,7 +58,7 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
 
     from aoti_plugins import CudaPartitioner
 
-    model, inputs = gpu_models.MODELS[name]()
+    model, inputs = gpu_models.ALL[name]()
     options: dict[str, Any] = {
         "measured": {"target": "native", "save_tuning": records},
         "records": {"target": target, "tuning": records},
@@ -76,7 +78,7 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
 
 def package(name: str, output: str) -> None:
     """Compile one model with plain AOTInductor; run in a process of its own."""
-    model, inputs = gpu_models.MODELS[name]()
+    model, inputs = gpu_models.ALL[name]()
     inputs = tuple(tensor.cuda() for tensor in inputs)
     with torch.no_grad():
         exported = torch.export.export(model.cuda(), inputs)
@@ -97,10 +99,11 @@ class Builds:
 
     def path(self, name: str, way: str) -> Path:
         """Where a model's file for a way is, if it could be built."""
-        return self._folder / f"{name}_{way}.{'pt2' if way == AOTI else 'pte'}"
+        kind = {AOTI: "pt2", COMPILED: "json"}.get(way, "pte")
+        return self._folder / f"{name}_{way}.{kind}"
 
-    def build_all(self, names: Sequence[str], packages_at_a_time: int) -> None:
-        """Build everything there is time for."""
+    def build_all(self, names: Sequence[str], packages_at_a_time: int, compiled: bool) -> None:
+        """Build everything there is time for; with ``compiled``, time torch.compile, too."""
         with (
             ThreadPoolExecutor(4) as without_gpu,
             ThreadPoolExecutor(packages_at_a_time) as packages,
@@ -112,6 +115,9 @@ class Builds:
             waiting += [packages.submit(self._build, name, AOTI) for name in names]
             for one in waiting:
                 one.result()
+        if compiled:
+            for name in names:
+                self._build(name, COMPILED)
 
     def _build(self, name: str, way: str) -> None:
         if self.path(name, way).exists():
@@ -137,7 +143,7 @@ def calls_of(builds: Builds, name: str, inputs: tuple[torch.Tensor, ...]) -> dic
     """A function that runs the model for each way whose file is there."""
     from aoti_plugins.runtime import Program
 
-    model = gpu_models.MODELS[name]()[0].cuda()
+    model = gpu_models.ALL[name]()[0].cuda()
     calls: dict[str, Callable[[], Any]] = {EAGER: lambda: model(*inputs)}
     if builds.path(name, AOTI).exists():
         runner = torch._inductor.aoti_load_package(str(builds.path(name, AOTI)))
@@ -152,11 +158,30 @@ def calls_of(builds: Builds, name: str, inputs: tuple[torch.Tensor, ...]) -> dic
 
 def measure(name: str, builds: Builds) -> dict[str, Any]:
     """Times of all ways in microseconds, and how far results are from eager's."""
-    model, inputs = gpu_models.MODELS[name]()
-    inputs = tuple(tensor.cuda() for tensor in inputs)
-    calls = calls_of(builds, name, inputs)
+    inputs = _inputs_on_gpu(name)
+    found = _timed(name, inputs, calls_of(builds, name, inputs))
+    compiled = builds.path(name, COMPILED)
+    return {**found, **json.loads(compiled.read_text())} if compiled.exists() else found
+
+
+def time_compiled(name: str, output: str) -> None:
+    """Time torch.compile with max-autotune, which uses CUDA graphs; in a process of its own."""
+    model = gpu_models.ALL[name]()[0].cuda()
+    inputs = _inputs_on_gpu(name)
+    compiled = torch.compile(model, mode="max-autotune")
+    found = _timed(name, inputs, {COMPILED: lambda: compiled(*inputs)})
+    Path(output).write_text(json.dumps(found))
+
+
+def _inputs_on_gpu(name: str) -> tuple[torch.Tensor, ...]:
+    return tuple(tensor.cuda() for tensor in gpu_models.ALL[name]()[1])
+
+
+def _timed(
+    name: str, inputs: tuple[torch.Tensor, ...], calls: dict[str, Callable[[], Any]]
+) -> dict[str, Any]:
     with torch.no_grad():
-        expected = model.cuda()(*inputs).double()
+        expected = gpu_models.ALL[name]()[0].cuda()(*inputs).double()
         for call in calls.values():
             for _ in range(10):
                 call()
@@ -164,9 +189,8 @@ def measure(name: str, builds: Builds) -> dict[str, Any]:
             way: ((call().double() - expected).norm() / expected.norm()).item()
             for way, call in calls.items()
         }
-    latency: dict[str, list[float]] = {way: [] for way in calls}
-    throughput: dict[str, list[float]] = {way: [] for way in calls}
-    with torch.no_grad():
+        latency: dict[str, list[float]] = {way: [] for way in calls}
+        throughput: dict[str, list[float]] = {way: [] for way in calls}
         for _ in range(ROUNDS):
             for way, call in calls.items():
                 latency[way].append(statistics.median(_times(call, CALLS)))
@@ -235,12 +259,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="*", help=f"of {', '.join(gpu_models.MODELS)}; all")
+    parser.add_argument(
+        "models",
+        nargs="*",
+        help=f"of {', '.join(gpu_models.ALL)}; without any, {', '.join(gpu_models.MODELS)}",
+    )
     parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--seconds", type=float, default=3600, help="time for building programs")
     parser.add_argument(
         "--packages", type=int, default=2, help="AOTInductor packages compiled at a time"
+    )
+    parser.add_argument(
+        "--compiled", action="store_true", help="time torch.compile with max-autotune, too"
     )
     parser.add_argument("--folder", type=Path, help="where programs go; a temporary one")
     parser.add_argument("--task", nargs=5, help=argparse.SUPPRESS)
@@ -249,6 +280,8 @@ def main() -> None:
         name, way, target, records, output = chosen.task
         if way == AOTI:
             package(name, output)
+        elif way == COMPILED:
+            time_compiled(name, output)
         else:
             lower(name, way, target, records, output)
         return
@@ -257,7 +290,7 @@ def main() -> None:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         builds = Builds(folder, chosen.target, time.monotonic() + chosen.seconds)
-        builds.build_all(names, chosen.packages)
+        builds.build_all(names, chosen.packages, chosen.compiled)
         results = {}
         for name in names:
             results[name] = measure(name, builds)

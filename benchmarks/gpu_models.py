@@ -120,9 +120,75 @@ def transformer(tokens: int) -> Model:
     return Decoder().to(torch.bfloat16).eval(), (torch.randint(0, 8192, (1, tokens)),)
 
 
+def resnet50() -> Model:
+    """Torchvision's ResNet-50, bfloat16, one image of 224 by 224."""
+    from torchvision import models
+
+    torch.manual_seed(0)
+    image = torch.randn(1, 3, 224, 224, dtype=torch.bfloat16)
+    return models.resnet50(weights=None).to(torch.bfloat16).eval(), (image,)
+
+
+def vit_b_16() -> Model:
+    """Torchvision's ViT-B/16, bfloat16, one image of 224 by 224."""
+    from torchvision import models
+
+    torch.manual_seed(0)
+    image = torch.randn(1, 3, 224, 224, dtype=torch.bfloat16)
+    return models.vit_b_16(weights=None).to(torch.bfloat16).eval(), (image,)
+
+
+class LastHiddenState(nn.Module):
+    """A model of transformers as a function of one tensor."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """What the last layer gives."""
+        return self.model(x, return_dict=False)[0]
+
+
+def bert_base() -> Model:
+    """BERT-base of transformers, bfloat16, one sequence of 128 tokens."""
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    model = LastHiddenState(BertModel(BertConfig(), add_pooling_layer=False))
+    return model.to(torch.bfloat16).eval(), (torch.randint(0, 30000, (1, 128)),)
+
+
+def whisper_small_encoder() -> Model:
+    """The encoder of Whisper-small of transformers, bfloat16, 30 seconds of sound."""
+    from transformers import WhisperConfig, WhisperModel
+
+    torch.manual_seed(0)
+    config = WhisperConfig(
+        d_model=768,
+        encoder_layers=12,
+        encoder_attention_heads=12,
+        encoder_ffn_dim=3072,
+        decoder_layers=1,
+    )
+    model = LastHiddenState(WhisperModel(config).encoder).to(torch.bfloat16).eval()
+    return model, (torch.randn(1, 80, 3000, dtype=torch.bfloat16),)
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "mlp": mlp,
     "transformer_1": lambda: transformer(1),
     "transformer_128": lambda: transformer(128),
     "cnn": cnn,
 }
+"""What needs nothing but PyTorch."""
+
+PACKAGED: dict[str, Callable[[], Model]] = {
+    "resnet50": resnet50,
+    "vit_b_16": vit_b_16,
+    "bert_base": bert_base,
+    "whisper_small_encoder": whisper_small_encoder,
+}
+"""What needs torchvision or transformers; random weights."""
+
+ALL = MODELS | PACKAGED

@@ -5,7 +5,8 @@
 #
 # Installs as tools/test_offline.sh does, then runs what is named (all of it by default): the tests marked gpu, the benchmarks
 # of benchmarks/, ExecuTorch's operator suite. Results and logs go to OUTPUT; the tables are printed last. What fails does not stop
-# the rest. PROGRAMS and SECONDS_FOR_PROGRAMS limit which programs that benchmark builds, and how long; FOLDER keeps them for the
+# the rest. PROGRAMS and SECONDS_FOR_PROGRAMS limit which programs that benchmark builds, and how long (COMPILED=1 adds
+# torch.compile); FOLDER keeps them for the
 # next run, which goes on where this one was cut off.
 set -euo pipefail
 wheels=$(realpath "$1")
@@ -22,7 +23,7 @@ one() {
   case $1 in
     tests) "$python" -m pytest -q -p no:cacheprovider -p no:benchmark -n 8 -m gpu -o filterwarnings=ignore tests/gpu ;;
     programs)
-      "$python" benchmarks/cuda_programs.py ${PROGRAMS:-} --seconds "${SECONDS_FOR_PROGRAMS:-3600}" \
+      "$python" benchmarks/cuda_programs.py ${PROGRAMS:-} ${COMPILED:+--compiled} --seconds "${SECONDS_FOR_PROGRAMS:-3600}" \
         --folder "${FOLDER:-$AOTI_PLUGINS_SITE/programs}" --output "$output/cuda_programs.json"
       ;;
     attention) "$python" benchmarks/cuda_attention.py --output "$output/cuda_attention.json" ;;
