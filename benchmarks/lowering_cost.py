@@ -10,16 +10,15 @@ most that the process itself had (resident), and the most that one compiler proc
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import environment
+from own_process import result_of
 
 RESULTS = Path(__file__).parent / "results" / "lowering_cost.json"
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -70,16 +69,7 @@ def lower(way: str, model: str) -> dict[str, float]:
             "AOTI_PLUGINS_CACHE_DIR": f"{caches}/aoti_plugins",
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
         }
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", TASK, str(EXAMPLES), way, model],
-            check=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, **variables},
-        )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        return result_of(TASK, str(EXAMPLES), way, model, variables=variables)
 
 
 def measure(model: str, runs: int) -> dict[str, Any]:

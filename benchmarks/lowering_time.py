@@ -13,17 +13,15 @@ counts. The cases differ in what the caches on disk hold:
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import environment
+from own_process import result_of
 
 RESULTS = Path(__file__).parent / "results" / "lowering_time.json"
 
@@ -74,16 +72,7 @@ def lower(caches: Path, target: str) -> dict[str, Any]:
         "TRITON_CACHE_DIR": str(caches / "triton"),
     }
     examples = Path(__file__).parent.parent / "examples"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOWER, str(examples), target],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, **variables},
-    )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return result_of(LOWER, str(examples), target, variables=variables)
 
 
 def forget_kernels(caches: Path) -> None:

@@ -1,30 +1,20 @@
 // The runner's C API on a real program that holds a stand-in for a compiled model.
 
-#include <aoti_plugins/runner.h>
-
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "runner_handles.h"
+
 namespace {
 
 const char kProgram[] = AOTIP_TEST_PROGRAM;
-
-struct DestroyProgram {
-  void operator()(aotip_program* p) const { aotip_program_destroy(p); }
-};
-struct DestroyMethod {
-  void operator()(aotip_method* m) const { aotip_method_destroy(m); }
-};
-using ProgramPtr = std::unique_ptr<aotip_program, DestroyProgram>;
-using MethodPtr = std::unique_ptr<aotip_method, DestroyMethod>;
 
 ProgramPtr load_program(int32_t mode = 0) {
   aotip_program* program = nullptr;

@@ -4,7 +4,6 @@
 // AOTIP_THREAD_PROGRAM names another program whose tensors are float32 on the host, and
 // AOTIP_THREAD_SECONDS how long each case runs. Under ThreadSanitizer: cmake --preset tsan.
 
-#include <aoti_plugins/runner.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -12,10 +11,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "runner_handles.h"
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define AOTIP_MEMORY_IS_SANITIZED 1
@@ -25,15 +25,6 @@ namespace {
 
 constexpr int kThreads = 8;
 constexpr int32_t kFloat32 = 6;
-
-struct DestroyProgram {
-  void operator()(aotip_program* p) const { aotip_program_destroy(p); }
-};
-struct DestroyMethod {
-  void operator()(aotip_method* m) const { aotip_method_destroy(m); }
-};
-using ProgramPtr = std::unique_ptr<aotip_program, DestroyProgram>;
-using MethodPtr = std::unique_ptr<aotip_method, DestroyMethod>;
 
 std::string from_environment(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);

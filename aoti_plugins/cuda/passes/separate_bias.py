@@ -21,32 +21,24 @@ def separate_bias(program: ExportedProgram) -> None:
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
             for node in list(module.graph.nodes):
-                product, bias = _parts(node)
-                if bias is not None:
-                    _replace(node, product, bias)
+                _separate(node)
             module.recompile()
 
 
-def _parts(node: Node) -> tuple[tuple[torch._ops.OpOverload, Node, Node], Node | None]:
-    """The op without its sum and its factors, and the summand; ``None`` to leave it alone."""
+def _separate(node: Node) -> None:
     if node.target is _aten.linear.default and len(node.args) == 3:
-        x, weight, bias = node.args
-        product = (_aten.linear.default, x, weight)
+        op, (x, weight, bias) = _aten.linear.default, node.args
     elif node.target is _aten.addmm.default and not node.kwargs:
-        bias, x, weight = node.args
-        product = (_aten.mm.default, x, weight)
+        op, (bias, x, weight) = _aten.mm.default, node.args
     else:
-        return (node.target, node, node), None
+        return
     value = x.meta["val"]
-    return product, bias if has_few_rows(value.shape) and value.is_floating_point() else None
-
-
-def _replace(node: Node, product: tuple[torch._ops.OpOverload, Node, Node], bias: Node) -> None:
-    op, *factors = product
+    if bias is None or not has_few_rows(value.shape) or not value.is_floating_point():
+        return
     with node.graph.inserting_before(node):
-        alone = node.graph.call_function(op, tuple(factors))
-        total = node.graph.call_function(_aten.add.Tensor, (alone, bias))
-    alone.meta["val"] = node.meta["val"]
+        product = node.graph.call_function(op, (x, weight))
+        total = node.graph.call_function(_aten.add.Tensor, (product, bias))
+    product.meta["val"] = node.meta["val"]
     total.meta.update(node.meta)
     node.replace_all_uses_with(total)
     node.graph.erase_node(node)

@@ -28,14 +28,13 @@ from aoti_plugins.cuda.tuning.cost_model import Product, Tile
 
 TEMPLATE_NAME = "aoti_few_rows"
 
+# With more rows the arithmetic outside the tensor cores takes longer than the loads.
 MOST_ROWS = 4
-"""With more, the arithmetic outside the tensor cores takes longer than the loads."""
 
 ALL = 8
 """For ``most``: every configuration there is."""
 
-LEAST_DEPTH = 128
-"""With a shorter sum the templates for tensor cores have nothing to wait for."""
+_LEAST_DEPTH = 128
 
 # Columns and depth of a tile, and warps: those that were fastest for some size on an H100.
 _CONFIGS = (
@@ -127,7 +126,7 @@ def has_few_rows(shape: Sequence[Any]) -> bool:
     """Whether the kernel is meant for a first factor of this shape, ``[..., rows, depth]``."""
     *rows, depth = shape
     static = all(isinstance(size, int) for size in shape)
-    return static and math.prod(rows) <= MOST_ROWS and depth >= LEAST_DEPTH
+    return static and math.prod(rows) <= MOST_ROWS and depth >= _LEAST_DEPTH
 
 
 def estimate(target: CudaTarget, product: Product, choice: Any) -> float | None:
@@ -156,7 +155,7 @@ def _few_rows(
     rows, depth, _, columns = map(int, sizes[:4])
     dtype = input_nodes[0].get_dtype()
     contiguous = input_nodes[1].get_stride()[0] == 1 and input_nodes[0].get_stride()[1] == 1
-    if rows > MOST_ROWS or depth < LEAST_DEPTH or not contiguous:
+    if not has_few_rows((rows, depth)) or not contiguous:
         return None
     if dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return None

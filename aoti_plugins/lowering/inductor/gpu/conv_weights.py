@@ -34,13 +34,7 @@ def channels_last_weights(placement: Placement) -> Iterator[None]:
     original = GraphLowering.add_tensor_constant
 
     def add_tensor_constant(self: Any, data: torch.Tensor, name: str | None = None) -> Any:
-        node = getattr(self, "current_node", None)
-        if (
-            self.layout_opt
-            and isinstance(node, Node)
-            and node.op == "get_attr"
-            and _is_weight(node)
-        ):
+        if self.layout_opt and _is_weight(getattr(self, "current_node", None)):
             data = placement.in_layout(data, torch.channels_last)
         return original(self, data, name)
 

@@ -29,8 +29,8 @@ _MOST_CYCLES_PER_SECOND = 2.5e9
 _MARGIN = 2.0
 _LONGEST_SPIN_S = 0.2
 
-# So many commands fit into the driver's queue that the host does not have to wait for a place.
-_MOST_QUEUED_S = 0.05
+# What takes long is timed in fewer rounds.
+_LONGEST_MEASUREMENT_S = 0.05
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def _benchmark_gpu(
     host_s = (time.perf_counter() - start) / _TRIAL_ROUNDS
     torch.cuda.synchronize()
     gpu_s = min(trial()) / 1e3
-    rounds = max(1, min(ROUNDS, int(_MOST_QUEUED_S / max(gpu_s, host_s, 1e-6))))
+    rounds = max(1, min(ROUNDS, int(_LONGEST_MEASUREMENT_S / max(gpu_s, host_s, 1e-6))))
     spin_s = min(host_s * rounds * _MARGIN, _LONGEST_SPIN_S)
     torch.cuda._sleep(int(spin_s * _MOST_CYCLES_PER_SECOND))
     measured = _run(_callable, buffer, rounds)

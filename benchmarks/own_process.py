@@ -1,0 +1,32 @@
+"""Run a piece of a benchmark in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def result_of(code: str, *arguments: str, variables: Mapping[str, str]) -> dict[str, Any]:
+    """Run Python code, whose last line of output is JSON.
+
+    Args:
+        code: the source.
+        arguments: its ``sys.argv[1:]``.
+        variables: of the environment, beside those of this process.
+
+    Raises:
+        subprocess.CalledProcessError: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, **variables},
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
