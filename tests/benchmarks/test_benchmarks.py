@@ -58,3 +58,11 @@ def test_stored_lowering_time_keeps_its_promise() -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "lowering_time.json").read_text())
     assert result["cases"]["cold kernels"]["first"]["seconds"] < 8
     assert result["ratios"]["cold / warm in a new process"] >= 5
+
+
+def test_stored_speed_of_cuda_programs_keeps_its_promise() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cuda_programs.json").read_text())
+    assert set(result["models"]) == {"mlp", "cnn", "transformer_1", "transformer_128"}
+    assert result["speed"]["records"] >= 0.97
+    assert result["speed"]["estimated"] >= 0.85
+    assert result["speed"]["measured"] >= 1
