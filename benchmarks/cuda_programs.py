@@ -110,16 +110,17 @@ class Builds:
         ):
             waiting = []
             for name in names:
-                self._build(name, "measured")
-                waiting += [without_gpu.submit(self._build, name, way) for way in WAYS[1:]]
-            waiting += [packages.submit(self._build, name, AOTI) for name in names]
+                self.build(name, "measured")
+                waiting += [without_gpu.submit(self.build, name, way) for way in WAYS[1:]]
+            waiting += [packages.submit(self.build, name, AOTI) for name in names]
             for one in waiting:
                 one.result()
         if compiled:
             for name in names:
-                self._build(name, COMPILED)
+                self.build(name, COMPILED)
 
-    def _build(self, name: str, way: str) -> None:
+    def build(self, name: str, way: str) -> None:
+        """Build one file unless it is there; says on stderr why it could not."""
         if self.path(name, way).exists():
             return
         records = str(self._folder / f"{name}.json")

@@ -120,6 +120,15 @@ def transformer(tokens: int) -> Model:
     return Decoder().to(torch.bfloat16).eval(), (torch.randint(0, 8192, (1, tokens)),)
 
 
+def gigabyte() -> Model:
+    """32 square layers, bfloat16, batch 4: a gigabyte of weights and hardly any code."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(32) for layer in (nn.Linear(4096, 4096, bias=False), nn.ReLU())]
+    return nn.Sequential(*layers).to(torch.bfloat16).eval(), (
+        torch.randn(4, 4096, dtype=torch.bfloat16),
+    )
+
+
 def resnet50() -> Model:
     """Torchvision's ResNet-50, bfloat16, one image of 224 by 224."""
     from torchvision import models
@@ -191,4 +200,7 @@ PACKAGED: dict[str, Callable[[], Model]] = {
 }
 """What needs torchvision or transformers; random weights."""
 
-ALL = MODELS | PACKAGED
+LARGE: dict[str, Callable[[], Model]] = {"gigabyte": gigabyte}
+"""What is there for its weights."""
+
+ALL = MODELS | PACKAGED | LARGE

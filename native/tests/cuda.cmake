@@ -34,6 +34,9 @@ foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_g
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()
 
+# What tools/gpu_contract.sh runs on a real GPU.
+add_custom_target(cuda_contract DEPENDS cuda_device_test cuda_graphs_test cuda_matmul_test cuda_conv_test cuda_index_test)
+
 foreach(entry ok=FAKE_OK bad_kernel=FAKE_BAD_KERNEL no_kernel=FAKE_NO_KERNEL leaks_module=FAKE_LEAKS_MODULE)
   string(REPLACE "=" ";" parts "${entry}")
   list(GET parts 0 model)

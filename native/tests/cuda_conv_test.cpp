@@ -73,8 +73,8 @@ std::vector<double> numbers(const Handle& tensor) {
   const Tensor& t = *unwrap(tensor.get());
   Handle host = make(Ints(t.sizes(), t.sizes() + t.ndim()), t.dtype());
   Handle wide = make(Ints(t.sizes(), t.sizes() + t.ndim()), kFloat64);
-  BOOST_TEST_REQUIRE(aoti_torch_copy_(host.get(), tensor.get(), 0) == 0, reason());
-  BOOST_TEST_REQUIRE(aoti_torch_copy_(wide.get(), host.get(), 0) == 0, reason());
+  require(aoti_torch_copy_(host.get(), tensor.get(), 0) == 0);
+  require(aoti_torch_copy_(wide.get(), host.get(), 0) == 0);
   return {data_of<double>(wide), data_of<double>(wide) + t.numel()};
 }
 
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(other_strides_and_odd_addresses_are_copied) {
   BOOST_TEST(numbers(first) == numbers(second), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(what_has_the_layout_is_used_in_place) {
+BOOST_AUTO_TEST_CASE(what_has_the_layout_is_used_in_place, *boost::unit_test::label(kStandIn)) {
   const Case c = plain({2, 3, 6, 5}, {4, 3, 3, 2});
   Handle input = to_gpu(host_numbers(c.input, kFloat32, 1), row_major(c.input));
   Handle weight = to_gpu(host_numbers(c.weight, kFloat32, 1), row_major(c.weight));
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(nothing_to_compute) {
   BOOST_TEST(unwrap(out.get())->numel() == 0);
 }
 
-BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
+BOOST_AUTO_TEST_CASE(wrong_arguments_are_named, *boost::unit_test::label(kTwoGpus)) {
   const Case good = plain({2, 3, 6, 5}, {4, 3, 3, 2});
   Handle input = make_on(kCuda, good.input, row_major(good.input), kFloat32);
   Handle weight = make_on(kCuda, good.weight, row_major(good.weight), kFloat32);
@@ -242,7 +242,8 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
   refuse(c, input, weight, nullptr, "does not fit");
 }
 
-BOOST_AUTO_TEST_CASE(problems_without_an_algorithm_are_described) {
+BOOST_AUTO_TEST_CASE(problems_without_an_algorithm_are_described,
+                     *boost::unit_test::label(kStandIn)) {
   Case c = plain({1, 2, 4, 4}, {2, 2, 3, 3});
   c.transposed = true;
   c.output_padding = {1, 1};  // as large as the stride
@@ -256,7 +257,7 @@ BOOST_AUTO_TEST_CASE(problems_without_an_algorithm_are_described) {
   BOOST_TEST(reason().find("CUDNN_STATUS_BAD_PARAM (2000)") != std::string::npos, reason());
 }
 
-BOOST_AUTO_TEST_CASE(memory_for_the_workspace_runs_out) {
+BOOST_AUTO_TEST_CASE(memory_for_the_workspace_runs_out, *boost::unit_test::label(kStandIn)) {
   Case c = plain({1, 2, 4, 4}, {2, 2, 3, 3});
   Handle input = make_on(kCuda, c.input, row_major(c.input), kFloat32);
   Handle weight = make_on(kCuda, c.weight, row_major(c.weight), kFloat32);
@@ -271,7 +272,7 @@ BOOST_AUTO_TEST_CASE(memory_for_the_workspace_runs_out) {
   BOOST_TEST(call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out) == 0, reason());
 }
 
-BOOST_AUTO_TEST_CASE(threads_and_gpus_at_the_same_time) {
+BOOST_AUTO_TEST_CASE(threads_and_gpus_at_the_same_time, *boost::unit_test::label(kTwoGpus)) {
   std::atomic<int> right{0};
   const auto work = [&](int32_t gpu) {
     if (cuda::use_gpu(gpu) != Status::kOk) {

@@ -25,7 +25,7 @@ std::vector<float> counted(size_t count) {
 
 BOOST_FIXTURE_TEST_SUITE(cuda_device, CudaFixture)
 
-BOOST_AUTO_TEST_CASE(memory_is_kept_and_given_again) {
+BOOST_AUTO_TEST_CASE(memory_is_kept_and_given_again, *boost::unit_test::label(kStandIn)) {
   void* first = stream->allocate(1000);
   BOOST_TEST_REQUIRE(first != nullptr);
   stream->deallocate(first, 1000);
@@ -51,7 +51,8 @@ BOOST_AUTO_TEST_CASE(memory_without_a_stream_of_ours) {
   BOOST_TEST(static_cast<bool>(tensor));
 }
 
-BOOST_AUTO_TEST_CASE(out_of_memory_is_an_error_and_the_next_smaller_one_works) {
+BOOST_AUTO_TEST_CASE(out_of_memory_is_an_error_and_the_next_smaller_one_works,
+                     *boost::unit_test::label(kStandIn)) {
   fake().set_memory(1 << 20);
   Handle large = make_on(kCuda, {1 << 20}, {1}, kFloat32);
   BOOST_TEST(!large);
@@ -61,7 +62,8 @@ BOOST_AUTO_TEST_CASE(out_of_memory_is_an_error_and_the_next_smaller_one_works) {
   BOOST_TEST(static_cast<bool>(small));
 }
 
-BOOST_AUTO_TEST_CASE(kept_memory_is_given_back_before_memory_runs_out) {
+BOOST_AUTO_TEST_CASE(kept_memory_is_given_back_before_memory_runs_out,
+                     *boost::unit_test::label(kStandIn)) {
   fake().set_memory(1 << 20);
   void* block = stream->allocate(700 << 10);
   stream->deallocate(block, 700 << 10);
@@ -139,14 +141,15 @@ BOOST_AUTO_TEST_CASE(wrong_tensors_are_refused) {
   BOOST_TEST(aoti_torch_zero_(empty.get()) == 0);
 }
 
-BOOST_AUTO_TEST_CASE(a_failing_driver_is_an_error_with_its_name) {
+BOOST_AUTO_TEST_CASE(a_failing_driver_is_an_error_with_its_name,
+                     *boost::unit_test::label(kStandIn)) {
   Handle tensor = make_on(kCuda, {2}, {1}, kFloat32);
   fake().fail("cuMemsetD32Async", 1, 700);
   BOOST_TEST(aoti_torch_cuda_fill__Scalar(tensor.get(), 1.0) != 0);
   BOOST_TEST(reason().find("cuMemsetD32Async failed: CUDA_ERROR_FAKE") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(guards_put_back_what_was) {
+BOOST_AUTO_TEST_CASE(guards_put_back_what_was, *boost::unit_test::label(kTwoGpus)) {
   CUDAGuardHandle guard = nullptr;
   int32_t index = -1;
   BOOST_TEST(aoti_torch_create_cuda_guard(1, &guard) == 0);
@@ -192,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_program_rounds_to_tf32_where_its_exporter_did) {
   allow_tf32(false);
 }
 
-BOOST_AUTO_TEST_CASE(two_threads_have_streams_of_their_own) {
+BOOST_AUTO_TEST_CASE(two_threads_have_streams_of_their_own, *boost::unit_test::label(kTwoGpus)) {
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
   for (int t = 0; t < 2; ++t) {

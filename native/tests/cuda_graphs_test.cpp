@@ -142,7 +142,8 @@ struct GraphsFixture : CudaFixture {
 
 BOOST_FIXTURE_TEST_SUITE(cuda_graphs, GraphsFixture)
 
-BOOST_AUTO_TEST_CASE(a_graph_with_results_elsewhere_leaves_earlier_memory_alone) {
+BOOST_AUTO_TEST_CASE(a_graph_with_results_elsewhere_leaves_earlier_memory_alone,
+                     *boost::unit_test::label(kStandIn)) {
   const auto run = [&](const Memory& to) {
     begin(to.data(), nullptr);
     call.given = {0, 0};
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_graph_with_results_elsewhere_leaves_earlier_memory_alone)
   BOOST_TEST(fake().calls("cuGraphLaunch") == 5u);
 }
 
-BOOST_AUTO_TEST_CASE(both_results_in_place) {
+BOOST_AUTO_TEST_CASE(both_results_in_place, *boost::unit_test::label(kStandIn)) {
   size_t copies = 0;
   for (int i = 0; i < 4; ++i) {
     begin(a.data(), b.data());
@@ -186,7 +187,8 @@ BOOST_AUTO_TEST_CASE(allocations_in_another_order_do_not_mix_results) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_failing_model_fails_the_call_and_later_ones_run_without_graphs) {
+BOOST_AUTO_TEST_CASE(a_failing_model_fails_the_call_and_later_ones_run_without_graphs,
+                     *boost::unit_test::label(kStandIn)) {
   call.fails = true;
   begin(a.data(), b.data());
   BOOST_TEST((graphs->perform(call) == Status::kFailed));

@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_told_afterwards) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(wrong_scatters_leave_the_result_alone) {
+BOOST_AUTO_TEST_CASE(wrong_scatters_leave_the_result_alone, *boost::unit_test::label(kTwoGpus)) {
   const Handle host = make({2}, kInt64);
   const Handle out = on_gpu<float>({3}, {1}, kFloat32, {1, 2, 3});
   const Handle self = make_on(kCuda, {3}, {1}, kFloat32);
@@ -330,7 +330,7 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
   BOOST_TEST(b == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(out_of_memory_while_sorting) {
+BOOST_AUTO_TEST_CASE(out_of_memory_while_sorting, *boost::unit_test::label(kStandIn)) {
   const Handle device = make_on(kCuda, {1, 5000}, {5000, 1}, kFloat32);
   fake().set_memory(fake().device_nbytes() + 100000);
   AtenTensorHandle a = nullptr;

@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(mm_takes_any_strides) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(mm_uses_plain_layouts_in_place) {
+BOOST_AUTO_TEST_CASE(mm_uses_plain_layouts_in_place, *boost::unit_test::label(kStandIn)) {
   Handle a = on_gpu({3, 5}, {1, 3}, kFloat32, numbers<float>(15, 1));
   Handle b = on_gpu({5, 4}, {4, 1}, kFloat32, numbers<float>(20, 2));
   Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
@@ -311,7 +311,8 @@ BOOST_AUTO_TEST_CASE(activation) {
   BOOST_TEST((read<float>(out) == std::vector<float>{2, 0, 0, 5}));
 }
 
-BOOST_AUTO_TEST_CASE(wrong_arguments_leave_the_result_untouched) {
+BOOST_AUTO_TEST_CASE(wrong_arguments_leave_the_result_untouched,
+                     *boost::unit_test::label(kTwoGpus)) {
   Handle a = on_gpu({3, 5}, {5, 1}, kFloat32, numbers<float>(15, 1));
   Handle b = on_gpu({5, 4}, {4, 1}, kFloat32, numbers<float>(20, 2));
   const auto old = numbers<float>(12, 3);

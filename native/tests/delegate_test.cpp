@@ -445,14 +445,16 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_after_many_cycles) {
   };
   cycle();
   const size_t files = count_entries("/proc/self/fd");
-  const size_t mappings = count_mappings("");
+  [[maybe_unused]] const size_t mappings = count_mappings("");
   BOOST_TEST(count_mappings("aoti_plugins_blob") == 0u);
   for (int i = 0; i < 200; ++i) {
     cycle();
   }
   BOOST_TEST(count_entries("/proc/self/fd") == files);
   BOOST_TEST(count_mappings("aoti_plugins_blob") == 0u);
+#ifndef __SANITIZE_THREAD__  // which maps memory for every thread there ever was
   BOOST_TEST(count_mappings("") <= mappings + 8);  // the allocator's own
+#endif
 }
 
 BOOST_AUTO_TEST_CASE(equal_blobs_are_mapped_once) {

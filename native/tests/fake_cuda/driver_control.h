@@ -10,6 +10,9 @@
 namespace aoti_plugins::testing {
 
 /// The stand-in driver's controls; AOTI_PLUGINS_CUDA_DRIVER says where it is.
+///
+/// Without that variable the tests run on a real GPU, of which nothing is known: nothing is live,
+/// nothing was misused. Cases that steer or count need the stand-in and have the label `kStandIn`.
 struct DriverControl {
 #define AOTIP_CONTROL(name) \
   decltype(&::fake_cuda_##name) name = find<decltype(&::fake_cuda_##name)>("fake_cuda_" #name)
@@ -23,10 +26,19 @@ struct DriverControl {
   AOTIP_CONTROL(launches);
 #undef AOTIP_CONTROL
 
+  DriverControl() {
+    if (std::getenv("AOTI_PLUGINS_CUDA_DRIVER") == nullptr) {
+      reset = [] {};
+      device_nbytes = live_objects = [] { return size_t{0}; };
+      misuse = [] { return ""; };
+    }
+  }
+
   template <typename Function>
   static Function find(const char* name) {
-    static void* library = dlopen(std::getenv("AOTI_PLUGINS_CUDA_DRIVER"), RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<Function>(dlsym(library, name));
+    const char* path = std::getenv("AOTI_PLUGINS_CUDA_DRIVER");
+    static void* library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    return library != nullptr ? reinterpret_cast<Function>(dlsym(library, name)) : nullptr;
   }
 };
 

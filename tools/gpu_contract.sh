@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# The contract tests of the CUDA runtime on a real GPU, by themselves and under compute-sanitizer.
+#
+#   cmake --preset release && cmake --build --preset release --target cuda_contract     (in native/)
+#   tools/gpu_contract.sh native/build/release/tests OUTPUT [memcheck | racecheck | synccheck ...]
+#
+# The same programs run in CI over stand-ins for the driver and NVIDIA's libraries; here they find the real ones. Cases that need
+# the stand-ins, or a second GPU where there is one GPU, are left out. Logs go to OUTPUT; a line per run is printed last.
+set -euo pipefail
+programs=$(realpath "$1")
+mkdir -p "$2"
+output=$(realpath "$2")
+shift 2
+tools=("$@")
+[[ ${#tools[@]} -gt 0 ]] || tools=(memcheck racecheck synccheck)
+
+# Where PyTorch's packages have NVIDIA's libraries; elsewhere the runtime looks for them itself.
+find_library() {
+  "${PYTHON:-python3}" - "$1" <<'PYTHON'
+import pathlib, sys
+found = [p for folder in sys.path for p in pathlib.Path(folder or ".").glob(f"nvidia/*/lib/{sys.argv[1]}.so.*")]
+print(min(found, key=lambda p: len(p.name), default=""))
+PYTHON
+}
+for entry in AOTI_PLUGINS_CUBLASLT=libcublasLt AOTI_PLUGINS_CUDNN=libcudnn; do
+  library=$(find_library "${entry#*=}")
+  [[ -z $library ]] || export "${entry%%=*}=$library"
+done
+unset AOTI_PLUGINS_CUDA_DRIVER
+
+left_out='!@stand_in'
+[[ $(nvidia-smi --list-gpus | wc -l) -gt 1 ]] || left_out+=':!@two_gpus'
+
+status=0
+lines=()
+for program in "$programs"/cuda_{device,graphs,matmul,conv,index}_test; do
+  for tool in alone "${tools[@]}"; do
+    log="$output/$(basename "$program").$tool.log"
+    command=("$program" "--run_test=$left_out")
+    [[ $tool == alone ]] || command=(compute-sanitizer --tool "$tool" --error-exitcode 9 "${command[@]}")
+    begin=$SECONDS
+    code=0
+    timeout "${SECONDS_FOR_EACH:-300}" "${command[@]}" >"$log" 2>&1 || code=$?
+    [[ $code == 0 ]] || status=1
+    lines+=("$(basename "$program") $tool: exit $code, $((SECONDS - begin)) s")
+  done
+done
+printf '%s\n' "${lines[@]}"
+exit $status
