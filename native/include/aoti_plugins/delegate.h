@@ -21,6 +21,19 @@ __attribute__((visibility("default"))) void aotip_delegate_clear_error(void);
 __attribute__((visibility("default"))) int32_t aotip_delegate_shared_count(int32_t state_id,
                                                                            size_t* ret_count);
 
+/// What `aotip_delegate_stand_in` returns: who runs the programs that ask for a backend.
+enum {
+  AOTIP_STAND_IN_NONE = 0,   ///< nobody
+  AOTIP_STAND_IN_OURS = 1,   ///< a library of ours
+  AOTIP_STAND_IN_OTHER = 2,  ///< who has registered it before
+};
+
+/// Makes a library of ours run the programs of another backend, unless somebody has registered that
+/// one: the library for CUDA those that ask for "CudaBackend", ExecuTorch's own. Call it before
+/// such a method is loaded; the runner (runner.h) does. Who registers that backend later is refused
+/// by ExecuTorch. Thread-safe.
+__attribute__((visibility("default"))) int32_t aotip_delegate_stand_in(const char* backend_id);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,5 +1,6 @@
 // AotiCudaBackend: registers the delegate with ExecuTorch, and CUDA with SlimTensor, when this
-// library is loaded. Neither needs a driver; it is opened by the first program.
+// library is loaded. Neither needs a driver; it is opened by the first program. CudaBackend,
+// upstream's, is only offered.
 
 #include <executorch/runtime/backend/interface.h>
 
@@ -10,7 +11,9 @@
 #include "cuda/planned_memory.h"
 #include "cuda/session.h"
 #include "cuda/target.h"
+#include "cuda/upstream_backend.h"
 #include "delegate/delegate_backend.h"
+#include "delegate/stand_in.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -36,6 +39,10 @@ class CudaDelegateDevice final : public DelegateDevice {
   Status choose_target(const Payload& payload, int32_t device_index,
                        const TargetArtifact** ret) const noexcept override {
     const Gpu* gpu = find_gpu(device_index);
+    if (gpu != nullptr && payload.targets.size() == 1 && payload.targets[0].plain_names) {
+      *ret = &payload.targets[0];  // which GPUs it is for only its kernels say
+      return Status::kOk;
+    }
     return gpu != nullptr ? choose_gpu_target(payload, *gpu, gpus(), ret) : Status::kFailed;
   }
 
@@ -47,17 +54,20 @@ class CudaDelegateDevice final : public DelegateDevice {
     if (wants_graphs(payload.flags, specs, &graphs) != Status::kOk) {
       return nullptr;
     }
-    return CudaSession::create(device_index, payload.flags, graphs);
+    return CudaSession::create(device_index, payload.flags, graphs, payload.shares_buffers);
   }
 };
 
 CudaDelegateDevice device;
 DelegateBackend backend(kBackendId, device);
+UpstreamBackend upstream_backend(device);
 
 [[maybe_unused]] const Status device_registered = register_device(kCuda, &cuda_device());
 [[maybe_unused]] const bool memory_registered = (register_planned_memory(), true);
 [[maybe_unused]] const ::executorch::runtime::Error backend_registered =
     ::executorch::runtime::register_backend({kBackendId, &backend});
+[[maybe_unused]] const bool upstream_offered =
+    offer_stand_in(UpstreamBackend::kId, &upstream_backend);
 
 }  // namespace
 }  // namespace aoti_plugins::cuda

@@ -32,8 +32,6 @@ bool set_memory_limit(const Value& value) {
   return true;
 }
 
-constexpr const char* kGraphsOption = "cuda_graphs";
-
 enum GraphsMode : int { kNever = 0, kAsProgram = 1, kAlways = 2 };
 
 std::atomic<int> graphs_mode{kAsProgram};

@@ -12,6 +12,8 @@ namespace aoti_plugins::cuda {
 /// (0: no limit), allow_tf32, and cuda_graphs.
 const std::vector<DelegateOption>& options() noexcept;
 
+inline constexpr char kGraphsOption[] = "cuda_graphs";
+
 /// Whether calls of a program become CUDA graphs: as it is loaded with option `cuda_graphs`, else
 /// as the process says, else as the program does. Fails on an option that there is not.
 Status wants_graphs(uint32_t flags, LoadOptions specs, bool* ret) noexcept;

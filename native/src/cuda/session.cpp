@@ -7,6 +7,7 @@
 #include "cuda/cuda_device.h"
 #include "cuda/device_storage.h"
 #include "cuda/driver.h"
+#include "cuda/own_functions.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins::cuda {
@@ -34,8 +35,8 @@ Tensor* borrow(const ValueMemory& value, Device device) {
 
 }  // namespace
 
-std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags,
-                                                 bool graphs) noexcept {
+std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags, bool graphs,
+                                                 bool in_order) noexcept {
   try {
     const ContextGuard guard;
     std::unique_ptr<CudaSession> session(new CudaSession());
@@ -50,6 +51,9 @@ std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags,
       if (session->graphs_ == nullptr) {
         return nullptr;
       }
+    }
+    if (in_order && session->turn_.emplace().create() != Status::kOk) {
+      return nullptr;
     }
     session->inputs_.emplace(*session->stream_);
     return session->inputs_read_.create() == Status::kOk ? std::move(session) : nullptr;
@@ -68,6 +72,7 @@ CudaSession::~CudaSession() {
   close();
   modules_.unload_all();
   inputs_read_.reset();
+  turn_.reset();
   inputs_.reset();
 }
 
@@ -99,6 +104,10 @@ Status CudaSession::begin_call() noexcept {
   outputs_in_flight_ = false;
   const Status earlier = check_faults();
   AOTIP_CHECK(earlier == Status::kOk, "an earlier call: %s", last_failure());
+  if (turn_.has_value()) {
+    // The legacy default stream waits for all others, and they for it.
+    AOTIP_CU(cuEventRecord, turn_->handle(), nullptr);
+  }
   if (output_wanted_ > output_memory_.nbytes()) {
     AOTIP_RETURN_IF_FAILED(output_memory_.allocate(output_wanted_));
   }
@@ -181,6 +190,10 @@ Status CudaSession::inputs_done() noexcept {
 void* CudaSession::stream() const noexcept {
   const Stream* other = graphs_ != nullptr ? graphs_->active() : nullptr;
   return other != nullptr ? other->handle() : stream_->handle();
+}
+
+void* CudaSession::plain_function(const char* name) const noexcept {
+  return find_own_function(name);
 }
 
 Status CudaSession::perform(ModelCall& call) noexcept {

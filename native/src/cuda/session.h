@@ -28,15 +28,17 @@ class CudaSession final : public DeviceSession {
  public:
   /// @param flags of the payload.
   /// @param graphs whether calls become CUDA graphs.
+  /// @param in_order whether calls wait for those of other sessions: for buffers that they share.
   /// Null, with a reason, when it fails.
-  static std::unique_ptr<CudaSession> create(int32_t gpu, uint32_t flags,
-                                             bool graphs = false) noexcept;
+  static std::unique_ptr<CudaSession> create(int32_t gpu, uint32_t flags, bool graphs = false,
+                                             bool in_order = false) noexcept;
 
   ~CudaSession() override;
 
   Device device() const noexcept override { return {kCuda, gpu_}; }
   std::string model_device() const override { return "cuda:" + std::to_string(gpu_); }
   void* stream() const noexcept override;
+  void* plain_function(const char* name) const noexcept override;
   Status enter() noexcept override;
   void leave() noexcept override;
   Status begin_call() noexcept override;
@@ -79,6 +81,7 @@ class CudaSession final : public DeviceSession {
   Event inputs_read_;               // the device has read the staged inputs
   bool inputs_in_flight_ = false;   // since no wait for the stream followed
   bool outputs_in_flight_ = false;  // to the program's memory, without staging
+  std::optional<Event> turn_;       // recorded where all streams wait for each other
   std::optional<ContextGuard> context_;
   std::optional<StreamScope> scope_;
   ModuleLog modules_;

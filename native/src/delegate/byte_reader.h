@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "slim/export.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
@@ -19,7 +20,7 @@ inline constexpr char kNewer[] =
 ///
 /// It knows the path of the list item that is being read, so that every failure says
 /// `payload: targets[0].name at byte 52: <what was found and expected>. <what to do>`.
-class ByteReader {
+class AOTIP_CORE ByteReader {
  public:
   ByteReader(const uint8_t* data, size_t nbytes, size_t offset)
       : data_(data), nbytes_(nbytes), offset_(offset) {}

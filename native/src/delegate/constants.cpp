@@ -22,9 +22,9 @@ using SharedStorage = std::shared_ptr<ConstantStorage>;
 constexpr size_t kAlignment = 16;
 
 /// Storages in use. A map lives as long as the delegates that read from it, so its address names
-/// it; null where the key alone says what the bytes are.
+/// the program; null where the key alone says what the bytes are.
 struct Cache {
-  using Key = std::tuple<int32_t, int32_t, const NamedDataMap*, std::string, uint64_t>;
+  using Key = std::tuple<int32_t, int32_t, const void*, std::string, uint64_t>;
   std::mutex mutex;
   std::map<Key, std::weak_ptr<ConstantStorage>> storages;
 };
@@ -70,6 +70,12 @@ class HostStorage final : public ConstantStorage {
   std::optional<FreeableBuffer> buffer_;
 };
 
+SharedStorage load(DeviceSession& session, const NamedDataMap& map, const StorageRef& ref,
+                   bool writable) {
+  // Nobody says whether a model for a device writes to what it has on the host.
+  return ref.on_host ? load_host_storage(map, ref, true) : session.load_storage(map, ref, writable);
+}
+
 }  // namespace
 
 ConstantStorage::~ConstantStorage() = default;
@@ -84,7 +90,7 @@ std::optional<FreeableBuffer> read_storage(const NamedDataMap& map, const Storag
     return std::nullopt;
   }
   FreeableBuffer buffer(std::move(data.get()));
-  if (buffer.size() < ref.nbytes || buffer.data() == nullptr) {
+  if (buffer.size() < ref.nbytes || (buffer.data() == nullptr && ref.nbytes > 0)) {
     (void)fail("the weights '%s' have %zu bytes, the payload says %llu", ref.key.c_str(),
                buffer.size(), static_cast<unsigned long long>(ref.nbytes));
     return std::nullopt;
@@ -112,18 +118,19 @@ SharedStorage ConstantStorage::get(DeviceSession& session, const NamedDataMap& m
                                    const StorageRef& ref, bool writable) noexcept {
   try {
     if (writable) {
-      return session.load_storage(map, ref, true);
+      return load(session, map, ref, true);
     }
     const bool by_content = session.copies_storages() && is_content_key(ref.key);
-    const Device device = session.device();
+    const Device device = ref.on_host ? Device{} : session.device();
+    const void* program = ref.owner != nullptr ? ref.owner : &map;
     std::lock_guard<std::mutex> lock(cache().mutex);
     auto& storages = cache().storages;
     auto& known =
-        storages[{device.type, device.index, by_content ? nullptr : &map, ref.key, ref.nbytes}];
+        storages[{device.type, device.index, by_content ? nullptr : program, ref.key, ref.nbytes}];
     if (SharedStorage storage = known.lock()) {
       return storage;
     }
-    SharedStorage storage = session.load_storage(map, ref, false);
+    SharedStorage storage = load(session, map, ref, false);
     known = storage;
     for (auto it = storages.begin(); it != storages.end();) {
       it = it->second.expired() ? storages.erase(it) : std::next(it);
@@ -183,7 +190,8 @@ Status Constants::load(const Payload& payload, DeviceSession& session,
       Tensor* tensor = Tensor::borrow(
           storages_[constant.storage]->data(), static_cast<int64_t>(constant.sizes.size()),
           constant.sizes.data(), constant.strides.data(), constant.storage_offset,
-          static_cast<int32_t>(constant.dtype), session.device());
+          static_cast<int32_t>(constant.dtype),
+          payload.storages[constant.storage].on_host ? Device{} : session.device());
       if (tensor == nullptr) {
         return fail("constant '%s': %s", constant.fqn.c_str(), last_failure());
       }

@@ -12,14 +12,23 @@ using ::executorch::runtime::EValue;
 using ::executorch::runtime::NamedDataMap;
 using ::executorch::runtime::Span;
 
+namespace {
+
+/// Ports for `count` values; those that nobody describes take any tensor.
+void add_ports(const char* what, std::vector<ValueSpec> specs, size_t count,
+               std::vector<ValuePort>* ports) {
+  specs.resize(count);
+  for (const ValueSpec& spec : specs) {
+    ports->emplace_back(what, ports->size(), spec);
+  }
+}
+
+}  // namespace
+
 std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t device_index,
-                                           LoadOptions specs, const void* bytes, size_t nbytes,
+                                           LoadOptions specs, const Payload& payload,
                                            const NamedDataMap* map) noexcept {
   try {
-    Payload payload;
-    if (read_payload(bytes, nbytes, &payload) != Status::kOk) {
-      return nullptr;
-    }
     if (payload.device != device.name()) {
       (void)fail("the payload is for device '%s', this delegate runs '%s'", payload.device.c_str(),
                  device.name());
@@ -46,14 +55,6 @@ Delegate::~Delegate() {
 Status Delegate::load(const DelegateDevice& device, int32_t device_index, LoadOptions specs,
                       const Payload& payload, const NamedDataMap* map) {
   method_ = payload.method;
-  for (const ValueSpec& spec : payload.inputs) {
-    inputs_.emplace_back("input", inputs_.size(), spec);
-  }
-  for (const ValueSpec& spec : payload.outputs) {
-    outputs_.emplace_back("output", outputs_.size(), spec);
-  }
-  input_handles_.resize(payload.inputs.size());
-  output_handles_.resize(payload.outputs.size());
   const TargetArtifact* target = nullptr;
   AOTIP_RETURN_IF_FAILED(device.choose_target(payload, device_index, &target));
   session_ = device.open(payload, device_index, specs);
@@ -63,7 +64,15 @@ Status Delegate::load(const DelegateDevice& device, int32_t device_index, LoadOp
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
   model_ = Model::load(payload, *target, *session_, map);
-  return model_ != nullptr ? Status::kOk : Status::kFailed;
+  if (model_ == nullptr) {
+    return Status::kFailed;
+  }
+  session_->loaded();
+  add_ports("input", payload.inputs, model_->num_inputs(), &inputs_);
+  add_ports("output", payload.outputs, model_->num_outputs(), &outputs_);
+  input_handles_.resize(inputs_.size());
+  output_handles_.resize(outputs_.size());
+  return Status::kOk;
 }
 
 /// A call with the arguments of the program. Handles that are left go with it.
@@ -107,7 +116,7 @@ class Delegate::Call final : public ModelCall {
   }
 
   bool has_layout(size_t index, const Tensor& result) const noexcept override {
-    return delegate_.outputs_[index].has_layout(result);
+    return delegate_.outputs_[index].has_layout(result, *args_[delegate_.inputs_.size() + index]);
   }
 
   Status give(size_t index, const Tensor& result) noexcept override {

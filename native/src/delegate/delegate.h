@@ -19,10 +19,9 @@ namespace aoti_plugins {
 /// One delegate of one loaded method: what `init` returns and `execute` runs.
 class Delegate {
  public:
-  /// Reads the payload and loads the model on a device with an index. Null, with a reason, when it
-  /// fails.
+  /// Loads the model on a device with an index. Null, with a reason, when it fails.
   static std::unique_ptr<Delegate> create(const DelegateDevice& device, int32_t device_index,
-                                          LoadOptions specs, const void* payload, size_t nbytes,
+                                          LoadOptions specs, const Payload& payload,
                                           const ::executorch::runtime::NamedDataMap* map) noexcept;
 
   ~Delegate();

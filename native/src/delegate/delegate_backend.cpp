@@ -84,6 +84,15 @@ bool DelegateBackend::is_available() const {
   return false;
 }
 
+Status DelegateBackend::read(const BackendInitContext&, const void* bytes, size_t nbytes,
+                             ArrayRef<CompileSpec>, Payload* ret) const {
+  return read_payload(bytes, nbytes, ret);
+}
+
+LoadOptions DelegateBackend::load_options(const BackendInitContext& context) const {
+  return context.runtime_specs();
+}
+
 Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
                                               FreeableBuffer* processed,
                                               ArrayRef<CompileSpec> compile_specs) const {
@@ -97,9 +106,12 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
     report("init", context.get_method_name());
     return Error::InvalidArgument;
   }
-  std::unique_ptr<Delegate> delegate =
-      Delegate::create(device_, index, context.runtime_specs(), processed->data(),
-                       processed->size(), context.get_named_data_map());
+  Payload payload;
+  std::unique_ptr<Delegate> delegate;
+  if (read(context, processed->data(), processed->size(), compile_specs, &payload) == Status::kOk) {
+    delegate = Delegate::create(device_, index, load_options(context), payload,
+                                context.get_named_data_map());
+  }
   if (delegate == nullptr) {
     report("init", context.get_method_name());
     return Error::DelegateInvalidCompatibility;

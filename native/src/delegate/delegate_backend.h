@@ -44,6 +44,17 @@ class AOTIP_CORE DelegateBackend : public ::executorch::runtime::BackendInterfac
       ::executorch::runtime::Span<::executorch::runtime::BackendOption>& options) override;
 
  protected:
+  /// Reads what a program stores for the delegate. This one reads our payload.
+  virtual Status read(const ::executorch::runtime::BackendInitContext& context, const void* bytes,
+                      size_t nbytes,
+                      ::executorch::runtime::ArrayRef<::executorch::runtime::CompileSpec> specs,
+                      Payload* ret) const;
+
+  /// The options that the program is loaded with and that the device is to have.
+  virtual LoadOptions load_options(const ::executorch::runtime::BackendInitContext& context) const;
+
+  const DelegateDevice& device() const noexcept { return device_; }
+
   /// Keeps and logs the reason of this thread's failure; `method` may be null.
   void report(const char* stage, const char* method) const noexcept;
 

@@ -15,6 +15,10 @@ Status ModelCall::give_results() noexcept {
 
 DeviceSession::~DeviceSession() = default;
 
+void* DeviceSession::plain_function(const char*) const noexcept {
+  return nullptr;
+}
+
 Status DeviceSession::perform(ModelCall& call) noexcept {
   AOTIP_RETURN_IF_FAILED(call.run_model());
   return call.give_results();

@@ -83,6 +83,10 @@ class AOTIP_CORE DeviceSession {
   /// The stream that the model is given.
   virtual void* stream() const noexcept { return nullptr; }
 
+  /// What a blob with plain names (plain_blob.h) may call under a name, by the name that PyTorch or
+  /// the device's own library gives it; null for what nothing here provides.
+  virtual void* plain_function(const char* name) const noexcept;
+
   /// Makes the device this thread's current one, until `leave()` puts back what was.
   virtual Status enter() noexcept { return Status::kOk; }
   virtual void leave() noexcept {}

@@ -63,9 +63,25 @@ ValueMemory memory_of(const ::executorch::aten::Tensor& tensor, const Shape& sha
 }  // namespace
 
 ValuePort::ValuePort(const char* what, size_t index, const ValueSpec& spec)
-    : what_(what), index_(index), spec_(spec) {}
+    : what_(what),
+      index_(index),
+      spec_(spec),
+      takes_any_(spec.kind == ValueKind::kTensor && spec.dtype == kNoDType) {}
+
+Status ValuePort::check_any_tensor(const ETensor& tensor) const noexcept {
+  const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
+  AOTIP_CHECK(element_nbytes(dtype) > 0, "%s %zu has dtype code %d, which is not known", what_,
+              index_, dtype);
+  AOTIP_CHECK(tensor.dim() <= Tensor::kMaxDims, "%s %zu has %lld dims, expected at most %lld",
+              what_, index_, static_cast<long long>(tensor.dim()),
+              static_cast<long long>(Tensor::kMaxDims));
+  return Status::kOk;
+}
 
 Status ValuePort::check_tensor(const ETensor& tensor) const noexcept {
+  if (takes_any_) {
+    return check_any_tensor(tensor);
+  }
   const int32_t dtype = static_cast<int32_t>(tensor.scalar_type());
   AOTIP_CHECK(dtype == static_cast<int32_t>(spec_.dtype), "%s %zu is %s, expected %s", what_,
               index_, dtype_name(dtype), dtype_name(static_cast<int32_t>(spec_.dtype)));
@@ -86,10 +102,12 @@ Status ValuePort::check_tensor(const ETensor& tensor) const noexcept {
   return Status::kOk;
 }
 
-void ValuePort::expected_strides(const int64_t* sizes, int64_t* ret) const noexcept {
+void ValuePort::expected_strides(const ETensor& tensor, const int64_t* sizes,
+                                 int64_t* ret) const noexcept {
   int64_t stride = 1;
-  for (size_t i = spec_.dim_order.size(); i-- > 0;) {
-    const uint32_t d = spec_.dim_order[i];
+  const auto own_order = tensor.dim_order();
+  for (size_t i = takes_any_ ? own_order.size() : spec_.dim_order.size(); i-- > 0;) {
+    const uint32_t d = takes_any_ ? own_order[i] : spec_.dim_order[i];
     ret[d] = stride;
     stride *= std::max<int64_t>(sizes[d], 1);
   }
@@ -100,7 +118,7 @@ Status ValuePort::wrap_tensor(const ETensor& tensor, DeviceSession& session,
   AOTIP_RETURN_IF_FAILED(check_tensor(tensor));
   const Shape shape(tensor);
   int64_t strides[Tensor::kMaxDims];
-  expected_strides(shape.sizes, strides);
+  expected_strides(tensor, shape.sizes, strides);
   const ValueMemory memory = memory_of(tensor, shape, tensor.mutable_data_ptr());
   const Status status = session.import_tensor(memory, strides, ret);
   AOTIP_CHECK(status == Status::kOk, "%s %zu: %s", what_, index_, last_failure());
@@ -178,14 +196,19 @@ Status ValuePort::place(int64_t ndim, const int64_t* sizes, EValue* value,
   return Status::kOk;
 }
 
-bool ValuePort::has_layout(const Tensor& result) const noexcept {
-  int64_t strides[Tensor::kMaxDims];
-  if (spec_.kind != ValueKind::kTensor ||
-      static_cast<size_t>(result.ndim()) != spec_.dim_order.size() ||
-      result.dtype() != static_cast<int32_t>(spec_.dtype)) {
+bool ValuePort::has_layout(const Tensor& result, const EValue& value) const noexcept {
+  if (spec_.kind != ValueKind::kTensor || !value.isTensor()) {
     return false;
   }
-  expected_strides(result.sizes(), strides);
+  const ETensor& tensor = value.toTensor();
+  const size_t ndim = takes_any_ ? tensor.dim_order().size() : spec_.dim_order.size();
+  const int32_t dtype =
+      static_cast<int32_t>(takes_any_ ? static_cast<uint32_t>(tensor.scalar_type()) : spec_.dtype);
+  if (static_cast<size_t>(result.ndim()) != ndim || result.dtype() != dtype) {
+    return false;
+  }
+  int64_t strides[Tensor::kMaxDims];
+  expected_strides(tensor, result.sizes(), strides);
   for (int64_t d = 0; d < result.ndim(); ++d) {
     if (result.size(d) != 1 && result.stride(d) != strides[d]) {
       return false;

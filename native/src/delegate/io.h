@@ -29,8 +29,8 @@ class ValuePort {
   Status place(int64_t ndim, const int64_t* sizes, ::executorch::runtime::EValue* value,
                void** ret_data) const noexcept;
 
-  /// Whether a result has dtype and strides of this port.
-  bool has_layout(const Tensor& result) const noexcept;
+  /// Whether a result has dtype and strides of this port, whose tensor in the program is `value`.
+  bool has_layout(const Tensor& result, const ::executorch::runtime::EValue& value) const noexcept;
 
   /// Writes what the model returned to `value`: resizes the tensor, copies the elements.
   Status from_model(const Tensor& result, DeviceSession& session,
@@ -40,7 +40,8 @@ class ValuePort {
   using ETensor = ::executorch::aten::Tensor;
 
   Status check_tensor(const ETensor& tensor) const noexcept;
-  void expected_strides(const int64_t* sizes, int64_t* ret) const noexcept;
+  Status check_any_tensor(const ETensor& tensor) const noexcept;
+  void expected_strides(const ETensor& tensor, const int64_t* sizes, int64_t* ret) const noexcept;
   Status wrap_tensor(const ETensor& tensor, DeviceSession& session, Tensor** ret) const noexcept;
   Status wrap_number(const ::executorch::runtime::EValue& value, Tensor** ret) const noexcept;
   Status resize(int64_t ndim, const int64_t* sizes, const ETensor& tensor) const noexcept;
@@ -51,6 +52,7 @@ class ValuePort {
   const char* what_;
   size_t index_;
   ValueSpec spec_;
+  bool takes_any_;  ///< a tensor of any dtype and layout: the program's is right
 };
 
 }  // namespace aoti_plugins

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "delegate/plain_blob.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins {
@@ -14,8 +15,10 @@ using ::executorch::runtime::FreeableBuffer;
 using ::executorch::runtime::NamedDataMap;
 
 /// The blob of `target`: the one that is mapped already, or the bytes from the program.
-std::shared_ptr<SharedObject> load_blob(const TargetArtifact& target, const NamedDataMap* map) {
-  if (auto loaded = SharedObject::find_loaded(target)) {
+std::shared_ptr<SharedObject> load_blob(const TargetArtifact& target, const DeviceSession& session,
+                                        const NamedDataMap* map) {
+  auto loaded = target.plain_names ? nullptr : SharedObject::find_loaded(target);
+  if (loaded != nullptr) {
     return loaded;
   }
   if (map == nullptr) {
@@ -30,7 +33,8 @@ std::shared_ptr<SharedObject> load_blob(const TargetArtifact& target, const Name
     return nullptr;
   }
   const FreeableBuffer buffer(std::move(data.get()));
-  return SharedObject::load(target, buffer.data(), buffer.size());
+  return target.plain_names ? load_plain_blob(target, session, buffer.data(), buffer.size())
+                            : SharedObject::load(target, buffer.data(), buffer.size());
 }
 
 void destroy_all(AtenTensorHandle* handles, size_t count) {
@@ -66,41 +70,86 @@ Model::~Model() {
   handles_.delete_rest();
 }
 
-Status Model::create(const Payload& payload) {
+Status Model::create(const Payload& payload, const NamedDataMap* map) {
   AOTIP_RETURN_IF_FAILED(ModelApi::find(*object_, &api_));
   clear_failure();
   const int32_t code = api_.create(&container_, 1, session_.model_device().c_str(), nullptr);
   AOTIP_CHECK(code == 0 && container_ != nullptr, "creating the model failed: %s",
               api_.reason().c_str());
-  AOTIP_RETURN_IF_FAILED(check_counts(payload));
-  return set_constants();
+  AOTIP_RETURN_IF_FAILED(read_counts(payload));
+  return payload.packed_weights.empty() ? set_constants()
+                                        : set_packed_constants(payload.packed_weights, map);
 }
 
-Status Model::check_counts(const Payload& payload) const {
-  size_t inputs = 0;
-  size_t outputs = 0;
-  AOTIP_CHECK(
-      api_.num_inputs(container_, &inputs) == 0 && api_.num_outputs(container_, &outputs) == 0,
-      "the model does not say how many inputs and outputs it has: %s", api_.reason().c_str());
-  AOTIP_CHECK(inputs == payload.inputs.size() && outputs == payload.outputs.size(),
-              "the model has %zu inputs and %zu outputs, the payload says %zu and %zu", inputs,
-              outputs, payload.inputs.size(), payload.outputs.size());
+Status Model::read_counts(const Payload& payload) {
+  AOTIP_CHECK(api_.num_inputs(container_, &num_inputs_) == 0 &&
+                  api_.num_outputs(container_, &num_outputs_) == 0,
+              "the model does not say how many inputs and outputs it has: %s",
+              api_.reason().c_str());
+  AOTIP_CHECK(!payload.describes_values ||
+                  (num_inputs_ == payload.inputs.size() && num_outputs_ == payload.outputs.size()),
+              "the model has %zu inputs and %zu outputs, the payload says %zu and %zu", num_inputs_,
+              num_outputs_, payload.inputs.size(), payload.outputs.size());
+  AOTIP_CHECK(api_.num_constants(container_, &num_constants_) == 0,
+              "the model does not say how many constants it has: %s", api_.reason().c_str());
+  return Status::kOk;
+}
+
+/// Whether the model computes a constant from the others.
+bool Model::is_folded(size_t index) const {
+  bool folded = false;
+  if (api_.constant_from_folded != nullptr) {
+    (void)api_.constant_from_folded(container_, index, &folded);
+  }
+  return folded;
+}
+
+Status Model::packed_nbytes(uint64_t* ret) const {
+  *ret = 0;
+  for (size_t i = 0; i < num_constants_; ++i) {
+    size_t nbytes = 0;
+    if (is_folded(i)) {
+      continue;
+    }
+    AOTIP_CHECK(api_.constant_nbytes(container_, i, &nbytes) == 0 &&
+                    !__builtin_add_overflow(*ret, nbytes, ret),
+                "the model does not say how large its constant %zu is: %s", i,
+                api_.reason().c_str());
+  }
+  return Status::kOk;
+}
+
+Status Model::set_packed_constants(const std::string& key, const NamedDataMap* map) {
+  if (num_constants_ == 0) {
+    return Status::kOk;
+  }
+  AOTIP_CHECK(map != nullptr, "the program has weights but the runtime gives no named data");
+  AOTIP_CHECK(api_.constant_nbytes != nullptr && api_.set_packed_constants != nullptr,
+              "the blob cannot take its weights from the program: it was made with a PyTorch older "
+              "than 2.9. Lower the model again with a newer one.");
+  uint64_t needed = 0;
+  AOTIP_RETURN_IF_FAILED(packed_nbytes(&needed));
+  const auto blob = read_storage(*map, {key, 0});
+  if (!blob.has_value()) {
+    return Status::kFailed;
+  }
+  AOTIP_CHECK(blob->size() >= needed,
+              "the weights '%s' have %zu bytes, the model has constants of %llu. The program is "
+              "damaged: lower the model again.",
+              key.c_str(), blob->size(), static_cast<unsigned long long>(needed));
+  const HandleLog::Watch watch(handles_);
+  clear_failure();
+  AOTIP_CHECK(api_.set_packed_constants(container_, static_cast<const uint8_t*>(blob->data())) == 0,
+              "the model refuses its constants: %s", api_.reason().c_str());
   return Status::kOk;
 }
 
 Status Model::set_constants() {
-  size_t count = 0;
-  AOTIP_CHECK(api_.num_constants(container_, &count) == 0,
-              "the model does not say how many constants it has: %s", api_.reason().c_str());
   std::vector<ModelApi::ConstantPair> pairs;
   std::string missing;
-  for (size_t i = 0; i < count; ++i) {
-    bool folded = false;
-    if (api_.constant_from_folded != nullptr) {
-      (void)api_.constant_from_folded(container_, i, &folded);
-    }
-    if (folded) {
-      continue;  // the model computes it from the others
+  for (size_t i = 0; i < num_constants_; ++i) {
+    if (is_folded(i)) {
+      continue;
     }
     const char* name = nullptr;
     const char* fqn = nullptr;
@@ -141,9 +190,9 @@ std::unique_ptr<Model> Model::load(const Payload& payload, const TargetArtifact&
                                    DeviceSession& session, const NamedDataMap* map) noexcept {
   try {
     std::unique_ptr<Model> model(new Model(session));
-    model->object_ = load_blob(target, map);
+    model->object_ = load_blob(target, session, map);
     if (model->object_ == nullptr || model->constants_.load(payload, session, map) != Status::kOk ||
-        model->create(payload) != Status::kOk) {
+        model->create(payload, map) != Status::kOk) {
       return nullptr;
     }
     return model;

@@ -29,21 +29,31 @@ class Model {
   Status run(AtenTensorHandle* inputs, size_t num_inputs, AtenTensorHandle* outputs,
              size_t num_outputs) noexcept;
 
+  size_t num_inputs() const { return num_inputs_; }
+  size_t num_outputs() const { return num_outputs_; }
+
   ~Model();
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
  private:
   explicit Model(DeviceSession& session) : session_(session) {}
-  Status create(const Payload& payload);
-  Status check_counts(const Payload& payload) const;
+  Status create(const Payload& payload, const ::executorch::runtime::NamedDataMap* map);
+  Status read_counts(const Payload& payload);
+  bool is_folded(size_t index) const;
   Status set_constants();
+  Status packed_nbytes(uint64_t* ret) const;
+  Status set_packed_constants(const std::string& key,
+                              const ::executorch::runtime::NamedDataMap* map);
 
   DeviceSession& session_;
   std::shared_ptr<SharedObject> object_;
   Constants constants_;
   ModelApi api_{};
   ModelApi::Container* container_ = nullptr;
+  size_t num_inputs_ = 0;
+  size_t num_outputs_ = 0;
+  size_t num_constants_ = 0;
   HandleLog handles_;
 };
 

@@ -47,6 +47,8 @@ Status ModelApi::find(const SharedObject& object, ModelApi* ret) noexcept {
     finder.required(AOTIP_MODEL "GetConstantOriginalFQN", &ret->constant_fqn);
     finder.required(AOTIP_MODEL "GetConstantDtype", &ret->constant_dtype);
     finder.optional(AOTIP_MODEL "GetConstantFromFolded", &ret->constant_from_folded);
+    finder.optional(AOTIP_MODEL "GetConstantDataSize", &ret->constant_nbytes);
+    finder.optional("AOTInductorModelUpdateConstantsFromBlob", &ret->set_packed_constants);
     if (!finder.optional(AOTIP_MODEL "RunSingleThreaded", &ret->run)) {
       finder.required(AOTIP_MODEL "Run", &ret->run);
     }

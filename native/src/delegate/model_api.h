@@ -40,6 +40,11 @@ struct ModelApi {
   int32_t (*constant_from_folded)(Container*, size_t index, bool* ret);
   Run run;
 
+  // Both null in models of torch older than 2.9.
+  int32_t (*constant_nbytes)(Container*, size_t index, size_t* ret);
+  /// Copies all constants from one blob, where they follow each other without the folded ones.
+  int32_t (*set_packed_constants)(Container*, const uint8_t* blob);
+
   // Of the next two a model has one or both; both keep the handles without owning them.
   int32_t (*set_constant_pairs)(Container*, const ConstantPair* pairs, size_t count, bool inactive,
                                 bool validate);

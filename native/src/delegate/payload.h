@@ -10,8 +10,8 @@
 
 namespace aoti_plugins {
 
-/// What a lowered partition says about itself, version 1. The format is in docs/payload.md; written
-/// by aoti_plugins/payload.py, which must match.
+/// What a lowered partition says about itself. The format, version 1, is in docs/payload.md;
+/// written by aoti_plugins/payload.py, which must match.
 
 inline constexpr uint32_t kPayloadVersion = 1;
 inline constexpr uint8_t kNoDType = 255;
@@ -44,12 +44,18 @@ struct TargetArtifact {
   uint32_t crc32 = 0;
   std::vector<LibraryRef> libraries;
   std::vector<std::string> symbols;
+  /// The blob calls shims, cudart and the driver by their own names; see plain_blob.h. `nbytes` and
+  /// `crc32` say nothing then. Never so in our own payloads.
+  bool plain_names = false;
 };
 
 /// One named-data blob with the bytes of a storage.
 struct StorageRef {
   std::string key;
   uint64_t nbytes = 0;
+  // Both are always as here in our own payloads.
+  bool on_host = false;         ///< whatever the delegate's device
+  const void* owner = nullptr;  ///< names the program in place of the map that it is read from
 };
 
 /// A constant of the model: a view of a storage. Sizes, strides and offset count elements.
@@ -68,7 +74,7 @@ struct DimBounds {
   int64_t max = 0;
 };
 
-/// What an input or output may be.
+/// What an input or output may be. A tensor without a dtype is as the program has it.
 struct ValueSpec {
   ValueKind kind = ValueKind::kTensor;
   uint32_t dtype = kNoDType;
@@ -76,6 +82,8 @@ struct ValueSpec {
   std::vector<uint32_t> dim_order;
 };
 
+/// What the delegate knows of a program: read from our own payload, or from what upstream's backend
+/// stores (cuda/upstream_program.h).
 struct Payload {
   uint32_t flags = 0;
   std::string device;
@@ -86,6 +94,12 @@ struct Payload {
   std::vector<ConstantRef> constants;
   std::vector<ValueSpec> inputs;
   std::vector<ValueSpec> outputs;
+
+  // All three are always as here in our own payloads.
+  bool describes_values = true;  ///< false: how many values there are the model says, what they are
+                                 ///< the program's tensors
+  bool shares_buffers = false;   ///< what the model writes to other delegates may see
+  std::string packed_weights;    ///< key of all constants in the model's own order; none when empty
 };
 
 /// Reads and checks a payload. Whatever the bytes are, it never reads outside of them; what it does

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "runner/backends.h"
 #include "runner/failure.h"
 
 namespace aoti_plugins::runner {
@@ -21,8 +22,6 @@ using ::executorch::runtime::Span;
 using ::executorch::runtime::Tag;
 using ::executorch::runtime::to_string;
 
-/// The delegate that takes and gives memory of GPUs.
-constexpr const char* kCudaBackendId = "AotiCudaBackend";
 constexpr int32_t kCudaType = 1;
 constexpr const char* kCpuBackendId = "AotiCpuBackend";
 
@@ -178,6 +177,9 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   auto instance = std::make_unique<MethodInstance>();
   instance->name_ = name;
   instance->file_ = std::move(file);
+  if (const int32_t code = provide_backends(meta.get(), name.c_str(), &instance->takes_cuda_)) {
+    return code;
+  }
   if (const int32_t code = instance->plan_memory(meta.get(), state_of)) {
     return code;
   }
@@ -203,7 +205,6 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
                   backends.empty() ? "none" : backends.c_str());
   }
   instance->method_.emplace(std::move(method.get()));
-  instance->takes_cuda_ = meta.get().uses_backend(kCudaBackendId);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   instance->all_on_cuda_ = instance->takes_cuda_ && meta.get().num_instructions() == 1;

@@ -1,0 +1,70 @@
+// A program that asks for CudaBackend, through the runner, where our library for CUDA is loaded and
+// nobody has registered that backend.
+
+#include "fake_cuda/driver_control.h"
+#include "upstream_program.h"
+
+using namespace aoti_plugins::testing;
+
+namespace {
+
+/// Runs a method on ones and returns the first row of the result.
+std::vector<float> first_row(const MethodPtr& method) {
+  const int64_t sizes[] = {2, 3};
+  float ones[] = {1, 1, 1, 1, 1, 1};
+  aotip_value x{};
+  x.tag = AOTIP_TAG_TENSOR;
+  x.dtype = 6;
+  x.ndim = 2;
+  x.sizes = sizes;
+  x.data = ones;
+  aotip_value y{};
+  BOOST_TEST_REQUIRE(aotip_method_execute(method.get(), &x, 1, &y, 1) == 0, aotip_last_error());
+  const float* data = static_cast<const float*>(y.data);
+  return {data, data + 3};
+}
+
+using Row = std::vector<float>;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_upstream_runner)
+
+BOOST_AUTO_TEST_CASE(the_library_alone_registers_nothing) {
+  BOOST_TEST(is_registered("AotiCudaBackend"));
+  BOOST_TEST(!is_registered("CudaBackend"));
+  const ProgramPtr program = load_upstream_program();
+  BOOST_TEST(!is_registered("CudaBackend"));
+}
+
+BOOST_AUTO_TEST_CASE(methods_of_every_generation_run) {
+  const size_t nbytes = fake().device_nbytes();
+  {
+    const ProgramPtr program = load_upstream_program();
+    for (const char* name : {"named", "keyed", "listed"}) {
+      const MethodPtr method = load_upstream_method(program, name);
+      BOOST_TEST_REQUIRE((method != nullptr), aotip_last_error());
+      BOOST_TEST(first_row(method) == (Row{1, 2, 3}), boost::test_tools::per_element());
+      BOOST_TEST(first_row(method) == (Row{2, 3, 4}), boost::test_tools::per_element());
+    }
+  }
+  BOOST_TEST(is_registered("CudaBackend"));
+  BOOST_TEST(aotip_delegate_stand_in("CudaBackend") == AOTIP_STAND_IN_OURS);
+  BOOST_TEST(fake().device_nbytes() == nbytes);
+  BOOST_TEST(std::string(fake().misuse()) == "");
+}
+
+BOOST_AUTO_TEST_CASE(methods_share_the_buffers_of_their_program) {
+  const ProgramPtr program = load_upstream_program();
+  const ProgramPtr other = load_upstream_program();
+  const MethodPtr listed = load_upstream_method(program, "listed");
+  const MethodPtr again = load_upstream_method(program, "again");
+  const MethodPtr elsewhere = load_upstream_method(other, "again");
+  BOOST_TEST_REQUIRE((listed != nullptr && again != nullptr && elsewhere != nullptr),
+                     aotip_last_error());
+  BOOST_TEST(first_row(listed) == (Row{1, 2, 3}), boost::test_tools::per_element());
+  BOOST_TEST(first_row(again) == (Row{2, 3, 4}), boost::test_tools::per_element());
+  BOOST_TEST(first_row(elsewhere) == (Row{1, 2, 3}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
