@@ -2,7 +2,6 @@
 
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
-#include "cuda/upload.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -18,14 +17,14 @@ class DeviceStorage final : public ConstantStorage {
     }
   }
 
-  Status fill(const void* bytes, const StorageRef& ref) {
+  Status fill(const void* bytes, const StorageRef& ref, Uploader& uploader) {
     CUdeviceptr ptr = 0;
     const CUresult code = driver().cuMemAlloc(&ptr, ref.nbytes);
     AOTIP_CHECK(code == CUDA_SUCCESS, "out of memory: the weights '%s', %llu bytes on cuda:%d: %s",
                 ref.key.c_str(), static_cast<unsigned long long>(ref.nbytes), gpu_,
                 error_text(code));
     data_ = reinterpret_cast<void*>(ptr);
-    return upload(data_, bytes, ref.nbytes, gpu_);
+    return uploader.copy(data_, bytes, ref.nbytes);
   }
 
  private:
@@ -35,13 +34,14 @@ class DeviceStorage final : public ConstantStorage {
 }  // namespace
 
 std::shared_ptr<ConstantStorage> load_device_storage(const ::executorch::runtime::NamedDataMap& map,
-                                                     const StorageRef& ref, int32_t gpu) {
+                                                     const StorageRef& ref, int32_t gpu,
+                                                     Uploader& uploader) {
   auto storage = std::make_shared<DeviceStorage>(gpu);
   if (ref.nbytes == 0) {
     return storage;
   }
   const auto bytes = read_storage(map, ref);
-  if (!bytes.has_value() || storage->fill(bytes->data(), ref) != Status::kOk) {
+  if (!bytes.has_value() || storage->fill(bytes->data(), ref, uploader) != Status::kOk) {
     return nullptr;
   }
   return storage;

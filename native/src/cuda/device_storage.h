@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "cuda/upload.h"
 #include "delegate/constants.h"
 
 namespace aoti_plugins::cuda {
@@ -13,6 +14,7 @@ namespace aoti_plugins::cuda {
 /// of the pool, so that the system has it back as soon as the last user is gone. Null, with a
 /// reason, when it fails.
 std::shared_ptr<ConstantStorage> load_device_storage(const ::executorch::runtime::NamedDataMap& map,
-                                                     const StorageRef& ref, int32_t gpu);
+                                                     const StorageRef& ref, int32_t gpu,
+                                                     Uploader& uploader);
 
 }  // namespace aoti_plugins::cuda

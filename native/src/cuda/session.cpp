@@ -290,7 +290,10 @@ void CudaSession::close() noexcept {
 
 std::shared_ptr<ConstantStorage> CudaSession::load_storage(
     const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool) {
-  return load_device_storage(map, ref, gpu_);
+  if (!uploader_.has_value()) {
+    uploader_.emplace(gpu_);
+  }
+  return load_device_storage(map, ref, gpu_, *uploader_);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -14,6 +14,7 @@
 #include "cuda/staging.h"
 #include "cuda/stream.h"
 #include "cuda/tf32.h"
+#include "cuda/upload.h"
 #include "delegate/delegate_device.h"
 
 namespace aoti_plugins::cuda {
@@ -53,6 +54,7 @@ class CudaSession final : public DeviceSession {
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override;
   bool copies_storages() const noexcept override { return true; }
+  void loaded() noexcept override { uploader_.reset(); }
 
  private:
   /// An output in page-locked memory and where its bytes go at the end of the call.
@@ -70,6 +72,7 @@ class CudaSession final : public DeviceSession {
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
 
   int32_t gpu_ = 0;
+  std::optional<Uploader> uploader_;  // while the program is loaded
   std::shared_ptr<Stream> stream_;
   PlacedResults placed_;
   std::unique_ptr<CallGraphs> graphs_;  // null: none are wanted

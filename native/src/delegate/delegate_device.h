@@ -122,6 +122,9 @@ class AOTIP_CORE DeviceSession {
   virtual std::shared_ptr<ConstantStorage> load_storage(
       const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool writable) = 0;
 
+  /// All storages are loaded: drops what only that needed.
+  virtual void loaded() noexcept {}
+
   /// The buffers that other delegates see, too; null when this delegate has its own ones.
   virtual SharedState* shared_state() noexcept { return nullptr; }
 
