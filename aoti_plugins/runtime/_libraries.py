@@ -18,6 +18,10 @@ DELEGATES = {
     "cuda": "libexecutorch_backend_aoti_cuda.so",
 }
 
+# ExecuTorch's own backends that a delegate of ours can stand in for; must match
+# native/src/cuda/upstream_backend.h.
+UPSTREAM_IDS = {"cuda": "CudaBackend"}
+
 # In this order: each needs those before it. The last one is optional, for programs that mix
 # delegates.
 _EXECUTORCH_LIBRARIES = (
@@ -32,7 +36,7 @@ _lock = threading.Lock()
 _loaded: dict[Path, ctypes.CDLL] = {}
 
 
-def register(device: str = "cpu") -> None:
+def register(device: str = "cpu", *, upstream: bool = False) -> None:
     """Load a delegate into this process, so that any ExecuTorch runtime in it can run its programs.
 
     Idempotent and thread-safe. Works before and after ``import executorch.runtime``.
@@ -40,6 +44,9 @@ def register(device: str = "cpu") -> None:
     Args:
         device: whose delegate, ``"cpu"`` or ``"cuda"``. That for CUDA loads on machines without a
             GPU, too; what needs one then says so.
+        upstream: also run the programs of ExecuTorch's own backend for the device, unless somebody
+            has registered that one. For ``"cuda"`` only, whose id is ``CudaBackend``. ``Program``
+            needs no such call.
 
     Raises:
         RuntimeLoadError: the device has no delegate here, or a library is missing or does not load;
@@ -50,11 +57,26 @@ def register(device: str = "cpu") -> None:
         raise RuntimeLoadError(
             f"there is no delegate for device {device!r}; there is one for {known}"
         )
+    if upstream and device not in UPSTREAM_IDS:
+        known = ", ".join(map(repr, UPSTREAM_IDS))
+        raise RuntimeLoadError(
+            f"no backend of ExecuTorch's own for device {device!r} is known here, only for {known}"
+        )
     load_executorch()
     for needed, name in DELEGATES.items():
         load(library(name))
         if needed == device:
             break
+    if upstream:
+        _stand_in(UPSTREAM_IDS[device])
+
+
+def _stand_in(backend: str) -> None:
+    """Have a library of ours run the programs of a backend that nobody has registered."""
+    function = load(library(DELEGATES["cpu"])).aotip_delegate_stand_in
+    function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p,)
+    if function(backend.encode()) == 0:
+        raise RuntimeLoadError(f"{backend} cannot be registered: ExecuTorch takes no more backends")
 
 
 def register_all() -> None:

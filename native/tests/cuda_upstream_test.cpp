@@ -360,6 +360,18 @@ BOOST_AUTO_TEST_CASE(lists_that_cannot_be_right_are_refused) {
                      [](WeightList& l) { l.weights[2].dtype = 3; });
 }
 
+BOOST_AUTO_TEST_CASE(a_list_with_a_wrong_byte_harms_nothing) {
+  const std::vector<uint8_t> whole = WeightList().encode();
+  for (size_t i = 0; i < whole.size(); ++i) {
+    for (const uint8_t flipped : {0x01, 0x80, 0xff}) {
+      UpstreamProgram program(3);
+      program.processed[i] = static_cast<uint8_t>(program.processed[i] ^ flipped);
+      const LoadedUpstream loaded(program);
+      BOOST_TEST((loaded.ok() || !reason().empty()), i);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_no_generation_stores_is_refused) {
   for (const std::string& text :
        {std::string("1_so_blob"), std::string("\n1_weights_blob"), std::string("a\n"),
