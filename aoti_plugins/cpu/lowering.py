@@ -34,9 +34,15 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     del options
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
+    from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
-    with vector_isa(target.properties["vector_isa"]), no_onednn(), parallel_threshold():
+    with (
+        vector_isa(target.properties["vector_isa"]),
+        no_onednn(),
+        parallel_threshold(),
+        scatter_to_one_place(),
+    ):
         yield
 
 

@@ -66,7 +66,7 @@ class Plan:
                     node.meta["delegation_tag"] = tag
         warn(refusals, self._device.name)
         tag_constant_data(program)
-        _keep_returned_constants(program)
+        _keep_constants_used_outside(program)
         warn_of_state(_tag_mutated_buffers(program), self._device.name)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
@@ -155,13 +155,13 @@ def _is_random(op: torch._ops.OpOverload) -> bool:
     return torch.Tag.nondeterministic_seeded in op.tags
 
 
-def _keep_returned_constants(program: ExportedProgram) -> None:
-    """Leave a constant that the program also returns to ExecuTorch, which refuses others to do so.
+def _keep_constants_used_outside(program: ExportedProgram) -> None:
+    """Leave a constant to ExecuTorch that the program returns or that an op outside uses.
 
-    A delegate that uses it gets it as an input.
+    ExecuTorch refuses delegates that own such a one. A delegate that uses it gets it as an input.
     """
-    for node in program.graph.output_node().all_input_nodes:
-        if node.op == "placeholder":
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and any("delegation_tag" not in u.meta for u in node.users):
             node.meta.pop("delegation_tag", None)
 
 

@@ -50,6 +50,29 @@ def test_two_partitions_with_the_same_code() -> None:
         torch.testing.assert_close(program(x)[0], Twice()(x), rtol=1e-3, atol=1e-3)
 
 
+class SharedWeight(nn.Module):
+    """A weight and a constant that both the delegate and an op outside use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(5, 6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        step = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]])
+        distances = torch.cdist(torch.tanh(x), self.weight) + torch.cdist(x, step)
+        return distances + (x * step) @ self.weight.t()
+
+
+@torch.no_grad()
+def test_constants_that_an_op_outside_uses_too() -> None:
+    model, x = SharedWeight(), torch.randn(4, 6)
+    lowered = lower(model, (x,))
+    assert OURS in delegates(lowered)
+    with Program(bytes(lowered.buffer)) as program:
+        torch.testing.assert_close(program(x)[0], model(x), rtol=1e-3, atol=1e-3)
+
+
 class Mixed(nn.Module):
     """Linear layers for XNNPACK, between a sort and a sum that it does not take."""
 

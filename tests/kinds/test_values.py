@@ -36,6 +36,17 @@ def test_dtypes(check: Callable[..., None]) -> None:
     check(compute, *numbers, torch.rand(3, 4) > 0.5, rtol=1e-2, atol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
+def test_sums_by_index_into_one_row(dtype: torch.dtype, check: Callable[..., None]) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        index = torch.zeros(37, dtype=torch.int64)
+        return [x.index_add(0, index, y), z.index_add(1, index, z.expand(3, 37))]
+
+    torch.manual_seed(0)
+    given = [torch.randint(-4, 5, size).to(dtype) for size in ((1,), (37,), (3, 1))]
+    check(compute, *given)
+
+
 def test_dtypes_that_edge_programs_have_unchecked(check: Callable[..., None]) -> None:
     def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
         small, large, e4, e5, c64, c128 = tensors

@@ -16,6 +16,7 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from aoti_plugins.lowering.inductor.capture import captured_code
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
 from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
+from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
 from aoti_plugins.lowering.inductor.vector_isa import vector_isa
@@ -30,6 +31,7 @@ def _state() -> dict[str, Any]:
         "onednn": torch._C._get_mkldnn_enabled(),
         "flash": torch.backends.cuda.flash_sdp_enabled(),
         "depth": cpp.CppKernel.decide_parallel_depth,
+        "vector store": cpp.CppVecKernel.store,
         "flatten": compile_fx._aoti_flatten_inputs,
         "extract": compile_fx._extract_inputs_from_exported_gm,
         "checks": CppWrapperCpu.generate_input_output_runtime_checks,
@@ -45,6 +47,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (no_onednn, {"onednn"}),
     (math_attention, {"flash"}),
     (parallel_threshold, {"depth"}),
+    (scatter_to_one_place, {"vector store"}),
     (symbolic_inputs, {"flatten", "extract", "checks", "constructor"}),
     (size_checks, {"inputs"}),
 ]
@@ -53,7 +56,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
 @pytest.mark.parametrize(
     ("patch", "changed"),
     PATCHES,
-    ids=["capture", "isa", "onednn", "attention", "threads", "numbers", "sizes"],
+    ids=["capture", "isa", "onednn", "attention", "threads", "scatter", "numbers", "sizes"],
 )
 @pytest.mark.parametrize("fails", [False, True])
 def test_patch_and_way_back(

@@ -1,0 +1,40 @@
+"""Vectorize a scatter whose places are all the same one.
+
+A sum by index into a dimension of size 1 (``x.index_add(0, index, y)`` with one row) has an index
+that does not vary from lane to lane. With ``cpp.dynamic_threads`` Inductor's vectorized atomic
+store asserts that it does, so the op could not be lowered. Inside the block such an index is spread
+over all lanes. Tested with torch 2.11 and 2.13. The patch can go when ``CppVecKernel.store`` does
+that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+
+@contextlib.contextmanager
+def scatter_to_one_place() -> Iterator[None]:
+    """Generate vectorized CPU kernels for scatters to one place too."""
+    from torch._inductor.codegen.cpp import CppVecKernel, CppVecOverrides
+    from torch._inductor.virtualized import OpsValue, V
+
+    store = CppVecKernel.store
+    index_expr = CppVecOverrides.index_expr
+
+    def vector_index(expr: Any, dtype: Any) -> Any:
+        index = index_expr(expr, dtype)
+        index = index.value if isinstance(index, OpsValue) else index
+        return index if index.is_vec else V.kernel.broadcast(index)
+
+    def patched(self: Any, name: str, index: Any, value: Any, mode: Any = None) -> None:
+        if mode != "atomic_add":
+            store(self, name, index, value, mode)
+            return
+        with mock.patch.object(CppVecOverrides, "index_expr", staticmethod(vector_index)):
+            store(self, name, index, value, mode)
+
+    with mock.patch.object(CppVecKernel, "store", patched):
+        yield
