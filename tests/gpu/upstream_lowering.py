@@ -43,15 +43,15 @@ class Mlp(torch.nn.Module):
 
 
 class Counter(torch.nn.Module):
-    """Counts its calls in a buffer."""
+    """Counts in a buffer; were its first values equal, Inductor would take them as given."""
 
     def __init__(self) -> None:
         super().__init__()
         self.scale = torch.nn.Parameter(torch.randn(16))
-        self.register_buffer("calls", torch.zeros(16))
+        self.register_buffer("calls", torch.arange(16.0))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x`` scaled, plus the number of this call."""
+        """``x`` scaled, plus the buffer."""
         self.calls.add_(1)
         return x * self.scale + self.calls
 
@@ -64,7 +64,7 @@ class Look(torch.nn.Module):
         self.register_buffer("calls", counter.calls)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x`` minus the number of calls."""
+        """``x`` minus the counter's buffer."""
         return x - self.calls
 
 
