@@ -1,8 +1,9 @@
 """Time of matrix products of the CUDA runtime on this machine's GPU, against PyTorch's own.
 
-Six programs, ``mm``, ``addmm`` and ``bmm`` in bfloat16 and float16 with dynamic sizes, call the
-runtime's shims over cuBLASLt. The GPU spins until the host has sent all calls of a round, so the
-time is the GPU's alone; the two sides take turns, and the median round counts.
+``mm``, ``addmm`` and ``bmm`` in bfloat16 and float16, each as a program with dynamic sizes and one
+for a single row, which no dynamic size may be, call the runtime's shims over cuBLASLt. The GPU
+spins until the host has sent all calls of a round, so the time is the GPU's alone; the two sides
+take turns, and the median round counts.
 
     python benchmarks/cuda_matmul.py
 
@@ -13,6 +14,7 @@ Programs that are in ``--folder`` already are not lowered again; lowering needs 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import math
 import multiprocessing
@@ -67,39 +69,41 @@ def operands(op: str, dtype: torch.dtype, shape: tuple[int, int, int], device: s
     return tuple(torch.randn(size, dtype=dtype, device=device) for size in sizes)
 
 
-def lower(op: str, dtype: str, path: Path, target: str) -> None:
-    """Write the program of a product whose sizes are free."""
+def lower(op: str, dtype: str, one_row: bool, path: Path, target: str) -> None:
+    """Write the program of a product whose sizes are free, but for the rows where there is one."""
     from executorch.exir import to_edge_transform_and_lower
 
     from aoti_plugins import CudaPartitioner
 
     rows, columns, inner = (
-        torch.export.Dim(name, min=1, max=LARGEST) for name in ("rows", "columns", "inner")
+        torch.export.Dim(name, max=LARGEST) for name in ("rows", "columns", "inner")
     )
+    rows = None if one_row else rows
     offset = 1 if op == "bmm" else 0
     bias = [{0: columns}] if op == "addmm" else []
     dynamic = [*bias, {offset: rows, offset + 1: inner}, {offset: inner, offset + 1: columns}]
-    example = operands(op, DTYPES[dtype], (96, 64, 32), "cpu")
+    example = operands(op, DTYPES[dtype], (1 if one_row else 96, 64, 32), "cpu")
     exported = torch.export.export(Product(op), example, dynamic_shapes=(tuple(dynamic),))
     edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner(target=target)])
     path.write_bytes(edge.to_executorch().buffer)
 
 
-def lower_all(folder: Path, target: str) -> dict[tuple[str, str], Path]:
-    """The programs by op and dtype; those that are not there yet are lowered, each in a process."""
-    paths = {
-        (op, dtype): folder / f"{op}_{dtype}.pte" for op, dtype in itertools.product(OPS, DTYPES)
-    }
+def path_of(folder: Path, op: str, dtype: str, one_row: bool) -> Path:
+    """Where a program is."""
+    return folder / f"{op}_{dtype}{'_one_row' if one_row else ''}.pte"
+
+
+def lower_all(folder: Path, target: str) -> None:
+    """Lower the programs that are not there yet, each in a process."""
     # Spawned: a process that was forked after CUDA was used cannot lower.
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = [
-            pool.submit(lower, op, dtype, path, target)
-            for (op, dtype), path in paths.items()
-            if not path.exists()
+            pool.submit(lower, *one, path_of(folder, *one), target)
+            for one in itertools.product(OPS, DTYPES, (False, True))
+            if not path_of(folder, *one).exists()
         ]
-        for one in waiting:
-            one.result()
-    return paths
+        for future in waiting:
+            future.result()
 
 
 def gpu_us(call: Callable[[], Any], count: int) -> float:
@@ -132,20 +136,27 @@ def compare(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, flo
     }
 
 
-def measure(op: str, dtype: str, path: Path) -> dict[str, Any]:
-    """Times of all shapes of one program."""
+def measure(op: str, dtype: str, folder: Path) -> dict[str, Any]:
+    """Times of all shapes of one product."""
     from aoti_plugins.runtime import Program
 
     found: dict[str, Any] = {}
     product = getattr(torch, op)
-    with Program(path) as program, program.method() as method:
+    with contextlib.ExitStack() as stack:
+        methods = {
+            one_row: stack.enter_context(
+                stack.enter_context(Program(path_of(folder, op, dtype, one_row))).method()
+            )
+            for one_row in (False, True)
+        }
         for shape in SHAPES:
+            method = methods[shape[0] == 1]
             given = operands(op, DTYPES[dtype], shape, "cuda")
             expected = product(*given)
             result = method(*given, copy=False)[0]
             error = ((result.double() - expected.double()).norm() / expected.double().norm()).item()
             times = compare(
-                lambda given=given: method(*given, copy=False),
+                lambda given=given, method=method: method(*given, copy=False),
                 lambda given=given, out=expected: product(*given, out=out),
             )
             found["x".join(map(str, shape))] = {**times, "difference": float(f"{error:.1e}")}
@@ -189,12 +200,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        paths = lower_all(folder, chosen.target)
+        lower_all(folder, chosen.target)
         if chosen.only_lower:
             return
         products: dict[str, Any] = {}
-        for (op, dtype), path in paths.items():
-            products[f"{op} {dtype}"] = measure(op, dtype, path)
+        for op, dtype in itertools.product(OPS, DTYPES):
+            products[f"{op} {dtype}"] = measure(op, dtype, folder)
             environment.save(chosen.output, {"summary": summary(products), "products": products})
     for name, shapes in products.items():
         for shape, times in shapes.items():

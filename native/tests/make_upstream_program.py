@@ -13,6 +13,10 @@ from pathlib import Path
 from typing import final
 
 import torch
+from executorch.backends.cuda.cuda_weight_collector import (
+    CudaWeightEntry,
+    encode_cuda_weight_metadata,
+)
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -26,32 +30,26 @@ SCALE = struct.pack("<3f", 1, 2, 3)
 PACKED = b"".join(piece.ljust(64, b"\0") for piece in (SCALE, struct.pack("<q", 0), bytes(8)))
 
 
-def text(value: str) -> bytes:
-    """Encode as the list of weights does."""
-    return struct.pack("<I", len(value)) + value.encode()
-
-
-def weight(fqn: str, dtype: int, device: int, nbytes: int, sizes: tuple[int, ...]) -> bytes:
+def weight(
+    fqn: str, dtype: int, device: int, nbytes: int, sizes: tuple[int, ...]
+) -> CudaWeightEntry:
     """One entry of the list of weights, contiguous and without an offset."""
     key = f"cuda_fqn_weight:{'cuda' if device else 'cpu'}:{fqn}"
-    shape = struct.pack(f"<{2 * len(sizes)}q", *sizes, *(1 for _ in sizes))
-    return (
-        text(fqn) + text(key) + struct.pack("<QiiqI", nbytes, dtype, device, 0, len(sizes)) + shape
-    )
+    return CudaWeightEntry(fqn, key, nbytes, dtype, device, 0, sizes, tuple(1 for _ in sizes))
 
 
 def listed(store: NamedDataStore) -> bytes:
-    """As executorch 1.5."""
+    """As executorch 1.5, with its own writer."""
     store.add_named_data("d_so_blob", BLOB, alignment=1)
     store.add_named_data("cuda_fqn_weight:cuda:layer.scale", SCALE, alignment=1)
     store.add_named_data("cuda_fqn_weight:cuda:calls", bytes(8), alignment=1)
     store.add_named_data("cuda_fqn_weight:cpu:start", bytes(8), alignment=1)
-    entries = (
+    entries = [
         weight("layer.scale", 6, 1, 12, (3,)),
         weight("calls", 4, 1, 8, ()),
         weight("start", 4, 0, 8, ()),
-    )
-    return b"ETCUDAFQN3" + text("d_so_blob") + struct.pack("<I", len(entries)) + b"".join(entries)
+    ]
+    return encode_cuda_weight_metadata("d_so_blob", entries)
 
 
 def packed(store: NamedDataStore, name: str) -> None:

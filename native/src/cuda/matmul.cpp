@@ -136,6 +136,13 @@ struct Matrix {
   }
 };
 
+/// Whether cuBLASLt has kernels for a narrow operand there: they read several elements at a time.
+bool is_aligned(const GemmOperand& operand, cudaDataType type) {
+  const int64_t nbytes = type == CUDA_R_8I ? 4 : 16;
+  return operand.leading % nbytes == 0 && operand.batch_stride % nbytes == 0 &&
+         reinterpret_cast<uintptr_t>(operand.data) % static_cast<uintptr_t>(nbytes) == 0;
+}
+
 bool as_operand(const Matrix& matrix, GemmOperand* ret) {
   ret->data = matrix.data;
   ret->batch_stride = matrix.batch_stride;
@@ -254,7 +261,8 @@ class Product {
     gemm_.k = first ? matrix.cols : matrix.rows;
     const bool fits = as_operand(matrix, operand);
     const bool narrow = is_narrow(gemm_.input_type);
-    const bool wrong = narrow && operand->transposed != first;
+    const bool wrong =
+        narrow && (operand->transposed != first || !is_aligned(*operand, gemm_.input_type));
     if (fits && !wrong) {
       return Status::kOk;
     }

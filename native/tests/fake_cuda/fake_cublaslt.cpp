@@ -83,10 +83,11 @@ Result check(const Desc& desc, const Layout& a, const Layout& b, const Layout& d
       return kInvalidValue;
     }
   }
-  if (a.type == CUDA_R_8I && (!ta || tb || m % 4 != 0 || k % 4 != 0)) {
+  const auto apart = [&](int64_t unit) { return a.leading % unit != 0 || b.leading % unit != 0; };
+  if (a.type == CUDA_R_8I && (!ta || tb || m % 4 != 0 || k % 4 != 0 || apart(4))) {
     return kNotSupported;
   }
-  if (is_float8(a.type) && (!ta || tb || k % 16 != 0 || m % 16 != 0 ||
+  if (is_float8(a.type) && (!ta || tb || k % 16 != 0 || m % 8 != 0 || apart(16) ||
                             desc.get<const void*>(kDescAScalePointer, nullptr) == nullptr)) {
     return kNotSupported;
   }
