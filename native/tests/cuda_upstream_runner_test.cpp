@@ -37,6 +37,19 @@ BOOST_AUTO_TEST_CASE(the_library_alone_registers_nothing) {
   BOOST_TEST(!is_registered("CudaBackend"));
 }
 
+BOOST_AUTO_TEST_CASE(options_may_come_before_anything_else) {
+  const ProgramPtr program = load_upstream_program();
+  const aotip_option graphs{"CudaBackend", "cuda_graphs", 1, 1};
+  aotip_method* raw = nullptr;
+  BOOST_TEST(aotip_method_load_with(program.get(), "listed", &graphs, 1, &raw) == 0,
+             aotip_last_error());
+  const MethodPtr method(raw);
+  BOOST_TEST_REQUIRE((method != nullptr));
+  for (float n = 1; n < 5; ++n) {
+    BOOST_TEST(first_row(method) == (Row{n, n + 1, n + 2}), boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(methods_of_every_generation_run) {
   const size_t nbytes = fake().device_nbytes();
   {

@@ -1,5 +1,6 @@
 #include "runner/options.h"
 
+#include <aoti_plugins/delegate.h>
 #include <executorch/runtime/backend/interface.h>
 
 #include <algorithm>
@@ -26,6 +27,7 @@ constexpr const char* kStateBackend = "AotiCpuBackend";
 constexpr const char* kSharedStateOption = "shared_state";
 
 int32_t check_backend(const char* backend) {
+  (void)aotip_delegate_stand_in(backend);
   if (::executorch::runtime::get_backend_class(backend) != nullptr) {
     return 0;
   }
