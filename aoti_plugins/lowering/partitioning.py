@@ -21,6 +21,7 @@ from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.probe import Probe
+from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.support import Support, warn, warn_of_state
 from aoti_plugins.manager import get_manager
 
@@ -92,18 +93,21 @@ class Plan:
     def decompose_unknown_ops(self, program: ExportedProgram) -> ExportedProgram:
         """Decompose those ops of an ATen program that ExecuTorch does not let into edge programs.
 
-        It cannot decompose them either. Where a plugin can, the rest of the way is open.
+        It cannot decompose them either. Where a plugin can, the rest of the way is open. Copies
+        with a layout that ExecuTorch cannot express become row-major.
         """
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()
             if op.namespace == "aten" and (torch.Tag.core not in op.tags or _is_random(op))
         }
-        ops = {n.target for m in _graphs(program.graph_module) for n in m.graph.nodes}
+        modules = list(_graphs(program.graph_module))
+        ops = {n.target for m in modules for n in m.graph.nodes}
         if ops & table.keys():  # what is known is asked only then: it takes a moment
             known = torch.export.default_decompositions()
             # What ExecuTorch makes of a random op ends in others that it does not let in.
             table = {op: how for op, how in table.items() if op not in known or _is_random(op)}
+        table |= row_major_copies(modules)
         return program.run_decompositions(table) if ops & table.keys() else program
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:

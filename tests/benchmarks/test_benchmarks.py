@@ -66,3 +66,11 @@ def test_stored_speed_of_cuda_programs_keeps_its_promise() -> None:
     assert result["speed"]["records"] >= 0.97
     assert result["speed"]["estimated"] >= 0.85
     assert result["speed"]["measured"] >= 1
+
+
+def test_stored_lowering_cost_keeps_its_promise() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "lowering_cost.json").read_text())
+    assert len(result["models"]) == 6
+    for model in result["models"].values():
+        assert model["time_ratio"] <= 1.3
+        assert model["memory_over_allowed"] <= 1

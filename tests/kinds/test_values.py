@@ -47,6 +47,17 @@ def test_sums_by_index_into_one_row(dtype: torch.dtype, check: Callable[..., Non
     check(compute, *given)
 
 
+def test_copies_of_layouts_without_a_memory_format(check: Callable[..., None]) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        found = [x.clone(), y.half(), y.sin().to(torch.float64), x.float(), x.exp().clone()]
+        return [*found, y.to(torch.float64, copy=True), x.to(torch.float16).clone()]
+
+    torch.manual_seed(0)
+    check(
+        compute, torch.randn(2, 3, 4).transpose(1, 2), torch.randn(2, 3, 4, 5).permute(2, 0, 3, 1)
+    )
+
+
 def test_dtypes_that_edge_programs_have_unchecked(check: Callable[..., None]) -> None:
     def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
         small, large, e4, e5, c64, c128 = tensors
