@@ -7,6 +7,7 @@ specs can also be given as such.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
 TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
 SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
 CUDA_GRAPHS_COMPILE_SPEC_KEY = "aoti_cuda_graphs"
+
+# ExecuTorch's own key: its memory planning reads it, too.
+TARGET_DEVICE_COMPILE_SPEC_KEY = "target_device"
 
 _OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
@@ -45,6 +49,8 @@ class LoweringOptions:
         save_tuning: file that gets what is measured on the GPU of this machine, merged with what it
             holds already (CUDA); empty: it is not written down.
         cuda_graphs: calls become CUDA graphs, unless the runtime is told otherwise (CUDA).
+        target_device: the device to run on, with its index, for instance ``"cuda:1"``; ExecuTorch
+            then plans memory there. Empty: the first one, and ExecuTorch plans none (CUDA).
     """
 
     targets: tuple[str, ...] = ()
@@ -55,6 +61,7 @@ class LoweringOptions:
     tuning: tuple[str, ...] = ()
     save_tuning: str = ""
     cuda_graphs: bool = False
+    target_device: str = ""
 
     def __post_init__(self) -> None:
         for name in self.targets:
@@ -69,6 +76,11 @@ class LoweringOptions:
                 raise LoweringError(
                     f"the path of a tuning record is not empty and is one line; found {path!r}"
                 )
+        if self.target_device and not re.fullmatch(r"[a-z]+(:\d+)?", self.target_device):
+            raise LoweringError(
+                "target_device is the name of a device, with or without an index, such as "
+                f"'cuda:1'; found {self.target_device!r}"
+            )
 
 
 def encode(options: LoweringOptions) -> list[CompileSpec]:
@@ -92,6 +104,8 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(SAVE_TUNING_COMPILE_SPEC_KEY, options.save_tuning.encode()))
     if options.cuda_graphs:
         specs.append(CompileSpec(CUDA_GRAPHS_COMPILE_SPEC_KEY, _TRUE))
+    if options.target_device:
+        specs.append(CompileSpec(TARGET_DEVICE_COMPILE_SPEC_KEY, options.target_device.encode()))
     return specs
 
 
@@ -107,7 +121,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
     """
     values: dict[str, bytes] = {}
     for spec in compile_specs:
-        if not spec.key.startswith(_OUR_PREFIX):
+        if not spec.key.startswith(_OUR_PREFIX) and spec.key not in _KNOWN_KEYS:
             continue  # a plugin's own
         if spec.key not in _KNOWN_KEYS:
             raise LoweringError(
@@ -127,6 +141,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         tuning=tuple(_text(values, TUNING_COMPILE_SPEC_KEY).split("\n")) if tuned else (),
         save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
         cuda_graphs=_flag(values, CUDA_GRAPHS_COMPILE_SPEC_KEY),
+        target_device=_text(values, TARGET_DEVICE_COMPILE_SPEC_KEY),
     )
 
 
@@ -140,6 +155,7 @@ _KNOWN_KEYS = frozenset(
         TUNING_COMPILE_SPEC_KEY,
         SAVE_TUNING_COMPILE_SPEC_KEY,
         CUDA_GRAPHS_COMPILE_SPEC_KEY,
+        TARGET_DEVICE_COMPILE_SPEC_KEY,
     )
 )
 

@@ -35,8 +35,8 @@ from aoti_plugins.errors import LoweringError
     multiple=True,
     metavar="NAME=VALUE",
     help="An option of the device's partitioner, such as target, targets, external_data, "
-    "debug_info, keep_sources, for cuda also max_autotune, tuning, save_tuning, cuda_graphs; "
-    "may be repeated.",
+    "debug_info, keep_sources, for cuda also max_autotune, tuning, save_tuning, cuda_graphs, "
+    "target_device; may be repeated.",
 )
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."

@@ -11,6 +11,7 @@ from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.backend import AotiCudaBackend
 from aoti_plugins.cuda.lowering import CUDA
+from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import partitioning
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ class CudaPartitioner(Partitioner):
         cuda_graphs: run each call as one CUDA graph, captured for the shapes of its inputs and for
             the caller's buffers: less time between kernels, more memory. The runtime's option of
             this name overrules it.
+        target_device: the GPU to run on, ``"cuda:0"``, ``"cuda:1"``, …; with it, ExecuTorch plans
+            memory for inputs, outputs and what delegates pass to each other on that GPU, and copies
+            to and from the host as its ``PropagateDeviceConfig`` says. Without it programs run on
+            the first GPU, and take and give memory of the host or of the GPU.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -73,6 +78,7 @@ class CudaPartitioner(Partitioner):
         tuning: _Path | Sequence[_Path] = (),
         save_tuning: _Path = "",
         cuda_graphs: bool = False,
+        target_device: str = "",
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         super().__init__()
@@ -85,6 +91,7 @@ class CudaPartitioner(Partitioner):
             tuning=_paths(tuning),
             save_tuning=fspath(save_tuning),
             cuda_graphs=cuda_graphs,
+            target_device=_checked(target_device),
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         self._plan = partitioning.Plan(CUDA, AotiCudaBackend.__name__, given)
@@ -103,6 +110,12 @@ class CudaPartitioner(Partitioner):
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Ops that Inductor handles better whole, wherever this program uses them."""
         return self._plan.ops_to_keep_whole(ep), None
+
+
+def _checked(target_device: str) -> str:
+    if target_device.partition(":")[0] not in ("", "cuda"):
+        raise LoweringError(f"target_device is 'cuda:0', 'cuda:1', …; found {target_device!r}")
+    return target_device
 
 
 def _paths(given: _Path | Sequence[_Path]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ The layout is that of DLPack's ``DLManagedTensor`` (unversioned), which every pr
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from ctypes import c_int32, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any, NamedTuple
 
@@ -79,6 +80,14 @@ def view(value: Any, what: str) -> View:
     strides = read_i64(tensor.strides, tensor.ndim) if tensor.strides else contiguous(shape)
     address = (tensor.data or 0) + tensor.byte_offset
     return View(capsule, _dtype(tensor), shape, strides, address, on_gpu)
+
+
+def gpu_of(values: Iterable[Any]) -> Any:
+    """``torch.device`` of the first value that is on an NVIDIA GPU; there is one."""
+    import torch
+
+    places = (v.__dlpack_device__() for v in values if hasattr(v, "__dlpack_device__"))
+    return next(torch.device("cuda", index) for kind, index in places if kind == _CUDA_DEVICE)
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -52,7 +52,9 @@ class OutputSlot:
         self._gpu_sizes_address: int | None = None
         self._largest: Callable[[], Any] | None = None
 
-    def use_gpu_memory(self, native: Runner, method: int, info: Value, fresh: bool) -> None:
+    def use_gpu_memory(
+        self, native: Runner, method: int, info: Value, fresh: bool, device: Any
+    ) -> None:
         """Let the next call write to memory of PyTorch's on the GPU.
 
         Where the method cannot do that, the output stays in host memory.
@@ -62,6 +64,7 @@ class OutputSlot:
             method: the native method.
             info: what the output is at most.
             fresh: the caller keeps it, so it is new; else that of the last call may do.
+            device: ``torch.device`` of the GPU, the same one in all calls.
         """
         if info.tag != Tag.TENSOR:
             return
@@ -71,7 +74,6 @@ class OutputSlot:
             torch, dtype = _torch_dtype(info.dtype)
             self._gpu_shape = list(read_i64(info.sizes, info.ndim))
             strides = read_i64(info.strides, info.ndim)
-            device = torch.device("cuda", torch.cuda.current_device())  # a string takes longer
             self._largest = functools.partial(
                 torch.empty_strided, self._gpu_shape, strides, dtype=dtype, device=device
             )
@@ -93,8 +95,8 @@ class OutputSlot:
         value = self._value
         if value.tag != 1:  # Tag.TENSOR, without the time that an enum takes
             return self._scalar()
-        if self._gpu_memory is not None and value.device_type:
-            return self._on_gpu(value)
+        if value.device_type:
+            return self._on_gpu(value) if self._gpu_memory is not None else _gpu_view(value, self)
         if self._moved(value) or self._torch_view is None:
             self._torch_view = _torch_view(value, self._owner)
         return self._torch_view.clone() if copy else self._torch_view.detach()
@@ -104,6 +106,8 @@ class OutputSlot:
         value = self._value
         if value.tag != 1:
             return self._scalar()
+        if value.device_type:
+            return self.torch(copy)
         dtype = numpy_dtype(value.dtype, self._what)
         if dtype is None:
             return self.torch(copy)
@@ -150,6 +154,30 @@ def _torch_view(value: Value, owner: object) -> Any:
     if not value.nbytes:
         return torch.empty(shape, dtype=dtype)
     return torch.frombuffer(_borrow(value, owner), dtype=dtype).as_strided(shape, strides)
+
+
+class _GpuBytes:
+    """Memory of a GPU that torch can look at; keeps its owner alive."""
+
+    def __init__(self, value: Value, owner: object) -> None:
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "shape": (value.nbytes,),
+            "typestr": "|u1",
+            "data": (value.data, False),
+            "version": 3,
+        }
+
+
+def _gpu_view(value: Value, owner: object) -> Any:
+    """A copy of an output that the program itself keeps on a GPU."""
+    torch, dtype = _torch_dtype(value.dtype)
+    shape, strides = read_i64(value.sizes, value.ndim), read_i64(value.strides, value.ndim)
+    found = torch.as_tensor(_GpuBytes(value, owner), device="cuda")
+    with torch.cuda.device(found.device), torch.cuda.stream(torch.cuda.default_stream()):
+        copy = found.view(dtype).as_strided(shape, strides).clone()
+    torch.cuda.current_stream(found.device).wait_stream(torch.cuda.default_stream(found.device))
+    return copy
 
 
 def _numpy_view(value: Value, dtype: Any, owner: object) -> Any:

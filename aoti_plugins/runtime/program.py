@@ -14,6 +14,7 @@ from typing import Any
 
 from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime._dlpack import gpu_of
 from aoti_plugins.runtime._inputs import CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
@@ -215,6 +216,7 @@ class Method:
         """What the method takes."""
         self._out_infos = native.infos(address, "output")
         self._is_on_gpu = False
+        self._gpu: Any = None  # torch.device, once an input was there
         self.outputs = tuple(map(value_info, self._out_infos))
         """What the method gives."""
         # One array of C structs for all calls; the slots write to and read from it in place.
@@ -271,7 +273,7 @@ class Method:
                     binder = slot.binders.get(type(value))
                     seen |= binder(value) if binder else slot.bind(value)
                 if seen & CUDA or self._is_on_gpu:
-                    code = self._execute_on_gpu(bool(seen & CUDA), copy)
+                    code = self._execute_on_gpu(inputs, bool(seen & CUDA), copy)
                 else:
                     code = self._execute(*self._arguments)
                 if code:
@@ -285,12 +287,14 @@ class Method:
                     self._viewed = None if copy else list(self._kept)
                     self._kept.clear()
 
-    def _execute_on_gpu(self, on_gpu: bool, fresh: bool) -> int:
+    def _execute_on_gpu(self, inputs: tuple[Any, ...], on_gpu: bool, fresh: bool) -> int:
         """Execute with outputs on the GPU, or on the host again, behind the current stream."""
         self._is_on_gpu = on_gpu
+        if on_gpu and self._gpu is None:
+            self._gpu = gpu_of(inputs)
         for slot, info in zip(self._out_slots, self._out_infos, strict=True):
             if on_gpu:
-                slot.use_gpu_memory(self._runner, self._native.address, info, fresh)
+                slot.use_gpu_memory(self._runner, self._native.address, info, fresh, self._gpu)
             else:
                 slot.use_own_memory(self._runner, self._native.address)
         if not on_gpu:
@@ -298,9 +302,12 @@ class Method:
         import torch
 
         # What torch.cuda.current_stream() does, in a tenth of its time.
-        if torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()) == 0:  # the default one
+        if torch._C._cuda_getCurrentRawStream(self._gpu.index) == 0:  # the default one
             return int(self._execute(*self._arguments))
-        current, default = torch.cuda.current_stream(), torch.cuda.default_stream()
+        current, default = (
+            torch.cuda.current_stream(self._gpu),
+            torch.cuda.default_stream(self._gpu),
+        )
         default.wait_stream(current)
         code = self._execute(*self._arguments)
         current.wait_stream(default)

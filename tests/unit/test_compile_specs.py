@@ -19,6 +19,7 @@ FULL = specs.LoweringOptions(
     tuning=("a.json", "b.json"),
     save_tuning="c.json",
     cuda_graphs=True,
+    target_device="cuda:1",
 )
 
 
@@ -45,6 +46,7 @@ def test_defaults_need_no_compile_specs() -> None:
         ([CompileSpec("aoti_targets", b"\xff")], "compile spec 'aoti_targets' is not UTF-8"),
         ([CompileSpec("aoti_targets", b"a")] * 2, "compile spec 'aoti_targets' is given twice"),
         ([CompileSpec("aoti_targets", b"a,,b")], "a target's name is not empty and has no comma"),
+        ([CompileSpec("target_device", b"cuda:-1")], "such as 'cuda:1'; found 'cuda:-1'"),
         ([CompileSpec("aoti_targets", b"a,a")], "a target is named twice: a, a"),
     ],
 )

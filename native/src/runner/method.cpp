@@ -29,6 +29,10 @@ constexpr const char* kCpuBackendId = "AotiCpuBackend";
 /// for activations.
 constexpr size_t kStateArena = 1;
 
+bool is_on_gpu(const EValue& value) {
+  return value.isTensor() && value.toTensor().device_type() == DeviceType::CUDA;
+}
+
 int32_t next_state_id() {
   // Those of other callers of the delegate are small.
   static std::atomic<int32_t> next{1 << 30};
@@ -146,6 +150,12 @@ int32_t MethodInstance::give_outputs_memory() {
     if (!output.isTensor() || output.toTensor().const_data_ptr() != nullptr) {
       continue;
     }
+    if (is_on_gpu(output)) {
+      if (const int32_t code = give_output_gpu_memory(i, output.toTensor().device())) {
+        return code;
+      }
+      continue;
+    }
     output_memory_.emplace_back(std::max<size_t>(outputs_[i]->info().nbytes, 1));
     const Error error =
         method_->set_output_data_ptr(output_memory_.back().data(), output_memory_.back().size(), i);
@@ -155,6 +165,21 @@ int32_t MethodInstance::give_outputs_memory() {
     }
   }
   return 0;
+}
+
+int32_t MethodInstance::give_output_gpu_memory(size_t index, Device device) {
+  const size_t nbytes = std::max<size_t>(outputs_[index]->info().nbytes, 1);
+  auto buffer = DeviceMemoryBuffer::create(nbytes, device.type(), device.index());
+  if (!buffer.ok()) {
+    return failed(buffer.error(), "output %zu needs %zu bytes on GPU %d, which are not there (%s)",
+                  index, nbytes, static_cast<int>(device.index()), to_string(buffer.error()));
+  }
+  device_buffers_.push_back(std::move(buffer.get()));
+  const auto span = device_buffers_.back().as_span();
+  const Error error = method_->set_output_data_ptr(span.data(), span.size(), index);
+  return error == Error::Ok ? 0
+                            : failed(error, "method '%s' refuses memory for output %zu (%s)",
+                                     name_.c_str(), index, to_string(error));
 }
 
 int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::string& name,
@@ -229,7 +254,8 @@ int32_t MethodInstance::set_output(size_t index, const aotip_value& memory) {
   if (!output.isTensor()) {
     return failed(Error::InvalidArgument, "output %zu is no tensor, it takes no memory", index);
   }
-  if (memory.device_type != 0 && !(all_on_cuda_ && memory.device_type == kCudaType)) {
+  const bool takes_gpu = all_on_cuda_ || is_on_gpu(output);
+  if (memory.device_type != 0 && !(takes_gpu && memory.device_type == kCudaType)) {
     return failed(Error::InvalidArgument,
                   "output %zu gets memory of device type %d, expected the cpu (0): method '%s' is "
                   "not one delegate for a GPU as a whole",
@@ -266,31 +292,58 @@ void MethodInstance::put_back_inputs() {
   replaced_inputs_.clear();
 }
 
+int32_t MethodInstance::mark_input(size_t index, const EValue& input) {
+  if (marked_inputs_[index]) {
+    return 0;
+  }
+  const EValue same = input;
+  const Error error = method_->set_input(same, index);
+  if (error != Error::Ok && is_on_gpu(input)) {
+    return failed(
+        error,
+        "method '%s' refuses input %zu (%s): to have it on the GPU, make the program with "
+        "MemoryPlanningPass(alloc_graph_input=False)",
+        name_.c_str(), index, to_string(error));
+  }
+  marked_inputs_[index] = true;
+  return 0;
+}
+
 int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  const EValue& input = method_->get_input(index);
+#pragma GCC diagnostic pop
+  const bool wanted_on_gpu = is_on_gpu(input);
   if (takes_cuda_ && value.tag == AOTIP_TAG_TENSOR && value.device_type == kCudaType) {
-    if (!all_on_cuda_) {
+    if (!all_on_cuda_ && !wanted_on_gpu) {
       // Kernels of the runtime, or another delegate, would read it as memory of the host.
       return failed(Error::InvalidArgument,
                     "input %zu is in memory of a GPU, expected the cpu: method '%s' is not one "
                     "delegate for a GPU as a whole",
                     index, name_.c_str());
     }
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    const EValue& input = method_->get_input(index);
-#pragma GCC diagnostic pop
     void* own = input.isTensor() ? input.toTensor().mutable_data_ptr() : nullptr;
-    if (!marked_inputs_[index]) {
-      // The method runs only when each input was set once; it copies this one onto itself.
-      const EValue same = input;
-      (void)method_->set_input(same, index);
-      marked_inputs_[index] = true;
+    // The method runs only when each input was set once. One that is planned in memory of the host
+    // is copied onto itself; one on the GPU needs its memory for that.
+    if (!wanted_on_gpu) {
+      (void)mark_input(index, input);
     }
-    const int32_t code = inputs_[index]->point_to(value, dynamic_inputs_[index], input);
+    int32_t code = inputs_[index]->point_to(value, dynamic_inputs_[index], input);
+    if (code == 0 && wanted_on_gpu) {
+      code = mark_input(index, input);
+    }
     if (code == 0) {
       replaced_inputs_.emplace_back(index, own);
     }
     return code;
+  }
+  if (wanted_on_gpu) {
+    return failed(
+        Error::InvalidArgument,
+        "input %zu is in memory of the cpu, expected memory of a GPU: the program was made "
+        "with skip_h2d_for_method_inputs",
+        index);
   }
   EValue evalue;
   if (const int32_t code = inputs_[index]->to_evalue(value, dynamic_inputs_[index], &evalue)) {
@@ -314,8 +367,9 @@ int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs)
     }
   }
   for (size_t i = 0; i < outputs_.size() && code == 0; ++i) {
-    outputs_[i]->from_evalue(method_->get_output(i), &outputs[i]);
-    outputs[i].device_type = own_outputs_[i].device_type;
+    const EValue& output = method_->get_output(i);
+    outputs_[i]->from_evalue(output, &outputs[i]);
+    outputs[i].device_type = is_on_gpu(output) ? kCudaType : own_outputs_[i].device_type;
   }
   put_back_inputs();
   return code;

@@ -44,7 +44,9 @@ class MethodInstance {
                         const MethodInstance& state_of) const;
   int32_t describe(const ::executorch::runtime::MethodMeta& meta);
   int32_t give_outputs_memory();
+  int32_t give_output_gpu_memory(size_t index, ::executorch::aten::Device device);
   void find_dynamic_inputs();
+  int32_t mark_input(size_t index, const ::executorch::runtime::EValue& input);
   int32_t set_input(size_t index, const aotip_value& value);
   void put_back_inputs();
 
