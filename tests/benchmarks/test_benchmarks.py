@@ -74,3 +74,19 @@ def test_stored_lowering_cost_keeps_its_promise() -> None:
     for model in result["models"].values():
         assert model["time_ratio"] <= 1.3
         assert model["memory_over_allowed"] <= 1
+
+
+def test_stored_cuda_processes_keep_their_promises() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cuda_process.json").read_text())
+    calls, load, full = result["calls"], result["load"], result["full"]
+    assert calls["mlp"]["without graphs"]["latency_us"] <= 25
+    assert calls["mlp"]["with graphs"]["in_a_row_us"] <= 12
+    assert calls["transformer_1"]["with graphs"]["latency_us"] <= 110
+    assert calls["transformer_128"]["with graphs"]["latency_us"] <= 200
+    assert load["program_nbytes"] >= 1_000_000_000
+    assert load["first_result_ms"] <= 1.5 * load["copy_ms"] + 150
+    assert load["most_resident_nbytes"] - load["context_nbytes"] <= 150_000_000
+    assert result["cycles"]["cycles"] == 500
+    assert result["cycles"]["device_grown_nbytes"] == result["cycles"]["files_grown"] == 0
+    assert "out of memory" in full["error"]
+    assert full["small_after"] == full["with_memory_again"] == ""

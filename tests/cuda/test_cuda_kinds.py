@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir import (
+    EdgeCompileConfig,
+    ExecutorchBackendConfig,
+    to_edge_transform_and_lower,
+)
+from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
+from support import lower
 from torch import nn
 from torch.export import Dim, export
 from torchao.quantization import (
@@ -24,6 +30,7 @@ from torchao.quantization import (
 )
 
 from aoti_plugins import CudaPartitioner
+from aoti_plugins.errors import LoweringError
 from aoti_plugins.payload import ConstantKind, Payload, decode
 
 
@@ -221,3 +228,27 @@ def test_convolutions_are_expected_as_the_runtime_gives_them(tmp_path: Path) -> 
         ("{2L, 16L, 10L, 10L}", "{1600L, 1L, 160L, 16L}"),
         ("{2L, 8L, 8L, 8L}", "{512L, 1L, 64L, 8L}"),
     ]
+
+
+def test_memory_is_planned_on_the_named_gpu() -> None:
+    stays = PropagateDeviceConfig(skip_h2d_for_method_inputs=True, skip_d2h_for_method_outputs=True)
+    for config, ops in (
+        (ExecutorchBackendConfig(), ["et_copy::_h2d_copy", "et_copy::_d2h_copy"]),
+        (ExecutorchBackendConfig(propagate_device_config=stays), []),
+    ):
+        partitioner = CudaPartitioner(target="h100", target_device="cuda:1")
+        model, inputs = nn.Sequential(nn.Linear(4, 8), nn.ReLU()), (torch.randn(2, 4),)
+        lowered = lower(model, inputs, partitioner=partitioner, config=config)
+        (plan,) = lowered.executorch_program.execution_plan
+        assert [op.name for op in plan.operators] == ops
+        (planned,) = plan.non_const_buffer_device
+        assert (planned.device_type.name, planned.device_index) == ("CUDA", 1)
+        assert [s.value for s in plan.delegates[0].compile_specs if s.key == "target_device"] == [
+            b"cuda:1"
+        ]
+
+
+@pytest.mark.parametrize("device", ["cuda:x", "cuda:-1", "cpu", "mps:0", "CUDA:0"])
+def test_devices_that_are_no_gpu(device: str) -> None:
+    with pytest.raises(LoweringError, match="target_device"):
+        CudaPartitioner(target_device=device)
