@@ -11,7 +11,6 @@ from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.backend import AotiCudaBackend
 from aoti_plugins.cuda.lowering import CUDA
-from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import partitioning
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class CudaPartitioner(Partitioner):
             tuning=_paths(tuning),
             save_tuning=fspath(save_tuning),
             cuda_graphs=cuda_graphs,
-            target_device=_checked(target_device),
+            target_device=target_device,
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         self._plan = partitioning.Plan(CUDA, AotiCudaBackend.__name__, given)
@@ -110,12 +109,6 @@ class CudaPartitioner(Partitioner):
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
         """Ops that Inductor handles better whole, wherever this program uses them."""
         return self._plan.ops_to_keep_whole(ep), None
-
-
-def _checked(target_device: str) -> str:
-    if target_device.partition(":")[0] not in ("", "cuda"):
-        raise LoweringError(f"target_device is 'cuda:0', 'cuda:1', …; found {target_device!r}")
-    return target_device
 
 
 def _paths(given: _Path | Sequence[_Path]) -> tuple[str, ...]:

@@ -51,6 +51,16 @@ def _to_copy(x: Tensor, *, memory_format: torch.memory_format | None = None, **o
     return _aten._to_copy(x, memory_format=torch.contiguous_format, **options)
 
 
+def _converted(
+    x: Tensor, copy: bool, memory_format: torch.memory_format | None, **options: Any
+) -> Any:
+    wanted = {name: value for name, value in options.items() if value is not None}
+    same = all(getattr(x, name) == value for name, value in wanted.items())
+    if same and not copy and memory_format in _KEEPS:
+        return x
+    return _aten._to_copy(x, memory_format=memory_format, **wanted)
+
+
 def _to_dtype(
     x: Tensor,
     dtype: torch.dtype,
@@ -58,13 +68,49 @@ def _to_dtype(
     copy: bool = False,
     memory_format: torch.memory_format | None = None,
 ) -> Any:
-    if x.dtype == dtype and not copy and memory_format in _KEEPS:
-        return x
-    return _aten._to_copy(x, dtype=dtype, non_blocking=non_blocking, memory_format=memory_format)
+    return _converted(x, copy, memory_format, dtype=dtype)
+
+
+def _to_device(
+    x: Tensor,
+    device: torch.device,
+    dtype: torch.dtype,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> Any:
+    return _converted(x, copy, memory_format, dtype=dtype, device=device)
+
+
+def _to_other(
+    x: Tensor,
+    other: Tensor,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> Any:
+    return _converted(x, copy, memory_format, dtype=other.dtype, device=other.device)
+
+
+def _to_layout(
+    x: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: torch.memory_format | None = None,
+) -> Any:
+    return _converted(x, copy, memory_format, dtype=dtype, layout=layout, device=device)
 
 
 _TABLE: dict[OpOverload, Callable[..., Any]] = {
     _aten.clone.default: _clone,
     _aten._to_copy.default: _to_copy,
     _aten.to.dtype: _to_dtype,
+    _aten.to.device: _to_device,
+    _aten.to.other: _to_other,
+    _aten.to.dtype_layout: _to_layout,
 }

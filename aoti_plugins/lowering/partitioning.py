@@ -46,6 +46,11 @@ class Plan:
 
     def __init__(self, device: Device, backend_id: str, compile_specs: list[CompileSpec]) -> None:
         self._options = specs.decode(compile_specs)
+        if self._options.target_device.partition(":")[0] not in ("", device.name):
+            raise LoweringError(
+                f"target_device is '{device.name}:0', '{device.name}:1', ...; found "
+                f"{self._options.target_device!r}"
+            )
         self._device = device
         self._specs = compile_specs
         self._targets = device.resolve(self._options.targets, get_manager().targets(device.name))

@@ -64,7 +64,7 @@ class OutputSlot:
             method: the native method.
             info: what the output is at most.
             fresh: the caller keeps it, so it is new; else that of the last call may do.
-            device: ``torch.device`` of the GPU, the same one in all calls.
+            device: ``torch.device`` of the GPU, the same one until ``forget_gpu``.
         """
         if info.tag != Tag.TENSOR:
             return
@@ -84,6 +84,11 @@ class OutputSlot:
         self._gpu_memory = None if code else memory
         self._gpu_memory_given = fresh
 
+    def forget_gpu(self) -> None:
+        """The next call may be on another GPU, and gets memory anew."""
+        self._largest = None
+        self._gpu_memory_given = True
+
     def use_own_memory(self, native: Runner, method: int) -> None:
         """Undo ``use_gpu_memory``."""
         if self._gpu_memory is not None:
@@ -96,7 +101,8 @@ class OutputSlot:
         if value.tag != 1:  # Tag.TENSOR, without the time that an enum takes
             return self._scalar()
         if value.device_type:
-            return self._on_gpu(value) if self._gpu_memory is not None else _gpu_view(value, self)
+            given = self._gpu_memory is not None
+            return self._on_gpu(value) if given else _gpu_view(value, self._owner, self._what)
         if self._moved(value) or self._torch_view is None:
             self._torch_view = _torch_view(value, self._owner)
         return self._torch_view.clone() if copy else self._torch_view.detach()
@@ -169,14 +175,24 @@ class _GpuBytes:
         }
 
 
-def _gpu_view(value: Value, owner: object) -> Any:
-    """A copy of an output that the program itself keeps on a GPU."""
-    torch, dtype = _torch_dtype(value.dtype)
+def _gpu_view(value: Value, owner: object, what: str) -> Any:
+    """A copy of an output that the program itself keeps on a GPU, made behind its work there."""
+    try:
+        torch, dtype = _torch_dtype(value.dtype)
+    except ImportError as error:
+        raise ProgramError(
+            f"{what} is in memory of a GPU, which only torch can take. Install torch, or make the "
+            "program without skip_d2h_for_method_outputs."
+        ) from error
     shape, strides = read_i64(value.sizes, value.ndim), read_i64(value.strides, value.ndim)
-    found = torch.as_tensor(_GpuBytes(value, owner), device="cuda")
-    with torch.cuda.device(found.device), torch.cuda.stream(torch.cuda.default_stream()):
+    if not value.nbytes:
+        return torch.empty(shape, dtype=dtype, device="cuda")
+    found = torch.as_tensor(_GpuBytes(value, owner))  # on the GPU that has the address
+    current = torch.cuda.current_stream(found.device)
+    with torch.cuda.stream(torch.cuda.default_stream(found.device)):
         copy = found.view(dtype).as_strided(shape, strides).clone()
-    torch.cuda.current_stream(found.device).wait_stream(torch.cuda.default_stream(found.device))
+    current.wait_stream(torch.cuda.default_stream(found.device))
+    copy.record_stream(current)
     return copy
 
 

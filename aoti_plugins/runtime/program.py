@@ -256,7 +256,8 @@ class Method:
             suits CUDA graphs. Torch tensors on the CPU if
             an input was a torch tensor, or if no input was a tensor of any library and torch is
             imported; numpy arrays otherwise (bfloat16 and 8-bit floats: with the package
-            ml_dtypes, else torch tensors).
+            ml_dtypes, else torch tensors). Outputs that the program itself plans on a GPU are
+            torch tensors there in any case.
 
         Raises:
             ProgramError: an input has the wrong type, dtype or shape, the method is closed, or it
@@ -277,6 +278,7 @@ class Method:
                 else:
                     code = self._execute(*self._arguments)
                 if code:
+                    self._forget_gpu()
                     raise self._runner.error(code, self._doing)
                 # An output may be an input's memory, so the kept inputs go only after this.
                 if seen & TORCH or (not seen and "torch" in sys.modules):
@@ -312,6 +314,12 @@ class Method:
         code = self._execute(*self._arguments)
         current.wait_stream(default)
         return int(code)
+
+    def _forget_gpu(self) -> None:
+        """After a failure: the inputs may have been on the wrong GPU."""
+        self._gpu = None
+        for slot in self._out_slots:
+            slot.forget_gpu()
 
     def _state(self, doing: str) -> tuple[int, threading.Lock]:
         """What a method needs that is to share this one's state: the handle, and who may call."""

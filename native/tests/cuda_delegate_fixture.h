@@ -155,11 +155,13 @@ struct GraphProgram : Program {
 
 /// Memory of the stand-in GPU through ExecuTorch's allocator.
 struct DeviceMemory {
-  explicit DeviceMemory(size_t nbytes)
+  explicit DeviceMemory(size_t nbytes, etensor::DeviceIndex gpu_index = 0)
       : allocator(get_device_allocator(etensor::DeviceType::CUDA)),
-        data(allocator->allocate(nbytes, 0).get()) {}
-  ~DeviceMemory() { allocator->deallocate(data, 0); }
+        gpu(gpu_index),
+        data(allocator->allocate(nbytes, gpu).get()) {}
+  ~DeviceMemory() { allocator->deallocate(data, gpu); }
   DeviceAllocator* allocator;
+  etensor::DeviceIndex gpu;
   void* data;
 };
 

@@ -173,6 +173,27 @@ BOOST_AUTO_TEST_CASE(target_device_is_honoured) {
   check_reason("compile spec target_device is 'cuda:x'");
 }
 
+BOOST_AUTO_TEST_CASE(memory_of_another_gpu_is_refused) {
+  const Program program;
+  const Loaded loaded(program, "cuda:1");
+  const DeviceMemory here(24, 1);
+  const DeviceMemory other(24, 0);
+  const auto run = [&](void* x, void* y) {
+    auto x_tensor = ::executorch::extension::from_blob(x, {2, 3});
+    auto y_tensor = ::executorch::extension::from_blob(y, {2, 3});
+    EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
+    return loaded.run(args[0], args[1]);
+  };
+  const DeviceMemory result(24, 1);
+  for (int i = 0; i < 2; ++i) {
+    BOOST_TEST((run(here.data, result.data) == Error::Ok), reason());
+    BOOST_TEST((run(other.data, result.data) != Error::Ok));
+    check_reason("input 0: it is on cuda:0, expected cuda:1");
+    BOOST_TEST((run(here.data, other.data) != Error::Ok));
+    check_reason("it is on cuda:0, expected cuda:1");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(programs_for_others_are_refused) {
   Program cpu;
   cpu.payload.device = "cpu";

@@ -1,6 +1,7 @@
 // Programs of ExecuTorch's own CUDA backend, as the runtime gives them to the delegate.
 
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <cstdio>
 #include <cstring>
@@ -151,6 +152,28 @@ void check_list_refused(const std::string& part, const Change& change) {
     change(list);
     program.processed = list.encode();
   });
+}
+
+/// Calls `change(segment, entry)` for each entry of a shared object's dynamic section.
+template <typename Change>
+void change_dynamic(std::vector<uint8_t>& file, const Change& change) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, file.data(), sizeof(header));
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    uint8_t* at = file.data() + header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    std::memcpy(&segment, at, sizeof(segment));
+    if (segment.p_type != PT_DYNAMIC) {
+      continue;
+    }
+    for (uint64_t k = 0; k < segment.p_filesz; k += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry;
+      std::memcpy(&entry, file.data() + segment.p_offset + k, sizeof(entry));
+      change(&segment, &entry);
+      std::memcpy(file.data() + segment.p_offset + k, &entry, sizeof(entry));
+    }
+    std::memcpy(at, &segment, sizeof(segment));
+  }
 }
 
 size_t count_blob_mappings() {
@@ -411,6 +434,30 @@ BOOST_AUTO_TEST_CASE(damaged_blobs_are_refused) {
                 reason().find("truncated") != std::string::npos || size < 64),
                size << ": " << reason());  // what is cut off may be of no use to the loader
   }
+  const auto check_patched = [&](const std::string& message, const auto& patch) {
+    std::vector<uint8_t> file = whole;
+    patch(file);
+    check_refused(3, message, [&](UpstreamProgram& program) {
+      program.data.set("1_so_blob", file.data(), file.size());
+    });
+  };
+  check_patched("it has no dynamic section", [](std::vector<uint8_t>& file) {
+    change_dynamic(file, [](Elf64_Phdr* segment, Elf64_Dyn*) { segment->p_type = PT_NOTE; });
+  });
+  for (const int64_t tag : {DT_SYMTAB, DT_STRTAB, DT_RELA, DT_JMPREL, DT_RELASZ, DT_PLTRELSZ}) {
+    for (const uint64_t value : {uint64_t{1} << 40, UINT64_MAX - 7}) {
+      check_patched("blob '1_so_blob' is a damaged ELF file", [&](std::vector<uint8_t>& file) {
+        change_dynamic(file, [&](Elf64_Phdr*, Elf64_Dyn* entry) {
+          entry->d_un.d_val = entry->d_tag == tag ? value : entry->d_un.d_val;
+        });
+      });
+    }
+  }
+  check_patched("the name of a symbol is not among its strings", [](std::vector<uint8_t>& file) {
+    change_dynamic(file, [](Elf64_Phdr*, Elf64_Dyn* entry) {
+      entry->d_un.d_val = entry->d_tag == DT_STRSZ ? 1 : entry->d_un.d_val;
+    });
+  });
   check_refused(3, "blob '1_so_blob' is not an ELF file", [](UpstreamProgram& program) {
     const std::string text(100, 'x');
     program.data.set("1_so_blob", text.data(), text.size());

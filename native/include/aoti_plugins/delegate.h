@@ -31,7 +31,8 @@ enum {
 /// Makes a library of ours run the programs of another backend, unless somebody has registered that
 /// one: the library for CUDA those that ask for "CudaBackend", ExecuTorch's own. Call it before
 /// such a method is loaded; the runner (runner.h) does. Who registers that backend later is refused
-/// by ExecuTorch. Thread-safe.
+/// by ExecuTorch. Several threads may call it, but not while one uses ExecuTorch's registry
+/// otherwise.
 __attribute__((visibility("default"))) int32_t aotip_delegate_stand_in(const char* backend_id);
 
 #ifdef __cplusplus

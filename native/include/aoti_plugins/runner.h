@@ -112,8 +112,8 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_output_info(aotip_method* method, size_
 
 /// Gives an output memory of the caller's, which every call writes to from here on: `memory->data`
 /// with room for `memory->nbytes`, on `memory->device_type`. A null `memory` (or null data) gives
-/// it the method's own memory again. Memory of a GPU is for methods that are one
-/// delegate for that GPU as a whole.
+/// it the method's own memory again. Memory of a GPU is for methods that are one delegate for that
+/// GPU as a whole, and for outputs that the program plans on it, which take no other.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t index,
                                                     const aotip_value* memory);
 
@@ -121,9 +121,11 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t
 /// copied. `outputs` become views of the method's memory, valid until its next call or its end, or
 /// of the memory that they were given.
 ///
-/// Inputs may be in memory of a GPU where the method is one delegate for it; then their strides
-/// are those that the method takes. Work on the GPU is in the order of the legacy default stream,
-/// and outputs in its memory may still be in the making when this returns.
+/// Inputs may be in memory of a GPU where the method is one delegate for it, and must be where the
+/// program plans them there (`skip_h2d_for_method_inputs`); then their strides are those that the
+/// method takes. Outputs that the program plans on a GPU (`skip_d2h_for_method_outputs`) come back
+/// with its `device_type`. Work on the GPU is in the order of the legacy default stream, and
+/// outputs in its memory may still be in the making when this returns.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs,
                                                  size_t n_inputs, aotip_value* outputs,
                                                  size_t n_outputs);

@@ -38,7 +38,7 @@ bool goes_to_device(ModelCall& call, std::vector<void*>* ret) {
     const Tensor& result = *unwrap(call.results()[i]);
     void* data = nullptr;
     if (call.place(i, result.ndim(), result.sizes(), &data) != Status::kOk || data == nullptr ||
-        result.device().type != kCuda || !is_device_address(data)) {
+        result.device().type != kCuda || gpu_of_address(data) != result.device().index) {
       ret->clear();
       return false;
     }

@@ -219,6 +219,15 @@ bool is_device_address(const void* ptr) noexcept {
          type == CU_MEMORYTYPE_DEVICE;
 }
 
+int32_t gpu_of_address(const void* ptr) noexcept {
+  int index = 0;
+  return is_device_address(ptr) &&
+                 driver().cuPointerGetAttribute(&index, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                                address(ptr)) == CUDA_SUCCESS
+             ? index
+             : -1;
+}
+
 Status fill(Tensor& tensor, const void* element) noexcept {
   if (tensor.numel() == 0) {
     return Status::kOk;

@@ -11,6 +11,9 @@ DeviceInterface& cuda_device() noexcept;
 /// Whether an address belongs to device memory, whatever the tensor says.
 bool is_device_address(const void* ptr) noexcept;
 
+/// The GPU that has the memory at an address; -1 for memory of the host.
+int32_t gpu_of_address(const void* ptr) noexcept;
+
 /// Sets all elements to one value, given as the bytes of an element.
 Status fill(Tensor& tensor, const void* element) noexcept;
 

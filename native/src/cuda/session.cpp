@@ -123,15 +123,25 @@ Status CudaSession::import_tensor(const ValueMemory& value, const int64_t* strid
     return *ret != nullptr ? Status::kOk : Status::kFailed;
   }
   AOTIP_CHECK(value.data != nullptr, "it has no memory");
-  return value.device.type == kCuda || is_device_address(value.data)
-             ? import_from_device(value, strides, ret)
-             : import_from_host(value, strides, ret);
+  const int32_t gpu = gpu_of_address(value.data);
+  if (value.device.type != kCuda && gpu < 0) {
+    return import_from_host(value, strides, ret);
+  }
+  AOTIP_RETURN_IF_FAILED(check_gpu(value, gpu));
+  return import_from_device(value, strides, ret);
+}
+
+/// Memory that the program wants on a GPU must be there, and on this one.
+Status CudaSession::check_gpu(const ValueMemory& value, int32_t gpu) const noexcept {
+  AOTIP_CHECK(gpu >= 0, "it is in memory of the cpu, expected cuda:%d", gpu_);
+  AOTIP_CHECK(gpu == gpu_, "it is on cuda:%d, expected cuda:%d", gpu, gpu_);
+  AOTIP_CHECK(value.device.type != kCuda || value.device.index == gpu_,
+              "the program says that it is on cuda:%d, expected cuda:%d", value.device.index, gpu_);
+  return Status::kOk;
 }
 
 Status CudaSession::import_from_device(const ValueMemory& value, const int64_t* strides,
                                        Tensor** ret) noexcept {
-  AOTIP_CHECK(value.device.type != kCuda || value.device.index == gpu_,
-              "it is on cuda:%d, expected cuda:%d", value.device.index, gpu_);
   if (value.has_strides(strides)) {
     *ret = Tensor::borrow(value.data, value.ndim, value.sizes, strides, 0, value.dtype, device());
     return *ret != nullptr ? Status::kOk : Status::kFailed;
@@ -213,12 +223,14 @@ Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) n
   if (result.data() == to.data && to.has_strides(result.strides())) {
     return Status::kOk;  // the model computed it there
   }
-  const bool on_device = to.device.type == kCuda || is_device_address(to.data);
+  const int32_t gpu = gpu_of_address(to.data);
+  const bool on_device = to.device.type == kCuda || gpu >= 0;
   if (!on_device && result.device().type == kCuda) {
     return export_to_host(result, to);
   }
-  AOTIP_CHECK(to.device.type != kCuda || to.device.index == gpu_,
-              "it belongs on cuda:%d, expected cuda:%d", to.device.index, gpu_);
+  if (on_device) {
+    AOTIP_RETURN_IF_FAILED(check_gpu(to, gpu));
+  }
   Tensor* target = borrow(to, on_device ? device() : Device{});
   if (target == nullptr) {
     return Status::kFailed;

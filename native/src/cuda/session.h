@@ -65,6 +65,7 @@ class CudaSession final : public DeviceSession {
   };
 
   CudaSession() = default;
+  Status check_gpu(const ValueMemory& value, int32_t gpu) const noexcept;
   Status import_from_host(const ValueMemory& value, const int64_t* strides, Tensor** ret) noexcept;
   Status import_from_device(const ValueMemory& value, const int64_t* strides,
                             Tensor** ret) noexcept;
@@ -72,7 +73,7 @@ class CudaSession final : public DeviceSession {
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
 
   int32_t gpu_ = 0;
-  std::optional<Uploader> uploader_;  // while the program is loaded
+  std::optional<Uploader> uploader_;  // while the delegate is loaded
   std::shared_ptr<Stream> stream_;
   PlacedResults placed_;
   std::unique_ptr<CallGraphs> graphs_;  // null: none are wanted

@@ -13,18 +13,15 @@ namespace {
 /// The delegate that takes and gives memory of GPUs.
 constexpr const char* kCudaBackendId = "AotiCudaBackend";
 
-/// ExecuTorch's own one, for which our library for CUDA stands in.
-constexpr const char* kUpstreamId = "CudaBackend";
-
 int32_t check_upstream(int32_t provider, const char* method) {
   if (provider == AOTIP_STAND_IN_NONE) {
     return failed(Error::NotFound,
                   "method '%s' needs the backend %s, which nobody has registered: load "
                   "libexecutorch_backend_aoti_cuda.so, which stands in for it, or executorch's own",
-                  method, kUpstreamId);
+                  method, kUpstreamCudaId);
   }
   if (provider == AOTIP_STAND_IN_OURS &&
-      !::executorch::runtime::get_backend_class(kUpstreamId)->is_available()) {
+      !::executorch::runtime::get_backend_class(kUpstreamCudaId)->is_available()) {
     return failed(Error::NotFound, "method '%s' cannot run here", method);
   }
   return 0;
@@ -41,7 +38,7 @@ int32_t provide_backends(const ::executorch::runtime::MethodMeta& meta, const ch
       continue;
     }
     const int32_t provider = aotip_delegate_stand_in(id.get());
-    if (std::strcmp(id.get(), kUpstreamId) != 0) {
+    if (std::strcmp(id.get(), kUpstreamCudaId) != 0) {
       continue;
     }
     if (const int32_t code = check_upstream(provider, method)) {

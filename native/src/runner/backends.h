@@ -6,6 +6,9 @@
 
 namespace aoti_plugins::runner {
 
+/// ExecuTorch's own backend for CUDA, for which our library stands in.
+constexpr const char* kUpstreamCudaId = "CudaBackend";
+
 /// Sees to it that a method's backends are there before it is loaded: libraries of ours stand in
 /// for those that they can and that nobody has registered. 0, or a code after `failed()`.
 ///

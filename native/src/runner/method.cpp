@@ -87,6 +87,12 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta, const MethodInstance
 
 int32_t MethodInstance::check_sharing(const MethodMeta& meta,
                                       const MethodInstance& state_of) const {
+  if (meta.uses_backend(kUpstreamCudaId)) {
+    return failed(Error::NotSupported,
+                  "method '%s' cannot be told whose state to share: methods for %s share all of it "
+                  "where the program lists its weights (executorch 1.5), and nothing elsewhere",
+                  name_.c_str(), kUpstreamCudaId);
+  }
   if (takes_cuda_) {
     return failed(Error::NotSupported,
                   "method '%s' cannot share its state: a delegate for CUDA keeps its own buffers. "
@@ -258,8 +264,14 @@ int32_t MethodInstance::set_output(size_t index, const aotip_value& memory) {
   if (memory.device_type != 0 && !(takes_gpu && memory.device_type == kCudaType)) {
     return failed(Error::InvalidArgument,
                   "output %zu gets memory of device type %d, expected the cpu (0): method '%s' is "
-                  "not one delegate for a GPU as a whole",
+                  "not one delegate for a GPU as a whole, and does not plan this output on one",
                   index, memory.device_type, name_.c_str());
+  }
+  if (memory.data != nullptr && memory.device_type != kCudaType && is_on_gpu(output)) {
+    return failed(Error::InvalidArgument,
+                  "output %zu gets memory of device type %d, expected CUDA (%d): method '%s' plans "
+                  "it on a GPU",
+                  index, memory.device_type, kCudaType, name_.c_str());
   }
   OwnOutput& own = own_outputs_[index];
   if (memory.data == nullptr) {
@@ -298,15 +310,14 @@ int32_t MethodInstance::mark_input(size_t index, const EValue& input) {
   }
   const EValue same = input;
   const Error error = method_->set_input(same, index);
-  if (error != Error::Ok && is_on_gpu(input)) {
-    return failed(
-        error,
-        "method '%s' refuses input %zu (%s): to have it on the GPU, make the program with "
-        "MemoryPlanningPass(alloc_graph_input=False)",
-        name_.c_str(), index, to_string(error));
-  }
-  marked_inputs_[index] = true;
-  return 0;
+  marked_inputs_[index] = error == Error::Ok;
+  return error == Error::Ok
+             ? 0
+             : failed(error, "method '%s' refuses input %zu in memory of a GPU (%s)%s",
+                      name_.c_str(), index, to_string(error),
+                      is_on_gpu(input)
+                          ? ": make the program with MemoryPlanningPass(alloc_graph_input=False)"
+                          : "");
 }
 
 int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
@@ -325,14 +336,10 @@ int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
     }
     void* own = input.isTensor() ? input.toTensor().mutable_data_ptr() : nullptr;
     // The method runs only when each input was set once. One that is planned in memory of the host
-    // is copied onto itself; one on the GPU needs its memory for that.
-    if (!wanted_on_gpu) {
-      (void)mark_input(index, input);
-    }
-    int32_t code = inputs_[index]->point_to(value, dynamic_inputs_[index], input);
-    if (code == 0 && wanted_on_gpu) {
-      code = mark_input(index, input);
-    }
+    // is copied onto itself; others share memory, which they have only then.
+    int32_t code = own != nullptr && !wanted_on_gpu ? mark_input(index, input) : 0;
+    code = code == 0 ? inputs_[index]->point_to(value, dynamic_inputs_[index], input) : code;
+    code = code == 0 ? mark_input(index, input) : code;
     if (code == 0) {
       replaced_inputs_.emplace_back(index, own);
     }

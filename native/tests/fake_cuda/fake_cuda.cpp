@@ -61,6 +61,7 @@ struct Block {
   size_t nbytes = 0;
   bool pinned = false;
   bool freed = false;  // in the order of a stream
+  int gpu = 0;
 };
 
 struct State {
@@ -220,7 +221,7 @@ CUresult submit(CUstream stream, std::function<void()> work) {
   return CUDA_SUCCESS;
 }
 
-CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned) {
+CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned, int gpu) {
   State& s = state();
   if (!pinned && s.device_nbytes + nbytes > s.memory) {
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -233,7 +234,7 @@ CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::memset(ptr, 0xcd, nbytes);  // what nobody has written
-  s.blocks[reinterpret_cast<uintptr_t>(ptr)] = {nbytes, pinned, false};
+  s.blocks[reinterpret_cast<uintptr_t>(ptr)] = {nbytes, pinned, false, gpu};
   s.device_nbytes += pinned ? 0 : nbytes;
   *ret = reinterpret_cast<CUdeviceptr>(ptr);
   return CUDA_SUCCESS;
@@ -433,7 +434,8 @@ CUresult cuMemGetInfo(size_t* free_nbytes, size_t* total) {
 }
 CUresult cuMemAlloc(CUdeviceptr* ptr, size_t nbytes) {
   ENTER();
-  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : allocate(ptr, nbytes, false);
+  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT
+                            : allocate(ptr, nbytes, false, current == context_of(1) ? 1 : 0);
 }
 CUresult cuMemFree(CUdeviceptr ptr) {
   ENTER();
@@ -442,7 +444,7 @@ CUresult cuMemFree(CUdeviceptr ptr) {
 }
 CUresult cuMemHostAlloc(void** ptr, size_t nbytes, unsigned int) {
   ENTER();
-  return allocate(reinterpret_cast<CUdeviceptr*>(ptr), nbytes, true);
+  return allocate(reinterpret_cast<CUdeviceptr*>(ptr), nbytes, true, 0);
 }
 CUresult cuMemFreeHost(void* ptr) {
   ENTER();
@@ -486,7 +488,7 @@ CUresult cuMemsetD32Async(CUdeviceptr dst, unsigned int value, size_t count, CUs
 }
 CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* props) {
   ENTER();
-  static CUmemPoolHandle_st pools[2];
+  static CUmemPoolHandle_st pools[2] = {{0}, {1}};
   *pool = &pools[props->location.id];
   return CUDA_SUCCESS;
 }
@@ -504,7 +506,8 @@ CUresult cuMemPoolTrimTo(CUmemoryPool, size_t) {
   ENTER();
   return CUDA_SUCCESS;
 }
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr* ptr, size_t nbytes, CUmemoryPool, CUstream stream) {
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr* ptr, size_t nbytes, CUmemoryPool pool,
+                                 CUstream stream) {
   ENTER();
   if (const CUresult code = check_stream(stream)) {
     return code;
@@ -512,7 +515,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* ptr, size_t nbytes, CUmemoryPool, 
   if (stream != nullptr && stream->captured != nullptr) {
     misuse("an allocation is captured");
   }
-  return allocate(ptr, nbytes, false);
+  return allocate(ptr, nbytes, false, pool->gpu);
 }
 CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
   ENTER();
@@ -531,6 +534,10 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdevicep
   ENTER();
   uintptr_t start = 0;
   const Block* block = find_block(address, &start);
+  if (block != nullptr && which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
+    std::memcpy(value, &block->gpu, sizeof(block->gpu));
+    return CUDA_SUCCESS;
+  }
   if (block == nullptr || which != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
     return CUDA_ERROR_INVALID_VALUE;
   }
