@@ -37,17 +37,25 @@ endforeach()
 # What tools/gpu_contract.sh runs on a real GPU.
 add_custom_target(cuda_contract DEPENDS cuda_device_test cuda_graphs_test cuda_matmul_test cuda_conv_test cuda_index_test)
 
-foreach(entry ok=FAKE_OK bad_kernel=FAKE_BAD_KERNEL no_kernel=FAKE_NO_KERNEL leaks_module=FAKE_LEAKS_MODULE)
-  string(REPLACE "=" ";" parts "${entry}")
-  list(GET parts 0 model)
-  list(GET parts 1 define)
+# A blob for each way to be: its target is <source>_<way>, and a macro says which one it is.
+function(aotip_fake_blobs source)
+  foreach(entry ${ARGN})
+    string(REPLACE "=" ";" parts "${entry}")
+    list(GET parts 0 way)
+    list(GET parts 1 define)
+    set(target ${source}_${way})
+    add_library(${target} MODULE fake_cuda/${source}.cpp)
+    set_target_properties(${target} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}" NO_SONAME TRUE)
+    target_compile_features(${target} PRIVATE cxx_std_17)
+    target_compile_definitions(${target} PRIVATE ${define})
+    target_include_directories(${target} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
+  endforeach()
+endfunction()
+
+aotip_fake_blobs(fake_cuda_model ok=FAKE_OK bad_kernel=FAKE_BAD_KERNEL no_kernel=FAKE_NO_KERNEL leaks_module=FAKE_LEAKS_MODULE)
+foreach(model ok bad_kernel no_kernel leaks_module)
   set(target fake_cuda_model_${model})
-  add_library(${target} MODULE fake_cuda/fake_cuda_model.cpp)
-  set_target_properties(${target} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}" NO_SONAME TRUE)
-  target_compile_features(${target} PRIVATE cxx_std_17)
-  target_compile_definitions(${target} PRIVATE ${define})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include")
-  target_include_directories(${target} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
   # As blobs are compiled; the preludes in this order.
   target_compile_options(
     ${target} PRIVATE "SHELL:-include aoti_plugins/blob_prelude.h" "SHELL:-include aoti_plugins/cuda_blob_prelude.h"

@@ -67,12 +67,38 @@ inline void check_reason(const std::string& part) {
              "'" << reason() << "' lacks '" << part << "'");
 }
 
-/// A loaded delegate; destroyed with this object.
-class Loaded {
+/// A delegate that its class has loaded; destroyed with this object.
+class LoadedDelegate {
+ public:
+  explicit LoadedDelegate(BackendInterface* of) : backend_(of) {}
+  ~LoadedDelegate() {
+    if (handle_ != nullptr) {
+      backend_->destroy(handle_);
+    }
+  }
+  LoadedDelegate(const LoadedDelegate&) = delete;
+  LoadedDelegate& operator=(const LoadedDelegate&) = delete;
+
+  bool ok() const { return handle_ != nullptr; }
+
+  Error run(EValue& x, EValue& y) const {
+    BackendExecutionContext context;
+    EValue* args[] = {&x, &y};
+    return backend_->execute(context, handle_, Span<EValue*>(args, 2));
+  }
+
+ protected:
+  BackendInterface* backend_;
+  DelegateHandle* handle_ = nullptr;
+};
+
+/// A delegate of ours.
+class Loaded : public LoadedDelegate {
  public:
   explicit Loaded(const Program& program, const std::string& target_device = "",
                   Span<BackendOption> options = {})
-      : bytes_(PayloadBuilder().payload(program.payload).encode(1, program.payload.flags)),
+      : LoadedDelegate(backend()),
+        bytes_(PayloadBuilder().payload(program.payload).encode(1, program.payload.flags)),
         device_(target_device) {
     BackendInitContext context(nullptr, nullptr, "forward", &program.data,
                                Span<const BackendOption>(options.data(), options.size()));
@@ -80,26 +106,13 @@ class Loaded {
     aotip_delegate_clear_error();
     const CompileSpec spec{"target_device", {device_.data(), device_.size()}};
     const auto result =
-        backend()->init(context, &processed, ArrayRef<CompileSpec>(&spec, device_.empty() ? 0 : 1));
+        backend_->init(context, &processed, ArrayRef<CompileSpec>(&spec, device_.empty() ? 0 : 1));
     handle_ = result.ok() ? result.get() : nullptr;
-  }
-  ~Loaded() {
-    if (handle_ != nullptr) {
-      backend()->destroy(handle_);
-    }
-  }
-  bool ok() const { return handle_ != nullptr; }
-
-  Error run(EValue& x, EValue& y) const {
-    BackendExecutionContext context;
-    EValue* args[] = {&x, &y};
-    return backend()->execute(context, handle_, Span<EValue*>(args, 2));
   }
 
  private:
   std::vector<uint8_t> bytes_;
   std::string device_;
-  DelegateHandle* handle_ = nullptr;
 };
 
 /// Host arguments of the model for `rows` rows of ones.
@@ -167,7 +180,8 @@ struct DeviceMemory {
 
 /// Runs the model on ones in `x` with the result in `to`, both on the stand-in GPU; checks the
 /// result and returns how many copies on the GPU the call took.
-inline size_t run_on_gpu(const Loaded& loaded, int32_t rows, void* x, void* to, float calls) {
+inline size_t run_on_gpu(const LoadedDelegate& loaded, int32_t rows, void* x, void* to,
+                         float calls) {
   DeviceAllocator* allocator = get_device_allocator(etensor::DeviceType::CUDA);
   const size_t size = static_cast<size_t>(rows) * 12;
   const std::vector<float> ones(static_cast<size_t>(rows) * 3, 1.0f);

@@ -90,11 +90,12 @@ struct UpstreamProgram {
   }
 };
 
-/// A loaded delegate; destroyed with this object.
-class LoadedUpstream {
+/// A delegate of a program of upstream's.
+class LoadedUpstream : public LoadedDelegate {
  public:
   explicit LoadedUpstream(const UpstreamProgram& program, const std::string& device = "cuda:0",
-                          Span<BackendOption> options = {}) {
+                          Span<BackendOption> options = {})
+      : LoadedDelegate(upstream()) {
     std::vector<uint8_t> bytes = program.processed;
     const std::string mode = "ON";
     const CompileSpec specs[] = {
@@ -107,25 +108,10 @@ class LoadedUpstream {
                                Span<const BackendOption>(options.data(), options.size()));
     FreeableBuffer processed(bytes.data(), bytes.size(), nullptr);
     aotip_delegate_clear_error();
-    const auto result = upstream()->init(
+    const auto result = backend_->init(
         context, &processed, ArrayRef<CompileSpec>(specs, sizeof(specs) / sizeof(*specs)));
     handle_ = result.ok() ? result.get() : nullptr;
   }
-  ~LoadedUpstream() {
-    if (handle_ != nullptr) {
-      upstream()->destroy(handle_);
-    }
-  }
-  bool ok() const { return handle_ != nullptr; }
-
-  Error run(EValue& x, EValue& y) const {
-    BackendExecutionContext context;
-    EValue* args[] = {&x, &y};
-    return upstream()->execute(context, handle_, Span<EValue*>(args, 2));
-  }
-
- private:
-  DelegateHandle* handle_ = nullptr;
 };
 
 /// Runs on `rows` rows of ones on the host and compares.
@@ -221,19 +207,8 @@ BOOST_AUTO_TEST_CASE(memory_of_the_gpu_is_used_in_place) {
   BOOST_TEST_REQUIRE(loaded.ok(), reason());
   const DeviceMemory x(24);
   const DeviceMemory y(24);
-  const std::vector<float> ones(6, 1.0f);
-  BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), 24, 0) == Error::Ok));
-  auto x_tensor = ::executorch::extension::from_blob(x.data, {2, 3});
-  auto y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
-  EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
-  for (size_t copies : {1u, 0u}) {  // the first run tells which allocation the result is
-    const size_t before = fake().calls("cuMemcpyDtoDAsync_v2");
-    BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
-    BOOST_TEST(fake().calls("cuMemcpyDtoDAsync_v2") - before == copies);
-  }
-  std::vector<float> result(6);
-  BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
-  BOOST_TEST(result == expected(2, 1), boost::test_tools::per_element());
+  BOOST_TEST(run_on_gpu(loaded, 2, x.data, y.data, 0) == 1u);  // tells which allocation it is
+  BOOST_TEST(run_on_gpu(loaded, 2, x.data, y.data, 1) == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(the_device_is_the_one_of_the_compile_spec) {

@@ -1,20 +1,9 @@
 # Tests of programs of ExecuTorch's own CUDA backend, on stand-ins for its blobs and over the stand-in driver.
 
-foreach(entry ok=FAKE_OK unknown=FAKE_UNKNOWN old=FAKE_OLD)
-  string(REPLACE "=" ";" parts "${entry}")
-  list(GET parts 0 model)
-  list(GET parts 1 define)
-  set(target fake_upstream_model_${model})
-  add_library(${target} MODULE fake_cuda/fake_upstream_model.cpp)
-  set_target_properties(${target} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}" NO_SONAME TRUE)
-  target_compile_features(${target} PRIVATE cxx_std_17)
-  target_compile_definitions(${target} PRIVATE ${define})
-  target_include_directories(${target} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
-  list(APPEND aotip_upstream_models ${target})
-endforeach()
+aotip_fake_blobs(fake_upstream_model ok=FAKE_OK unknown=FAKE_UNKNOWN old=FAKE_OLD)
 
 aotip_cuda_test(cuda_upstream_test LIBRARIES aoti_plugins::backend_aoti_cuda)
-add_dependencies(cuda_upstream_test ${aotip_upstream_models})
+add_dependencies(cuda_upstream_test fake_upstream_model_ok fake_upstream_model_unknown fake_upstream_model_old)
 
 if(aotip_torch)
   set(aotip_upstream_program "${CMAKE_CURRENT_BINARY_DIR}/fake_upstream_program.pte")

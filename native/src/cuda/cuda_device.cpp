@@ -212,20 +212,20 @@ DeviceInterface& cuda_device() noexcept {
   return device;
 }
 
-bool is_device_address(const void* ptr) noexcept {
-  unsigned int type = 0;
-  return driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(ptr)) ==
-             CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE;
-}
-
 int32_t gpu_of_address(const void* ptr) noexcept {
+  unsigned int type = 0;
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(ptr)) !=
+          CUDA_SUCCESS ||
+      type != CU_MEMORYTYPE_DEVICE) {
+    return -1;
+  }
   int index = 0;
-  return is_device_address(ptr) &&
-                 driver().cuPointerGetAttribute(&index, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                                                address(ptr)) == CUDA_SUCCESS
-             ? index
-             : -1;
+  if (gpus().size() > 1 &&
+      driver().cuPointerGetAttribute(&index, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address(ptr)) !=
+          CUDA_SUCCESS) {
+    return -1;
+  }
+  return index;
 }
 
 Status fill(Tensor& tensor, const void* element) noexcept {

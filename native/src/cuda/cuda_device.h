@@ -8,10 +8,7 @@ namespace aoti_plugins::cuda {
 /// CUDA for SlimTensor: memory from this thread's current stream, copies and fills on it.
 DeviceInterface& cuda_device() noexcept;
 
-/// Whether an address belongs to device memory, whatever the tensor says.
-bool is_device_address(const void* ptr) noexcept;
-
-/// The GPU that has the memory at an address; -1 for memory of the host.
+/// The GPU that has the memory at an address, whatever the tensor says; -1 for memory of the host.
 int32_t gpu_of_address(const void* ptr) noexcept;
 
 /// Sets all elements to one value, given as the bytes of an element.

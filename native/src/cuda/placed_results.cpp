@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "cuda/cuda_device.h"
-#include "cuda/gpu.h"
+#include "cuda/stream.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins::cuda {
@@ -57,7 +57,7 @@ void* PlacedResults::memory_for(ModelCall& call, size_t index) const noexcept {
   if (place.ordinal == Place::kNone ||
       call.place(index, static_cast<int64_t>(place.sizes.size()), place.sizes.data(), &memory) !=
           Status::kOk ||
-      memory == nullptr || gpu_of_address(memory) != current_gpu() ||
+      memory == nullptr || gpu_of_address(memory) != current_stream().owner->gpu() ||
       is_read(call, memory, place.nbytes)) {
     return nullptr;
   }

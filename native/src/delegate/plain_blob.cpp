@@ -234,7 +234,7 @@ std::shared_ptr<SharedObject> load_plain_blob(const TargetArtifact& target,
   TargetArtifact bound = target;
   bound.nbytes = nbytes;
   bound.crc32 = crc32(file.bytes().data(), nbytes);
-  return SharedObject::load(bound, file.bytes().data(), nbytes);
+  return SharedObject::load_checked(bound, file.bytes().data(), nbytes);
 }
 
 }  // namespace aoti_plugins

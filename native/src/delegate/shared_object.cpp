@@ -179,25 +179,28 @@ std::shared_ptr<SharedObject> SharedObject::find_loaded(const TargetArtifact& ta
 
 std::shared_ptr<SharedObject> SharedObject::load(const TargetArtifact& target, const void* data,
                                                  size_t nbytes) noexcept {
+  if (nbytes != target.nbytes) {
+    (void)fail(
+        "blob '%s' has %zu bytes, the payload says %llu. The program is damaged: lower the "
+        "model again.",
+        target.key.c_str(), nbytes, static_cast<unsigned long long>(target.nbytes));
+    return nullptr;
+  }
+  const uint32_t found = crc32(data, nbytes);
+  if (found != target.crc32) {
+    (void)fail(
+        "crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
+        "the model again.",
+        target.key.c_str(), found, target.crc32);
+    return nullptr;
+  }
+  return check_elf(data, nbytes, target.key) == Status::kOk ? load_checked(target, data, nbytes)
+                                                            : nullptr;
+}
+
+std::shared_ptr<SharedObject> SharedObject::load_checked(const TargetArtifact& target,
+                                                         const void* data, size_t nbytes) noexcept {
   try {
-    if (nbytes != target.nbytes) {
-      (void)fail(
-          "blob '%s' has %zu bytes, the payload says %llu. The program is damaged: lower the "
-          "model again.",
-          target.key.c_str(), nbytes, static_cast<unsigned long long>(target.nbytes));
-      return nullptr;
-    }
-    const uint32_t found = crc32(data, nbytes);
-    if (found != target.crc32) {
-      (void)fail(
-          "crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
-          "the model again.",
-          target.key.c_str(), found, target.crc32);
-      return nullptr;
-    }
-    if (check_elf(data, nbytes, target.key) != Status::kOk) {
-      return nullptr;
-    }
     // One load at a time, so that two threads do not map one blob twice.
     std::lock_guard<std::mutex> lock(cache().mutex);
     auto& blobs = cache().blobs;

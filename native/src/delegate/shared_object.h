@@ -22,6 +22,11 @@ class SharedObject {
   static std::shared_ptr<SharedObject> load(const TargetArtifact& target, const void* data,
                                             size_t nbytes) noexcept;
 
+  /// As `load`, for bytes whose size and checksum are known to be right and whose header was
+  /// checked with `check_elf`.
+  static std::shared_ptr<SharedObject> load_checked(const TargetArtifact& target, const void* data,
+                                                    size_t nbytes) noexcept;
+
   /// The mapping that this process has of a blob already; null when it has none.
   static std::shared_ptr<SharedObject> find_loaded(const TargetArtifact& target) noexcept;
 

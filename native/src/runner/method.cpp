@@ -137,12 +137,13 @@ int32_t MethodInstance::describe(const MethodMeta& meta) {
   return 0;
 }
 
-void MethodInstance::find_dynamic_inputs() {
-  // The metadata does not say which sizes may change, the tensor itself does.
+void MethodInstance::look_at_inputs() {
+  // The metadata does not say which sizes may change nor where memory is planned, tensors do.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const EValue& input = method_->get_input(i);
+    gpu_inputs_.push_back(is_on_gpu(input));
     dynamic_inputs_.push_back(input.isTensor() &&
                               input.toTensor().unsafeGetTensorImpl()->shape_dynamism() !=
                                   TensorShapeDynamism::STATIC);
@@ -245,7 +246,7 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
       return code;
     }
   }
-  instance->find_dynamic_inputs();
+  instance->look_at_inputs();
   instance->own_outputs_.resize(instance->outputs_.size());
   instance->marked_inputs_.resize(instance->inputs_.size());
   if (const int32_t code = instance->give_outputs_memory()) {
@@ -321,11 +322,7 @@ int32_t MethodInstance::mark_input(size_t index, const EValue& input) {
 }
 
 int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  const EValue& input = method_->get_input(index);
-#pragma GCC diagnostic pop
-  const bool wanted_on_gpu = is_on_gpu(input);
+  const bool wanted_on_gpu = gpu_inputs_[index];
   if (takes_cuda_ && value.tag == AOTIP_TAG_TENSOR && value.device_type == kCudaType) {
     if (!all_on_cuda_ && !wanted_on_gpu) {
       // Kernels of the runtime, or another delegate, would read it as memory of the host.
@@ -334,6 +331,10 @@ int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
                     "delegate for a GPU as a whole",
                     index, name_.c_str());
     }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    const EValue& input = method_->get_input(index);
+#pragma GCC diagnostic pop
     void* own = input.isTensor() ? input.toTensor().mutable_data_ptr() : nullptr;
     // The method runs only when each input was set once. One that is planned in memory of the host
     // is copied onto itself; others share memory, which they have only then.

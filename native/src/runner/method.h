@@ -45,7 +45,7 @@ class MethodInstance {
   int32_t describe(const ::executorch::runtime::MethodMeta& meta);
   int32_t give_outputs_memory();
   int32_t give_output_gpu_memory(size_t index, ::executorch::aten::Device device);
-  void find_dynamic_inputs();
+  void look_at_inputs();
   int32_t mark_input(size_t index, const ::executorch::runtime::EValue& input);
   int32_t set_input(size_t index, const aotip_value& value);
   void put_back_inputs();
@@ -66,6 +66,7 @@ class MethodInstance {
   std::vector<std::unique_ptr<Value>> inputs_;
   std::vector<std::unique_ptr<Value>> outputs_;
   std::vector<bool> dynamic_inputs_;
+  std::vector<bool> gpu_inputs_;  // planned on a GPU
   /// Planned memory of inputs that are memory of the caller's in this call.
   std::vector<std::pair<size_t, void*>> replaced_inputs_;
   std::vector<bool> marked_inputs_;
