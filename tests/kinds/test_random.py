@@ -73,9 +73,9 @@ def called(program: Program) -> dict[str, torch.Tensor]:
 
 def test_calls_differ_and_a_seed_repeats_them(everything: bytes) -> None:
     with Program(everything) as program, Program(everything) as other:
-        first, second = called(program), called(program)
-        same = [name for name in first if torch.equal(first[name], second[name])]
-        assert same == []
+        first, *others = (called(program) for _ in range(20))
+        for name, value in first.items():  # of all, since a few draws can come twice in a row
+            assert not all(torch.equal(value, found[name]) for found in others), name
         assert not torch.equal(first["rand"], first["rand again"])
         set_options(CPU, seed=1)
         assert get_options(CPU)["seed"] == 1
