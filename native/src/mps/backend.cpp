@@ -1,0 +1,51 @@
+// AotiMpsBackend: registers the delegate with ExecuTorch, and MPS with SlimTensor, when this
+// library is loaded. Neither needs Metal; it is opened by the first program.
+
+#include <executorch/runtime/backend/interface.h>
+
+#include "delegate/delegate_backend.h"
+#include "mps/gpu.h"
+#include "mps/mps_device.h"
+#include "mps/options.h"
+#include "mps/session.h"
+#include "mps/target.h"
+
+namespace aoti_plugins::mps {
+namespace {
+
+/// Must match AotiMpsBackend in aoti_plugins/mps/backend.py.
+constexpr char kBackendId[] = "AotiMpsBackend";
+
+class MpsDelegateDevice final : public DelegateDevice {
+ public:
+  const char* name() const noexcept override { return "mps"; }
+
+  bool is_available() const noexcept override { return open_gpu() != nullptr; }
+
+  Status choose_target(const Payload& payload, int32_t device_index,
+                       const TargetArtifact** ret) const noexcept override {
+    AOTIP_CHECK(device_index == 0, "there is no mps:%d, only mps:0", device_index);
+    return choose_mps_target(payload, macos_version(), ret);
+  }
+
+  const std::vector<DelegateOption>& options() const noexcept override { return mps::options(); }
+
+  std::unique_ptr<DeviceSession> open(const Payload&, int32_t,
+                                      LoadOptions specs) const noexcept override {
+    std::shared_ptr<SharedState> state;
+    if (shared_state_of(specs, &state) != Status::kOk) {
+      return nullptr;
+    }
+    return MpsSession::create(std::move(state));
+  }
+};
+
+MpsDelegateDevice device;
+DelegateBackend backend(kBackendId, device);
+
+[[maybe_unused]] const Status device_registered = register_device(kMps, &mps_device());
+[[maybe_unused]] const ::executorch::runtime::Error backend_registered =
+    ::executorch::runtime::register_backend({kBackendId, &backend});
+
+}  // namespace
+}  // namespace aoti_plugins::mps

@@ -1,0 +1,77 @@
+#include "mps/options.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+
+#include "mps/buffer_pool.h"
+
+namespace aoti_plugins::mps {
+namespace {
+
+using Value = DelegateOption::Value;
+
+constexpr size_t kMib = size_t{1} << 20;
+
+/// Option of a load: delegates that are loaded with one id see each other's buffers. Must match
+/// runner/options.cpp.
+constexpr const char* kSharedStateOption = "shared_state";
+
+int in_mib(size_t nbytes) {
+  return static_cast<int>(std::min<size_t>(nbytes / kMib, INT_MAX));
+}
+
+Value memory_limit() {
+  const size_t limit = BufferPool::instance().limit();
+  return limit == SIZE_MAX ? 0 : in_mib(limit);
+}
+
+bool set_memory_limit(const Value& value) {
+  const int mib = std::get<int>(value);
+  if (mib < 0) {
+    return false;
+  }
+  BufferPool::instance().set_limit(mib == 0 ? SIZE_MAX : static_cast<size_t>(mib) * kMib);
+  return true;
+}
+
+bool set_kept_memory(const Value& value) {
+  const int mib = std::get<int>(value);
+  if (mib < 0) {
+    return false;
+  }
+  BufferPool::instance().set_bound(static_cast<size_t>(mib) * kMib);
+  return true;
+}
+
+}  // namespace
+
+const std::vector<DelegateOption>& options() noexcept {
+  static const auto* all = new std::vector<DelegateOption>{
+      {"memory_limit_mib", memory_limit, set_memory_limit, "0 or more, 0 for no limit"},
+      {"kept_memory_mib", [] { return Value(in_mib(BufferPool::instance().bound())); },
+       set_kept_memory, "0 or more"},
+  };
+  return *all;
+}
+
+Status shared_state_of(LoadOptions specs, std::shared_ptr<SharedState>* ret) noexcept {
+  try {
+    for (const auto& spec : specs) {
+      const int* id = std::get_if<int>(&spec.value);
+      AOTIP_CHECK(std::strncmp(spec.key, kSharedStateOption, sizeof(spec.key)) == 0 &&
+                      id != nullptr && *id >= 1,
+                  "a program for mps cannot be loaded with option '%.*s' of this kind, the options "
+                  "are: %s (int, 1 or more)",
+                  static_cast<int>(sizeof(spec.key)), spec.key, kSharedStateOption);
+      *ret = SharedState::get(*id);
+    }
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    return fail("%s", error.what());
+  }
+}
+
+}  // namespace aoti_plugins::mps
