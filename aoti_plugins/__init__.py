@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     )
     from aoti_plugins.hooks import hookimpl
     from aoti_plugins.manager import PluginManager, get_manager
+    from aoti_plugins.mps.backend import AotiMpsBackend
+    from aoti_plugins.mps.partitioner import MpsPartitioner
     from aoti_plugins.runtime import Program
     from aoti_plugins.types import (
         BlobName,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "AotiCpuBackend": "cpu.backend",
     "AotiCudaBackend": "cuda.backend",
+    "AotiMpsBackend": "mps.backend",
     "AotiPluginsError": "errors",
     "BlobName": "types",
     "BuiltinRuntime": "types",
@@ -55,6 +58,7 @@ _MODULE_OF = {
     "GraphPass": "types",
     "LinkedObjects": "types",
     "LoweringError": "errors",
+    "MpsPartitioner": "mps.partitioner",
     "PayloadError": "errors",
     "PluginConflictError": "errors",
     "PluginError": "errors",
@@ -74,6 +78,7 @@ _MODULE_OF = {
 __all__ = [  # must match _MODULE_OF
     "AotiCpuBackend",
     "AotiCudaBackend",
+    "AotiMpsBackend",
     "AotiPluginsError",
     "BlobName",
     "BuiltinRuntime",
@@ -84,6 +89,7 @@ __all__ = [  # must match _MODULE_OF
     "GraphPass",
     "LinkedObjects",
     "LoweringError",
+    "MpsPartitioner",
     "PayloadError",
     "PluginConflictError",
     "PluginError",

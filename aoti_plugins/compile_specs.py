@@ -25,6 +25,9 @@ MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
 TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
 SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
 CUDA_GRAPHS_COMPILE_SPEC_KEY = "aoti_cuda_graphs"
+MINIMUM_MACOS_COMPILE_SPEC_KEY = "aoti_minimum_macos"
+GPU_CORES_COMPILE_SPEC_KEY = "aoti_gpu_cores"
+CODESIGN_IDENTITY_COMPILE_SPEC_KEY = "aoti_codesign_identity"
 
 # ExecuTorch's own key: its memory planning reads it, too.
 TARGET_DEVICE_COMPILE_SPEC_KEY = "target_device"
@@ -51,6 +54,10 @@ class LoweringOptions:
         cuda_graphs: calls become CUDA graphs, unless the runtime is told otherwise (CUDA).
         target_device: the device to run on, with its index, for instance ``"cuda:1"``; ExecuTorch
             then plans memory there. Empty: the first one, and ExecuTorch plans none (CUDA).
+        minimum_macos: the oldest macOS that the program is to run on, such as ``"14.0"`` (MPS);
+            empty: the oldest one that is supported.
+        gpu_cores: of the GPU that large reductions are split for (MPS); 0: those of a small one.
+        codesign_identity: whose signature the code gets, on a Mac (MPS); empty: a signature ad hoc.
     """
 
     targets: tuple[str, ...] = ()
@@ -62,6 +69,9 @@ class LoweringOptions:
     save_tuning: str = ""
     cuda_graphs: bool = False
     target_device: str = ""
+    minimum_macos: str = ""
+    gpu_cores: int = 0
+    codesign_identity: str = ""
 
     def __post_init__(self) -> None:
         for name in self.targets:
@@ -81,6 +91,12 @@ class LoweringOptions:
                 "target_device is the name of a device, with or without an index, such as "
                 f"'cuda:1'; found {self.target_device!r}"
             )
+        if self.minimum_macos and not re.fullmatch(r"\d+(\.\d+)?", self.minimum_macos):
+            raise LoweringError(
+                f"minimum_macos is a version such as '14.0'; found {self.minimum_macos!r}"
+            )
+        if self.gpu_cores < 0:
+            raise LoweringError(f"gpu_cores is not negative; found {self.gpu_cores}")
 
 
 def encode(options: LoweringOptions) -> list[CompileSpec]:
@@ -106,6 +122,13 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(CUDA_GRAPHS_COMPILE_SPEC_KEY, _TRUE))
     if options.target_device:
         specs.append(CompileSpec(TARGET_DEVICE_COMPILE_SPEC_KEY, options.target_device.encode()))
+    if options.minimum_macos:
+        specs.append(CompileSpec(MINIMUM_MACOS_COMPILE_SPEC_KEY, options.minimum_macos.encode()))
+    if options.gpu_cores:
+        specs.append(CompileSpec(GPU_CORES_COMPILE_SPEC_KEY, str(options.gpu_cores).encode()))
+    if options.codesign_identity:
+        identity = options.codesign_identity.encode()
+        specs.append(CompileSpec(CODESIGN_IDENTITY_COMPILE_SPEC_KEY, identity))
     return specs
 
 
@@ -142,6 +165,9 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
         cuda_graphs=_flag(values, CUDA_GRAPHS_COMPILE_SPEC_KEY),
         target_device=_text(values, TARGET_DEVICE_COMPILE_SPEC_KEY),
+        minimum_macos=_text(values, MINIMUM_MACOS_COMPILE_SPEC_KEY),
+        gpu_cores=_number(values, GPU_CORES_COMPILE_SPEC_KEY),
+        codesign_identity=_text(values, CODESIGN_IDENTITY_COMPILE_SPEC_KEY),
     )
 
 
@@ -156,6 +182,9 @@ _KNOWN_KEYS = frozenset(
         SAVE_TUNING_COMPILE_SPEC_KEY,
         CUDA_GRAPHS_COMPILE_SPEC_KEY,
         TARGET_DEVICE_COMPILE_SPEC_KEY,
+        MINIMUM_MACOS_COMPILE_SPEC_KEY,
+        GPU_CORES_COMPILE_SPEC_KEY,
+        CODESIGN_IDENTITY_COMPILE_SPEC_KEY,
     )
 )
 
@@ -165,6 +194,13 @@ def _text(values: dict[str, bytes], key: str) -> str:
         return values.get(key, b"").decode()
     except UnicodeDecodeError as error:
         raise LoweringError(f"compile spec {key!r} is not UTF-8: {values[key]!r}") from error
+
+
+def _number(values: dict[str, bytes], key: str) -> int:
+    text = _text(values, key) or "0"
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise LoweringError(f"compile spec {key!r} is a number; found {text!r}")
+    return int(text)
 
 
 def _flag(values: dict[str, bytes], key: str) -> bool:

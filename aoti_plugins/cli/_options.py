@@ -25,8 +25,12 @@ def partitioner_for(device: str) -> Callable[..., Any]:
         from aoti_plugins.cuda.partitioner import CudaPartitioner
 
         return CudaPartitioner
+    if device == "mps":
+        from aoti_plugins.mps.partitioner import MpsPartitioner
+
+        return MpsPartitioner
     raise LoweringError(
-        f"cannot lower for device {device!r}; there are partitioners for cpu and cuda"
+        f"cannot lower for device {device!r}; there are partitioners for cpu, cuda and mps"
     )
 
 

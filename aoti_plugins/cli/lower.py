@@ -36,7 +36,7 @@ from aoti_plugins.errors import LoweringError
     metavar="NAME=VALUE",
     help="An option of the device's partitioner, such as target, targets, external_data, "
     "debug_info, keep_sources, for cuda also max_autotune, tuning, save_tuning, cuda_graphs, "
-    "target_device; may be repeated.",
+    "target_device, for mps minimum_macos, gpu_cores, codesign_identity; may be repeated.",
 )
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."

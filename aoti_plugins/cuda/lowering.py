@@ -193,8 +193,9 @@ def gpu_properties(gpu: CudaTarget) -> GpuProperties:
     )
 
 
-def features(target: Target, code: GeneratedCode) -> tuple[str, ...]:
+def features(target: Target, code: GeneratedCode, options: LoweringOptions) -> tuple[str, ...]:
     """What a GPU must have; must match native/src/cuda/."""
+    del options
     shared = max((kernel.shared_nbytes for kernel in code.gpu_kernels), default=0)
     return (*target.features, f"shared_memory_{shared}")
 

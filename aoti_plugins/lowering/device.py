@@ -6,11 +6,19 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+import torch
+
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import check_compiler
-from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
+from aoti_plugins.lowering.artifacts.shared_object import (
+    BlobHeaders,
+    SharedObject,
+    SharedObjectBuild,
+    build_shared_object,
+)
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
+from aoti_plugins.lowering.inductor.probe import FLOATS
 from aoti_plugins.payload import PayloadFlag
 from aoti_plugins.types import Target
 
@@ -27,9 +35,18 @@ def _binary(target: Target, kernel: GpuKernel) -> bytes:
     return kernel.binary
 
 
-def _features_of_target(target: Target, code: GeneratedCode) -> tuple[str, ...]:
-    del code
+def _features_of_target(
+    target: Target, code: GeneratedCode, options: LoweringOptions
+) -> tuple[str, ...]:
+    del code, options
     return target.features
+
+
+def _elf(
+    code: GeneratedCode, build: SharedObjectBuild, target: Target, options: LoweringOptions
+) -> SharedObject:
+    del target, options
+    return build_shared_object(code, build)
 
 
 def _no_flags(options: LoweringOptions) -> PayloadFlag:
@@ -52,7 +69,9 @@ class Device:
         torch_device: where the program's tensors are while code is generated.
         headers: what the C++ of a blob is compiled with.
         kernel_image: what is embedded for one GPU kernel.
+        build: compiles and links the generated code.
         features: what a machine must have to run some code.
+        generated_dtypes: floating-point dtypes in which Inductor generates every pointwise op.
         check_tools: says what is missing on this machine to lower for a target, before anything
             is done.
         payload_flags: choices of the user and of this process that programs keep.
@@ -67,7 +86,13 @@ class Device:
     torch_device: str = "cpu"
     headers: Callable[[], BlobHeaders] = BlobHeaders
     kernel_image: Callable[[Target, GpuKernel], bytes] = _binary
-    features: Callable[[Target, GeneratedCode], tuple[str, ...]] = _features_of_target
+    build: Callable[[GeneratedCode, SharedObjectBuild, Target, LoweringOptions], SharedObject] = (
+        _elf
+    )
+    features: Callable[[Target, GeneratedCode, LoweringOptions], tuple[str, ...]] = (
+        _features_of_target
+    )
+    generated_dtypes: frozenset[torch.dtype] = FLOATS
     check_tools: Callable[[Target], None] = _check_compiler
     payload_flags: Callable[[LoweringOptions], PayloadFlag] = _no_flags
 

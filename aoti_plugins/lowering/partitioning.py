@@ -155,6 +155,7 @@ class Plan:
                 kernels,
                 functools.partial(self._device.probe_environment, target, self._options),
                 self._device.torch_device,
+                self._device.generated_dtypes,
             )
             for target in self._targets
         ]

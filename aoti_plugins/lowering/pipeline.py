@@ -26,7 +26,6 @@ from aoti_plugins.lowering import constants, progress, runtime_shims, written_bu
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
     SharedObjectBuild,
-    build_shared_object,
     check_machine,
 )
 from aoti_plugins.lowering.device import Device
@@ -187,7 +186,7 @@ class _Lowering:
         return TargetArtifact(
             name=target.name,
             machine=target.machine,
-            features=self._device.features(target, code),
+            features=self._device.features(target, code, self._options),
             artifact_kind=ArtifactKind.SHARED_OBJECT,
             artifact_key=self._add_blob("so", blob.data, _SO_ALIGNMENT, None),
             artifact_nbytes=len(blob.data),
@@ -202,20 +201,18 @@ class _Lowering:
     def _build(self, code: GeneratedCode, target: Target) -> SharedObject:
         brought = tuple(self._shims.kernels)
         called = tuple(shim for shim in brought if shim in shims_called(code))
-        return build_shared_object(
-            code,
-            SharedObjectBuild(
-                device=self._device.name,
-                target_flags=tuple(target.properties["cxx_flags"]),
-                runtime_libraries=tuple(map(native_files.library, self._device.runtime_libraries)),
-                include_dir=native_files.include_dir(),
-                headers=self._device.headers(),
-                images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},
-                objects=self._shims.objects(called),
-                libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
-                debug_info=self._options.debug_info,
-            ),
+        build = SharedObjectBuild(
+            device=self._device.name,
+            target_flags=tuple(target.properties["cxx_flags"]),
+            runtime_libraries=tuple(map(native_files.library, self._device.runtime_libraries)),
+            include_dir=native_files.include_dir(),
+            headers=self._device.headers(),
+            images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},
+            objects=self._shims.objects(called),
+            libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
+            debug_info=self._options.debug_info,
         )
+        return self._device.build(code, build, target, self._options)
 
     def _keep_sources(self, code: GeneratedCode, target: Target) -> None:
         if not self._options.keep_sources:

@@ -20,6 +20,9 @@ FULL = specs.LoweringOptions(
     save_tuning="c.json",
     cuda_graphs=True,
     target_device="cuda:1",
+    minimum_macos="15.1",
+    gpu_cores=40,
+    codesign_identity="Developer ID Application: Ünï",
 )
 
 
@@ -37,7 +40,7 @@ def test_defaults_need_no_compile_specs() -> None:
     [
         (
             [CompileSpec("aoti_other", b"1")],
-            "unknown compile spec 'aoti_other'; known: aoti_cuda_graphs, aoti_debug_info, ",
+            "unknown compile spec 'aoti_other'; known: aoti_codesign_identity, aoti_cuda_graphs, ",
         ),
         (
             [CompileSpec("aoti_debug_info", b"yes")],
@@ -48,6 +51,8 @@ def test_defaults_need_no_compile_specs() -> None:
         ([CompileSpec("aoti_targets", b"a,,b")], "a target's name is not empty and has no comma"),
         ([CompileSpec("target_device", b"cuda:-1")], "such as 'cuda:1'; found 'cuda:-1'"),
         ([CompileSpec("aoti_targets", b"a,a")], "a target is named twice: a, a"),
+        ([CompileSpec("aoti_minimum_macos", b"new")], "a version such as '14.0'; found 'new'"),
+        ([CompileSpec("aoti_gpu_cores", b"-1")], "'aoti_gpu_cores' is a number; found '-1'"),
     ],
 )
 def test_bad_specs(given: list[CompileSpec], message: str) -> None:

@@ -54,7 +54,7 @@ def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Pat
         LoweringError: the header does not compile, or the cache cannot be written.
     """
     build = [*compiler, *flags, "-x", "c++-header", "prefix.h", "-o", "prefix.h.gch"]
-    return _cached("headers", "prefix.h", text, build, "prefix.h")
+    return _cached("headers", "prefix.h", text, compiler, build, "prefix.h")
 
 
 def compiled_object(compiler: Sequence[str], flags: Sequence[str], text: str) -> Path:
@@ -72,7 +72,7 @@ def compiled_object(compiler: Sequence[str], flags: Sequence[str], text: str) ->
         LoweringError: the source does not compile, or the cache cannot be written.
     """
     build = [*compiler, *flags, "-c", "shared.cpp", "-o", "shared.o"]
-    return _cached("objects", "shared.cpp", text, build, "shared.o")
+    return _cached("objects", "shared.cpp", text, compiler, build, "shared.o")
 
 
 def cached_blob(key: bytes, build: Callable[[], bytes]) -> bytes:
@@ -135,9 +135,11 @@ def _drop_oldest(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _cached(kind: str, source: str, text: str, build: Sequence[str], wanted: str) -> Path:
+def _cached(
+    kind: str, source: str, text: str, compiler: Sequence[str], build: Sequence[str], wanted: str
+) -> Path:
     """The path of ``wanted``, made by ``build`` from ``text`` unless the cache has it."""
-    key = repr((compiler_identity((build[0],)), list(build), text, torch.__version__))
+    key = repr((compiler_identity(tuple(compiler)), list(build), text, torch.__version__))
     folder = cache_dir() / kind / hashlib.sha256(key.encode()).hexdigest()[:24]
     if (folder / wanted).exists():
         return folder / wanted

@@ -32,7 +32,7 @@ from aoti_plugins.lowering.inductor.interface import split_wrapper
 # Must match native/include/aoti_plugins/shim_link_names.h.
 LINK_NAME_PREFIX = "aotip_"
 
-_DEFINES = (
+DEFINES = (
     "-DTORCH_INDUCTOR_CPP_WRAPPER",
     "-DSTANDALONE_TORCH_HEADER",
     "-DC10_USING_CUSTOM_GENERATED_MACROS",
@@ -66,7 +66,7 @@ _LINK_FLAGS = (
     "-Wl,--build-id=none",
 )
 # The wrapper's container asks for weights inside the blob before it is given those beside it.
-_NO_CONSTANTS = """\
+NO_CONSTANTS = """\
 __attribute__((visibility("hidden"))) unsigned char _binary_constants_bin_start[16] = {};
 __attribute__((visibility("hidden"))) unsigned char _binary_constants_bin_end[16] = {};
 """
@@ -129,9 +129,9 @@ class SharedObject:
 
     Attributes:
         data: the file's bytes.
-        machine: ELF machine, for instance ``"x86_64"``.
+        machine: for instance ``"x86_64"`` or ``"arm64-apple-macos"``.
         shims: C shims that it calls, PyTorch's names, sorted.
-        needed: sonames of the libraries that it needs.
+        needed: names of the libraries that it needs.
     """
 
     data: bytes
@@ -153,7 +153,7 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     key = _digest(compiler, units, build)
     data = cached_blob(key, lambda: _linked(compiler, units, build))
     info = elf.read_shared_object(data)
-    shims = [symbol for symbol in info.undefined if _is_shim(symbol)]
+    shims = [symbol for symbol in info.undefined if is_shim(symbol)]
     return SharedObject(
         data=data,
         machine=info.machine,
@@ -167,7 +167,7 @@ def _units(code: GeneratedCode, build: SharedObjectBuild) -> list[_Unit]:
     flags, prefix = _wrapper_flags(build), _wrapper_prefix(build)
     units = [
         _Unit("wrapper", wrapper.model, flags, prefix),
-        _Unit("constants", _NO_CONSTANTS, flags, ""),
+        _Unit("constants", NO_CONSTANTS, flags, ""),
     ]
     if code.kernels.strip():
         units.append(_Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build)))
@@ -269,7 +269,7 @@ def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
     includes = [build.include_dir, *build.headers.include_dirs, *include_paths()]
     return (
         *_COMMON_FLAGS,
-        *_DEFINES,
+        *DEFINES,
         *(f"-D{define}" for define in build.headers.defines),
         *(f"-isystem{path}" for path in includes),
         # Messages name headers without the folder they are installed in.
@@ -278,16 +278,21 @@ def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
     )
 
 
+def wrapper_headers(device: str) -> list[str]:
+    """What every wrapper includes, to be included before its own text."""
+    return [header.format(device=device) for header in _WRAPPER_HEADERS]
+
+
 def _wrapper_prefix(build: SharedObjectBuild) -> str:
-    headers = [header.format(device=build.device) for header in _WRAPPER_HEADERS]
-    return _stamp(build.include_dir) + _includes([*build.headers.preludes, *headers])
+    headers = wrapper_headers(build.device)
+    return stamp(build.include_dir) + _includes([*build.headers.preludes, *headers])
 
 
 def _kernel_prefix(build: SharedObjectBuild) -> str:
-    return _stamp(build.include_dir) + _includes([*build.headers.preludes, *_KERNEL_HEADERS])
+    return stamp(build.include_dir) + _includes([*build.headers.preludes, *_KERNEL_HEADERS])
 
 
-def _stamp(include_dir: Path) -> str:
+def stamp(include_dir: Path) -> str:
     """Tell precompiled headers apart whose text is equal but for what our headers contain."""
     digest = hashlib.sha256()
     for header in sorted(include_dir.glob("aoti_plugins/*.h")):
@@ -299,7 +304,8 @@ def _includes(headers: Sequence[str]) -> str:
     return "".join(f"#include <{header}>\n" for header in headers)
 
 
-def _is_shim(symbol: str) -> bool:
+def is_shim(symbol: str) -> bool:
+    """Whether a symbol that a blob takes from others is a C shim."""
     return symbol.startswith((f"{LINK_NAME_PREFIX}aoti_", "aoti_torch_"))
 
 

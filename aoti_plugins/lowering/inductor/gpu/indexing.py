@@ -1,7 +1,7 @@
 """Index tensors on a GPU that is not there.
 
 ``x[...]`` sets the current device before it looks at the index, which a build of PyTorch without
-CUDA cannot do, for fake tensors either. PyTorch's decompositions index that way. Patched:
+CUDA or Metal cannot do, for fake tensors either. PyTorch's decompositions index that way. Patched:
 ``torch.Tensor.__getitem__``, for tensors on a GPU; the same ops are called by name. Tested with
 torch 2.11 and 2.13.
 """
@@ -16,6 +16,7 @@ from unittest import mock
 import torch
 
 _aten = torch.ops.aten
+_GPUS = ("cuda", "mps")
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def indexing_by_ops() -> Iterator[None]:
     def getitem(self: torch.Tensor, index: Any) -> Any:
         items = index if isinstance(index, tuple) else (index,)
         ellipses = sum(item is Ellipsis for item in items)
-        if self.device.type != "cuda" or ellipses > 1 or not all(map(_is_known, items)):
+        if self.device.type not in _GPUS or ellipses > 1 or not all(map(_is_known, items)):
             return original(self, index)
         return indexed(self, items)
 

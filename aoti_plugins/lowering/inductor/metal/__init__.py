@@ -1,0 +1,1 @@
+"""What touches Inductor's insides for Apple GPUs, and Metal source as text."""

@@ -1,0 +1,116 @@
+"""What the shared pipeline needs to know of MPS."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cpu.lowering import RUNTIME_LIBRARY as CORE_LIBRARY
+from aoti_plugins.lowering.artifacts.compiler import check_compiler
+from aoti_plugins.lowering.artifacts.dylib import MacOs, build_dylib
+from aoti_plugins.lowering.artifacts.shared_object import (
+    BlobHeaders,
+    SharedObject,
+    SharedObjectBuild,
+    build_shared_object,
+)
+from aoti_plugins.lowering.artifacts.zig import zig_compiler
+from aoti_plugins.lowering.device import Device
+from aoti_plugins.lowering.inductor.capture import GeneratedCode
+from aoti_plugins.mps.target import DEFAULT_GPU_CORES, default_target, minimum_macos
+from aoti_plugins.types import Target
+
+RUNTIME_LIBRARY = "libexecutorch_backend_aoti_mps.so"
+
+INDUCTOR_OPTIONS = {
+    "max_autotune": False,
+    # Computes with weights on the device, which need not be there.
+    "joint_graph_constant_folding": False,
+    # Strides are the program's own: Metal's kernels gain nothing from padded ones.
+    "padding_stride_threshold": float("inf"),
+    # The runtime's convolutions give row-major results.
+    "layout_optimization": False,
+    # Inductor compiles nothing here that its worker processes could help with.
+    "compile_threads": 1,
+}
+
+
+@contextlib.contextmanager
+def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
+    """Patches under which Inductor generates for an Apple GPU; the same on a Mac and elsewhere."""
+    from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
+    from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
+    from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
+    from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
+    from aoti_plugins.lowering.inductor.metal.described import described_apple_gpu
+    from aoti_plugins.lowering.inductor.metal.sources import small_sources
+    from aoti_plugins.lowering.inductor.vector_isa import vector_isa
+
+    del target
+    with (
+        no_onednn(),
+        vector_isa("scalar"),
+        no_device_init(),
+        indexing_by_ops(),
+        patterns_on_cpu(),
+        described_apple_gpu(options.gpu_cores or DEFAULT_GPU_CORES),
+        small_sources(),
+    ):
+        yield
+
+
+def headers() -> BlobHeaders:
+    """PyTorch's wrapper for Metal, and what it leaves to libtorch."""
+    return BlobHeaders(
+        preludes=("aoti_plugins/mps_blob_prelude.h",),
+        defines=("USE_MPS",),
+    )
+
+
+def build(
+    code: GeneratedCode, how: SharedObjectBuild, target: Target, options: LoweringOptions
+) -> SharedObject:
+    """A dynamic library for a Mac; a target of another system gets a shared object of its own."""
+    if "zig_target" not in target.properties:
+        return build_shared_object(code, how)
+    version = minimum_macos(options.minimum_macos)
+    system = MacOs(target.properties["zig_target"], version, options.codesign_identity)
+    return build_dylib(code, how, system)
+
+
+def features(target: Target, code: GeneratedCode, options: LoweringOptions) -> tuple[str, ...]:
+    """What a machine must have; must match native/src/mps/."""
+    del code
+    if "zig_target" not in target.properties:
+        return target.features
+    return (*target.features, f"macos{minimum_macos(options.minimum_macos)}")
+
+
+def check_tools(target: Target) -> None:
+    """Say what is missing on this machine to lower for a target, before anything is done.
+
+    Raises:
+        LoweringError: a compiler is missing; names it and says how to install it.
+    """
+    if "zig_target" in target.properties:
+        zig_compiler()
+    else:
+        check_compiler(target.machine, target.name)
+
+
+MPS = Device(
+    name="mps",
+    runtime_libraries=(RUNTIME_LIBRARY, CORE_LIBRARY),
+    environment=environment,
+    probe_environment=environment,
+    default_target=default_target,
+    torch_device="mps:0",
+    headers=headers,
+    build=build,
+    features=features,
+    generated_dtypes=frozenset((torch.float16, torch.bfloat16, torch.float32)),
+    check_tools=check_tools,
+)

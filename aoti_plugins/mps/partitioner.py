@@ -1,0 +1,97 @@
+"""The partitioner for Apple GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.lowering import partitioning
+from aoti_plugins.mps.backend import AotiMpsBackend
+from aoti_plugins.mps.lowering import MPS
+from aoti_plugins.mps.target import minimum_macos as checked_macos
+
+if TYPE_CHECKING:
+    import torch
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch.export import ExportedProgram
+
+EXTERNAL_DATA_TAG = "aoti_mps_blob"
+
+
+@final
+class MpsPartitioner(Partitioner):
+    """Delegates what AOTInductor and the registered fallback kernels can run on an Apple GPU.
+
+    Works without arguments, on a Mac and on Linux. An op that cannot be delegated stays outside,
+    with a warning that names it, its place in the model and what would provide it.
+
+    Args:
+        target: the Mac to make code for: ``"macos-arm64"``, the default, ``"macos-x86_64"``, or a
+            name that a plugin brought.
+        targets: several such names; the program then holds code for each, and the runtime takes
+            the one that fits.
+        minimum_macos: the oldest macOS that the program is to run on; ``"14.0"`` by default, which
+            is the oldest that can be.
+        gpu_cores: of the GPU that large reductions are split for; 8 by default. The program runs
+            on others as well.
+        codesign_identity: whose signature the code gets, on a Mac. The default is a signature ad
+            hoc, which macOS accepts.
+        external_data: ``True`` puts the weights into a ``.ptd`` file with the tag
+            ``aoti_mps_blob``; a string is another tag.
+        debug_info: keep symbols and line tables in the code.
+        keep_sources: folder for the generated C++ and Metal code, to look at.
+        compile_specs: the same options as compile specs, instead of the arguments above.
+
+    Raises:
+        LoweringError: options that do not fit together or name no target.
+
+    Example:
+        >>> from aoti_plugins import MpsPartitioner
+        >>> MpsPartitioner(minimum_macos="15.0").delegation_spec.backend_id
+        'AotiMpsBackend'
+    """
+
+    def __init__(
+        self,
+        *,
+        target: str | None = None,
+        targets: Sequence[str] = (),
+        minimum_macos: str = "",
+        gpu_cores: int = 0,
+        codesign_identity: str = "",
+        external_data: bool | str = False,
+        debug_info: bool = False,
+        keep_sources: str = "",
+        compile_specs: Sequence[CompileSpec] | None = None,
+    ) -> None:
+        super().__init__()
+        options = LoweringOptions(
+            targets=partitioning.one_list_of_targets(target, targets),
+            external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
+            debug_info=debug_info,
+            keep_sources=keep_sources,
+            minimum_macos=minimum_macos,
+            gpu_cores=gpu_cores,
+            codesign_identity=codesign_identity,
+        )
+        checked_macos(minimum_macos)
+        given = partitioning.compile_specs_of(options, compile_specs)
+        self._plan = partitioning.Plan(MPS, AotiMpsBackend.__name__, given)
+        self.delegation_spec = self._plan.delegation_spec
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the nodes of an edge program that this delegate takes."""
+        return self._plan.partition(exported_program)
+
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Decompose ops that no edge program may hold, where a plugin says how."""
+        return self._plan.decompose_unknown_ops(exported_program)
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
+        """Ops that Inductor handles better whole, wherever this program uses them."""
+        return self._plan.ops_to_keep_whole(ep), None
