@@ -1,0 +1,83 @@
+// Threadgroup memory: filled with poison when a threadgroup first touches it, with canaries around
+// that are looked at when the threadgroup is done. A kernel has 32 KiB of it.
+#pragma once
+
+namespace metal_host {
+
+constexpr size_t kGroupMemoryNbytes = 32768;
+constexpr size_t kCanaryNbytes = 64;
+constexpr int kCanary = 0xA5;
+constexpr int kMaxGroupMemories = 256;
+
+struct GroupMemoryRange {
+  char* start;
+  size_t nbytes;
+  uint64_t group;  // that it was last prepared for
+};
+
+/// The memories that the running threadgroup has touched.
+class GroupMemory {
+ public:
+  void begin(uint64_t group, int poison) {
+    group_ = group;
+    poison_ = poison;
+    count_ = 0;
+    nbytes_ = 0;
+  }
+
+  /// Memory with canaries before and behind, ready for the running threadgroup.
+  void use(GroupMemoryRange& range) {
+    if (range.group == group_) {
+      return;
+    }
+    range.group = group_;
+    memset(range.start - kCanaryNbytes, kCanary, kCanaryNbytes);
+    memset(range.start, poison_, range.nbytes);
+    memset(range.start + range.nbytes, kCanary, kCanaryNbytes);
+    nbytes_ += range.nbytes;
+    if (nbytes_ > kGroupMemoryNbytes) {
+      fail("%lu bytes of threadgroup memory, more than %lu", nbytes_, kGroupMemoryNbytes);
+    }
+    if (count_ == kMaxGroupMemories) {
+      fail("more than %d variables in threadgroup memory", kMaxGroupMemories);
+    }
+    ranges_[count_++] = &range;
+  }
+
+  /// Whether all canaries live.
+  bool intact() const {
+    for (int i = 0; i < count_; ++i) {
+      const GroupMemoryRange& range = *ranges_[i];
+      for (size_t k = 0; k < kCanaryNbytes; ++k) {
+        if (static_cast<unsigned char>(range.start[k - kCanaryNbytes]) != kCanary ||
+            static_cast<unsigned char>(range.start[range.nbytes + k]) != kCanary) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  GroupMemoryRange* ranges_[kMaxGroupMemories];
+  int count_ = 0;
+  size_t nbytes_ = 0;
+  uint64_t group_ = 0;
+  int poison_ = 0;
+};
+
+inline GroupMemory group_memory;
+
+/// A variable of type T that the kernel declares in threadgroup memory; kNumber tells them apart.
+template <typename T, int kNumber>
+struct GroupVariable {
+  alignas(64) static inline char bytes[sizeof(T) + 2 * kCanaryNbytes];
+  static inline GroupMemoryRange range{bytes + kCanaryNbytes, sizeof(T), 0};
+
+  static T& get() {
+    group_memory.use(range);
+    return *reinterpret_cast<T*>(range.start);
+  }
+};
+
+}  // namespace metal_host

@@ -1,0 +1,19 @@
+// The Metal shading language on the host. Include order matters: the dialect's keywords come last,
+// so that no other header sees them as macros.
+#pragma once
+
+#include <metal_host/abi.h>
+#include <metal_host/types.h>
+#include <metal_host/traits.h>
+#include <metal_host/vector.h>
+#include <metal_host/math.h>
+#include <metal_host/errors.h>
+#include <metal_host/fiber.h>
+#include <metal_host/schedule.h>
+#include <metal_host/group_memory.h>
+#include <metal_host/threadgroup.h>
+#include <metal_host/simdgroup.h>
+#include <metal_host/simdgroup_matrix.h>
+#include <metal_host/atomic.h>
+#include <metal_host/dispatch.h>
+#include <metal_host/keywords.h>
