@@ -1,3 +1,4 @@
+#include "delegate/elf.h"
 #include "delegate/target.h"
 
 #include <elf.h>

@@ -1,25 +1,16 @@
 #include "delegate/shared_object.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
 
+#include "delegate/blob_mapping.h"
 #include "delegate/crc32.h"
-#include "delegate/target.h"
 #include "delegate/thread_atexit.h"
 #include "shim/names.h"
-
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x0010U
-#endif
 
 namespace aoti_plugins {
 namespace {
@@ -39,66 +30,6 @@ Cache& cache() {
 
 std::string cache_key(const TargetArtifact& target) {
   return target.key + "|" + std::to_string(target.crc32) + "|" + std::to_string(target.nbytes);
-}
-
-/// A path to the descriptor that no other load of this process has used. The loader compares paths
-/// with those of what is loaded already, and descriptor numbers come back; "./" and ".//" spell a
-/// serial number.
-std::string unique_path(int fd) {
-  static std::atomic<uint64_t> serial{0};
-  std::string path = "/proc/self/fd/";
-  for (uint64_t rest = serial.fetch_add(1, std::memory_order_relaxed) + 1; rest > 0; rest >>= 1) {
-    path += (rest & 1) != 0 ? ".//" : "./";
-  }
-  return path + std::to_string(fd);
-}
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) {
-      close(fd_);
-    }
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-int anonymous_file() {
-  // Newer kernels can refuse to execute what is not asked for; older ones do not know the flag.
-  const int fd = memfd_create("aoti_plugins_blob", MFD_CLOEXEC | MFD_EXEC);
-  return fd >= 0 || errno != EINVAL ? fd : memfd_create("aoti_plugins_blob", MFD_CLOEXEC);
-}
-
-Status write_all(int fd, const void* data, size_t nbytes) {
-  const char* from = static_cast<const char*>(data);
-  while (nbytes > 0) {
-    const ssize_t written = write(fd, from, nbytes);
-    if (written < 0 && errno == EINTR) {
-      continue;
-    }
-    AOTIP_CHECK(written > 0, "writing %zu bytes to an anonymous file failed: %s", nbytes,
-                std::strerror(errno));
-    from += written;
-    nbytes -= static_cast<size_t>(written);
-  }
-  return Status::kOk;
-}
-
-/// Kernels that hooks provide may bring an OpenMP runtime, which keeps its threads when the last
-/// library that uses it is unloaded; unmapping their code would crash them. Keep what is there.
-/// Blobs themselves run on our threads.
-void keep_openmp_runtimes() {
-  for (const char* soname : {"libgomp.so.1", "libomp.so.5", "libiomp5.so"}) {
-    if (void* handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) {
-      dlclose(handle);
-    }
-  }
 }
 
 bool provides(const std::vector<void*>& libraries, const std::string& symbol) {
@@ -157,14 +88,7 @@ Status SharedObject::check_symbols(const TargetArtifact& target) const {
 }
 
 Status SharedObject::map(const TargetArtifact& target, const void* data, size_t nbytes) {
-  const FileDescriptor file(anonymous_file());
-  AOTIP_CHECK(file.get() >= 0, "no anonymous file for blob '%s': %s", target.key.c_str(),
-              std::strerror(errno));
-  AOTIP_RETURN_IF_FAILED(write_all(file.get(), data, nbytes));
-  handle_ = dlopen(unique_path(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL);
-  AOTIP_CHECK(handle_ != nullptr, "blob '%s' does not load: %s", target.key.c_str(), dlerror());
-  keep_openmp_runtimes();
-  return Status::kOk;
+  return map_blob(data, nbytes, target.key, &handle_);
 }
 
 std::shared_ptr<SharedObject> SharedObject::find_loaded(const TargetArtifact& target) noexcept {
@@ -194,8 +118,8 @@ std::shared_ptr<SharedObject> SharedObject::load(const TargetArtifact& target, c
         target.key.c_str(), found, target.crc32);
     return nullptr;
   }
-  return check_elf(data, nbytes, target.key) == Status::kOk ? load_checked(target, data, nbytes)
-                                                            : nullptr;
+  return check_blob(data, nbytes, target.key) == Status::kOk ? load_checked(target, data, nbytes)
+                                                             : nullptr;
 }
 
 std::shared_ptr<SharedObject> SharedObject::load_checked(const TargetArtifact& target,

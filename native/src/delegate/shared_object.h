@@ -10,8 +10,8 @@
 
 namespace aoti_plugins {
 
-/// A shared object that was loaded from memory. No file is written: the bytes go through an
-/// anonymous file descriptor, which is closed once they are mapped. The last owner unmaps it.
+/// A shared object that was loaded from memory. Where the system allows it no file is written. The
+/// last owner unmaps it.
 class SharedObject {
  public:
   /// Maps `target`'s blob from `data`, or shares the mapping that this process has of the same
@@ -23,7 +23,7 @@ class SharedObject {
                                             size_t nbytes) noexcept;
 
   /// As `load`, for bytes whose size and checksum are known to be right and whose header was
-  /// checked with `check_elf`.
+  /// checked with `check_blob`.
   static std::shared_ptr<SharedObject> load_checked(const TargetArtifact& target, const void* data,
                                                     size_t nbytes) noexcept;
 

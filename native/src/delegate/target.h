@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "delegate/payload.h"
@@ -8,7 +7,7 @@
 
 namespace aoti_plugins {
 
-/// The machine this runs on, in the words of payloads: "x86_64", "aarch64", ….
+/// The machine this runs on, in the words of payloads: "x86_64", "aarch64", "arm64-apple-macos", ….
 AOTIP_CORE const char* host_machine() noexcept;
 
 /// Whether the processor has a feature by its name in payloads ("avx2", "fma", "avx512f", …). Names
@@ -21,9 +20,5 @@ std::string host_features();
 /// Picks the target whose code this machine can run: the one that needs most features, the first of
 /// equals. The reason of a failure lists what the program was made for and what this machine has.
 Status choose_target(const Payload& payload, const TargetArtifact** ret) noexcept;
-
-/// Checks that bytes are a shared object for this machine before the loader sees them. `key` names
-/// them.
-Status check_elf(const void* data, size_t nbytes, const std::string& key) noexcept;
 
 }  // namespace aoti_plugins

@@ -22,11 +22,11 @@ std::mutex& mutex() {
 }
 
 #ifdef __APPLE__
+#define AOTIP_FRAMEWORK(name) "/System/Library/Frameworks/" name ".framework/" name
+
 // Without Core Graphics in the process a tool without windows is given no default device.
-constexpr const char* kLibraries[] = {"/usr/lib/libobjc.A.dylib",
-                                      "/System/Library/Frameworks/Metal.framework/Metal",
-                                      "/System/Library/Frameworks/CoreGraphics.framework/"
-                                      "CoreGraphics"};
+constexpr const char* kLibraries[] = {"/usr/lib/libobjc.A.dylib", AOTIP_FRAMEWORK("Metal"),
+                                      AOTIP_FRAMEWORK("CoreGraphics")};
 
 Status open_libraries(Libraries* ret) {
   for (size_t i = 0; i < ret->size(); ++i) {

@@ -1,5 +1,3 @@
-#include "delegate/plain_blob.h"
-
 #include <aoti_plugins/blob_prelude.h>
 #include <elf.h>
 
@@ -11,7 +9,8 @@
 #include <vector>
 
 #include "delegate/crc32.h"
-#include "delegate/target.h"
+#include "delegate/elf.h"
+#include "delegate/plain_blob.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {

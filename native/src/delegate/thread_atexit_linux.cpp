@@ -1,5 +1,3 @@
-#include "delegate/thread_atexit.h"
-
 #include <aoti_plugins/blob_prelude.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -7,6 +5,8 @@
 #include <iterator>
 #include <mutex>
 #include <vector>
+
+#include "delegate/thread_atexit.h"
 
 namespace aoti_plugins {
 namespace {
