@@ -40,16 +40,17 @@ INDUCTOR_OPTIONS = {
 
 @contextlib.contextmanager
 def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
-    """Patches under which Inductor generates for an Apple GPU; the same on a Mac and elsewhere."""
+    """Patches under which Inductor generates for an Apple GPU, on a Mac and elsewhere."""
     from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
     from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.metal.described import described_apple_gpu
+    from aoti_plugins.lowering.inductor.metal.literals import literals_of_macos
     from aoti_plugins.lowering.inductor.metal.sources import small_sources
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
-    del target
+    literals = literals_of_macos if "zig_target" in target.properties else contextlib.nullcontext
     with (
         no_onednn(),
         vector_isa("scalar"),
@@ -57,6 +58,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         indexing_by_ops(),
         patterns_on_cpu(),
         described_apple_gpu(options.gpu_cores or DEFAULT_GPU_CORES),
+        literals(),
         small_sources(),
     ):
         yield

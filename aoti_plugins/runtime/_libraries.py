@@ -12,10 +12,11 @@ from aoti_plugins.errors import RuntimeLoadError
 from aoti_plugins.native_files import has_library, library
 
 RUNNER = "libaoti_plugins_runner.so"
-# A delegate needs those before it.
+# All others need the CPU's, which holds what they share.
 DELEGATES = {
     "cpu": "libexecutorch_backend_aoti.so",
     "cuda": "libexecutorch_backend_aoti_cuda.so",
+    "mps": "libexecutorch_backend_aoti_mps.so",
 }
 
 # ExecuTorch's own backends that a delegate of ours can stand in for; must match
@@ -42,8 +43,8 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
     Idempotent and thread-safe. Works before and after ``import executorch.runtime``.
 
     Args:
-        device: whose delegate, ``"cpu"`` or ``"cuda"``. That for CUDA loads on machines without a
-            GPU, too; what needs one then says so.
+        device: whose delegate, ``"cpu"``, ``"cuda"`` or ``"mps"``. Those for GPUs load on machines
+            without one, too; what needs one then says so.
         upstream: also run the programs of ExecuTorch's own backend for the device, unless somebody
             has registered that one. For ``"cuda"`` only, whose id is ``CudaBackend``. ``Program``
             needs no such call.
@@ -63,10 +64,8 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
             f"no backend of ExecuTorch's own for device {device!r} is known here, only for {known}"
         )
     load_executorch()
-    for needed, name in DELEGATES.items():
-        load(library(name))
-        if needed == device:
-            break
+    for needed in dict.fromkeys(("cpu", device)):
+        load(library(DELEGATES[needed]))
     if upstream:
         _stand_in(UPSTREAM_IDS[device])
 

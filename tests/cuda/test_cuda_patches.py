@@ -37,12 +37,18 @@ from aoti_plugins.lowering.inductor.gpu import (
     triton_driver,
     triton_version,
 )
+from aoti_plugins.lowering.inductor.metal.described import described_apple_gpu
+from aoti_plugins.lowering.inductor.metal.literals import literals_of_macos
+from aoti_plugins.lowering.inductor.metal.sources import small_sources
+from aoti_plugins.mps import lowering as mps_lowering
+from aoti_plugins.mps import target as mps_target
 
 GPU = target_by_name("h100")
 PROPERTIES = lowering.gpu_properties(GPU)
 TARGET = as_target(GPU)
 WATCHED = ("torch._inductor", "torch.cuda", "torch._dynamo.device_interface", "triton")
-FAKE = ("torch._subclasses.fake_tensor", "torch._C", "torch.utils._triton")
+FAKE = ("torch._subclasses.fake_tensor", "torch._C", "torch.utils._triton", "torch.backends.mps")
+PRINTERS = "torch.utils._sympy.printers"
 
 _Context = Callable[[], AbstractContextManager[Any]]
 
@@ -74,13 +80,17 @@ PATCHES: dict[str, _Context] = {
     "few rows": lambda: few_rows.few_rows_choice(GPU),
     "all": lambda: lowering.environment(TARGET, LoweringOptions()),
     "all of a probe": lambda: lowering.probe_environment(TARGET, LoweringOptions()),
+    "apple gpu": lambda: described_apple_gpu(10),
+    "literals of macOS": literals_of_macos,
+    "metal sources": small_sources,
+    "all of mps": lambda: mps_lowering.environment(mps_target.TARGETS[0], LoweringOptions()),
 }
 
 
 def _watched() -> Iterator[tuple[str, ModuleType | type]]:
     yield "torch.Tensor", torch.Tensor
     for name, module in list(sys.modules.items()):
-        if name in FAKE or name == "triton" or name.startswith(tuple(f"{w}" for w in WATCHED)):
+        if name in (*FAKE, PRINTERS, "triton") or name.startswith(tuple(f"{w}" for w in WATCHED)):
             yield name, module
             for key, value in list(vars(module).items()):
                 if isinstance(value, type) and value.__module__ == name:
@@ -98,7 +108,8 @@ def _state() -> dict[str, Any]:
     }
     for name, owner in _watched():
         for key, value in list(vars(owner).items()):
-            if callable(value) or isinstance(value, staticmethod | classmethod | property):
+            is_called = callable(value) or isinstance(value, staticmethod | classmethod | property)
+            if is_called or key == "sys":
                 found[f"{name}.{key}"] = value
             elif isinstance(owner, type) and isinstance(value, list | dict):
                 found[f"{name}.{key}"] = _Same(value)

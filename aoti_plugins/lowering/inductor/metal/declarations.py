@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     |(?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
     |(?P<word>[A-Za-z_]\w*)
     |(?P<number>\.?\d(?:[eEpP][+-]|[\w.])*)
-    |(?P<space>\s+)
+    |(?P<space>[^\S\n]+|\n)
     |(?P<mark>.)
     """,
     re.VERBOSE | re.DOTALL | re.MULTILINE,
@@ -88,7 +88,7 @@ def _tokens(source: str) -> Iterator[_Token]:
         if kind == "comment":
             yield "space", " "
         elif kind == "space":
-            yield kind, "\n" if "\n" in found.group() else " "
+            yield kind, "\n" if found.group() == "\n" else " "
         elif kind == "directive":
             yield kind, _COMMENT_IN_DIRECTIVE.sub(" ", found.group()).rstrip()
         else:
@@ -148,7 +148,7 @@ def _without_angles(tokens: list[_Token]) -> list[_Token]:
 
 
 def _declaration(piece: list[_Token]) -> Declaration:
-    text = "".join(text for _, text in piece)
+    text = "".join(_one_space(piece))
     text = "\n".join(line for line in map(str.strip, text.splitlines()) if line)
     if piece[0][0] == "directive":
         words = frozenset(re.findall(r"[A-Za-z_]\w*", text))
@@ -157,6 +157,15 @@ def _declaration(piece: list[_Token]) -> Declaration:
     nested = "\n".join(text for kind, text in piece if kind == "directive")
     words = frozenset(_words(piece)) | frozenset(re.findall(r"[A-Za-z_]\w*", nested))
     return Declaration(text, _names(piece), words)
+
+
+def _one_space(piece: list[_Token]) -> Iterator[str]:
+    """The texts of tokens, without spaces after spaces."""
+    before = ""
+    for _, text in piece:
+        if (text, before) != (" ", " "):
+            yield text
+        before = text
 
 
 def _names(piece: list[_Token]) -> frozenset[str]:
@@ -168,7 +177,7 @@ def _names(piece: list[_Token]) -> frozenset[str]:
         return frozenset()
     for index, (kind, text) in enumerate(head):
         before = head[index - 1][1] if index else ""
-        if kind == "word" and before in _TYPE_WORDS:
+        if kind == "word" and before in _TYPE_WORDS and text not in _TYPE_WORDS:
             return frozenset([text])
         if kind == "mark" and text in "(=[" and index and head[index - 1][0] == "word":
             return frozenset([before])

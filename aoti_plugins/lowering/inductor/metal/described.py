@@ -1,18 +1,16 @@
 """Answer Inductor's questions about an Apple GPU from a description.
 
-On a machine without one, Inductor takes every GPU for CUDA's, asks the Metal device for its number
-of cores, and writes 64-bit literals as the host's compiler wants them, not as Apple's. Patched, and
-put back: ``get_gpu_type`` in every module of Inductor's that imported it,
-``torch.backends.mps.get_core_count``, the ``sys.platform`` that the printers of
-C++ see. Answers that Inductor has cached are dropped on both sides of the block. Tested with torch
-2.11 and 2.13. Can go when ``aot_compile`` takes a target.
+On a machine without one, Inductor takes every GPU for CUDA's and asks the Metal device for its
+number of cores. Patched, and put back: ``get_gpu_type`` in every module of Inductor's that imported
+it, ``is_big_gpu``, ``torch.backends.mps.get_core_count``. Answers that Inductor has cached are
+dropped on both sides of the block. Tested with torch 2.11 and 2.13. Can go when ``aot_compile``
+takes a target.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -27,7 +25,6 @@ _MODULES_THAT_ASK = (
     "torch._inductor.fx_passes.joint_graph",
     "torch._inductor.fx_passes.post_grad",
 )
-_PRINTERS = ("torch.utils._sympy.printers", "torch._inductor.codegen.cpp_wrapper_cpu")
 
 
 @contextlib.contextmanager
@@ -46,22 +43,11 @@ def described_apple_gpu(cores: int) -> Iterator[None]:
         stack.enter_context(_fresh_answers(original))
         for module in asking:
             stack.enter_context(mock.patch.object(module, "get_gpu_type", return_value="mps"))
-        for name in _PRINTERS:
-            module = importlib.import_module(name)
-            if hasattr(module, "sys"):
-                stack.enter_context(mock.patch.object(module, "sys", _OnMacOs()))
+        # No template for matrix products is weighed, so its answer only makes a warning.
+        stack.enter_context(mock.patch.object(utils, "is_big_gpu", return_value=False))
         mps = torch.backends.mps
         stack.enter_context(mock.patch.object(mps, "get_core_count", return_value=cores))
         yield
-
-
-class _OnMacOs:
-    """The module ``sys`` as it is on macOS."""
-
-    platform = "darwin"
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys, name)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,50 @@
+"""Programs for Apple GPUs: for a Mac, and for Metal's stand-in on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+from mps_support import HostTarget, stand_in
+from support import lower
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _host_target() -> Iterator[None]:
+    from aoti_plugins.manager import get_manager
+
+    with get_manager().registered(HostTarget(), "host-target"):
+        yield
+
+
+@pytest.fixture(scope="session")
+def mps_programs(
+    shared_dir: Path, example_models: dict[str, Callable[[], Any]]
+) -> Callable[..., Path]:
+    """``mps_programs("mlp", "host")`` is the path of a program for a target, lowered once."""
+
+    def lowered(name: str, target: str = "macos-arm64") -> Path:
+        from aoti_plugins import MpsPartitioner
+
+        path = shared_dir / f"{name}-{target}.pte"
+        with FileLock(f"{path}.lock"):
+            if not path.exists():
+                model, inputs = example_models[name]()
+                program = lower(model, inputs, partitioner=MpsPartitioner(target=target))
+                path.write_bytes(program.buffer)
+        return path
+
+    return lowered
+
+
+@pytest.fixture(scope="session")
+def metal(shared_dir: Path) -> Iterator[None]:
+    """Metal's stand-in, for the programs that this process runs."""
+    settings = stand_in(shared_dir)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        yield
