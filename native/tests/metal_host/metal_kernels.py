@@ -54,7 +54,7 @@ class KernelFunction:
     exported_name: str
     name: str  # as C++ calls it
     arguments: list[KernelArgument]
-    max_threads: int = 0  # 0: the text says nothing
+    max_threads: str = "0"  # a constant expression; 0: the text says nothing
 
     @property
     def plain_name(self) -> str:
@@ -105,7 +105,7 @@ def find_kernels(tokens: list[Token]) -> list[KernelFunction]:
                 exported_name=attributes.get("host_name", f'"{plain}"').strip('"'),
                 name=declaration.name,
                 arguments=_arguments(source),
-                max_threads=int(attributes.get("max_total_threads_per_threadgroup", "0")),
+                max_threads=attributes.get("max_total_threads_per_threadgroup", "0"),
             )
         )
     return result

@@ -11,7 +11,14 @@ import re
 from typing import Final
 
 from metal_kernels import KernelFunction, find_kernels, waiting_functions
-from metal_tokens import MetalSyntaxError, Token, closing, closing_angle, join, significant, tokenize
+from metal_tokens import (
+    MetalSyntaxError,
+    Token,
+    closing,
+    closing_angle,
+    join,
+    tokenize,
+)
 
 _DECIMAL_FLOAT: Final = re.compile(r"^(?!0[xX])(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$")
 _HEX_FLOAT: Final = re.compile(r"^0[xX][\da-fA-F.]+[pP][+-]?\d+$")
@@ -83,9 +90,10 @@ def _drop_includes(tokens: list[Token]) -> None:
         include = re.match(r"\s*#\s*(?:include|import)\s*[<\"]([^>\"]*)", token.text)
         if token.kind != "directive" or include is None:
             continue
-        if not include.group(1).startswith(("metal_", "simd/")):
-            raise MetalSyntaxError(token.line, f"'{include.group(1)}' is no header of Metal")
-        token.blank()
+        if include.group(1).startswith(("metal_", "simd/")):
+            token.blank()
+        else:
+            token.text = f"#error '{include.group(1)}' is no header of Metal"
 
 
 def _drop_attributes(tokens: list[Token]) -> None:
@@ -126,7 +134,7 @@ def _place_group_variables(tokens: list[Token]) -> None:
 def _group_variables(declaration: list[Token], number: int) -> str:
     """Declarations of references; empty where a pointer is declared, which lives in a thread."""
     index = _end_of_type(declaration)
-    if index == 0 or declaration[index].text in ("*", "&"):
+    if index == 0 or (index < len(declaration) and declaration[index].text in ("*", "&")):
         return ""
     type_text = " ".join(token.text for token in declaration[: index - 1])
     result = []
@@ -175,7 +183,7 @@ def _table(functions: list[KernelFunction], waiting: set[str]) -> str:
         rows.append(
             f'  {{"{function.exported_name}", metal_host_arguments_{number}, '
             f"{len(function.memory_arguments)}u, {max(buffers, default=-1) + 1}u, "
-            f"{function.max_threads}u, {int(function.plain_name in waiting)}u, metal_host_launch_{number}}},\n"
+            f"(unsigned int)({function.max_threads}), {int(function.plain_name in waiting)}u, metal_host_launch_{number}}},\n"
         )
     return (
         "".join(parts)
