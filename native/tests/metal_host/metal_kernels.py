@@ -215,11 +215,11 @@ def _arguments(declaration: _Declaration) -> list[KernelArgument]:
         if built_in:
             result.append(KernelArgument(min(built_in), 0))
         elif "threadgroup" in attributes:
-            result.append(KernelArgument("threadgroup", int(attributes["threadgroup"])))
+            result.append(KernelArgument("threadgroup", _index(attributes, "threadgroup", declaration)))
         elif "*" in words or "&" in words:
             while "buffer" not in attributes and str(following) in taken:
                 following += 1
-            index = int(attributes.get("buffer", following))
+            index = _index(attributes, "buffer", declaration) if "buffer" in attributes else following
             following += "buffer" not in attributes
             kind = "reference" if "&" in words else "constant" if "constant" in words else "device"
             result.append(KernelArgument(kind, index))
@@ -229,6 +229,12 @@ def _arguments(declaration: _Declaration) -> list[KernelArgument]:
                 declaration.line, f"parameter '{words[-1]}' of a kernel has attributes that are not known: {known}"
             )
     return result
+
+
+def _index(attributes: dict[str, str], name: str, declaration: _Declaration) -> int:
+    if not attributes[name].isdigit():
+        raise MetalSyntaxError(declaration.line, f"[[{name}({attributes[name]})]] is no number")
+    return int(attributes[name])
 
 
 def waiting_functions(tokens: list[Token]) -> set[str]:

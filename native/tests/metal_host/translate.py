@@ -224,6 +224,6 @@ def _launcher(number: int, function: KernelFunction, waits: bool) -> str:
         f"static void metal_host_body_{number}(const metal_host::Thread& at) {{\n"
         f"  {function.name}({', '.join(values)});\n}}\n"
         f"static int metal_host_launch_{number}(const MetalHostDispatch* dispatch) {{\n"
-        f"  return metal_host::launch<metal_host_body_{number}, {str(waits).lower()}>("
-        f"metal_host_table[{number}], *dispatch);\n}}\n"
+        f"  return metal_host::launch(metal_host_table[{number}], *dispatch, {str(not waits).lower()}, "
+        f"metal_host::{'run_one' if waits else 'run_alone'}<metal_host_body_{number}>);\n}}\n"
     )

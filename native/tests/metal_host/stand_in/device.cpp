@@ -157,7 +157,12 @@ void descriptor_set_function(Object* self, Selector, Object* function) {
   auto* given = expect<Function>(function, "setComputeFunction:");
   static_cast<PipelineDescriptor*>(self)->function = Reference<Function>(given);
 }
-void descriptor_set_archives(Object*, Selector, Object*) {}
+void descriptor_set_archives(Object*, Selector, Object* archives) {
+  const auto* array = archives == nullptr ? nullptr : expect<Array>(archives, "setBinaryArchives:");
+  if (array != nullptr) {
+    (void)expect<Archive>(array->element.get(), "an element of setBinaryArchives:");
+  }
+}
 Object* archive_descriptor_new(Object*, Selector) { return new ArchiveDescriptor(); }
 void archive_descriptor_set_url(Object* self, Selector, Object* url) {
   const auto* given = url == nullptr ? nullptr : expect<Url>(url, "setUrl:");

@@ -33,6 +33,21 @@ Object* url_of_path(Object*, Selector, Object* path) {
   return autorelease(new Url(text == nullptr ? "" : text->text));
 }
 
+Object* array_with_object(Object*, Selector, Object* element) {
+  return autorelease(new Array(element));
+}
+unsigned long array_count(Object*, Selector) { return 1; }
+Object* array_at(Object* self, Selector, unsigned long index) {
+  if (index != 0) {
+    misuse("objectAtIndex:%lu of an array of one", index);
+  }
+  return static_cast<Array*>(self)->element.get();
+}
+
+const MethodEntry kArrayMethods[] = {{"count", as_method(array_count)},
+                                     {"objectAtIndex:", as_method(array_at)},
+                                     STAND_IN_OBJECT_METHODS};
+const MethodEntry kArrayClassMethods[] = {{"arrayWithObject:", as_method(array_with_object)}};
 const MethodEntry kStringMethods[] = {{"UTF8String", as_method(string_bytes)},
                                       {"length", as_method(string_length)},
                                       STAND_IN_OBJECT_METHODS};
@@ -48,16 +63,20 @@ Class string_class = make_class("NSString", kStringMethods);
 Class string_class_class = make_class("NSString class", kStringClassMethods);
 Class error_class = make_class("NSError", kErrorMethods);
 Class error_class_class = make_class("NSError class", kNoMethods);
+Class array_class = make_class("NSArray", kArrayMethods);
+Class array_class_class = make_class("NSArray class", kArrayClassMethods);
 Class url_class = make_class("NSURL", kUrlMethods);
 Class url_class_class = make_class("NSURL class", kUrlClassMethods);
 const RegisteredClass registered[] = {{string_class, &string_class_class},
                                       {error_class, &error_class_class},
+                                      {array_class, &array_class_class},
                                       {url_class, &url_class_class}};
 
 }  // namespace
 
 String::String(std::string text_) : Object(&string_class), text(std::move(text_)) {}
 Error::Error(std::string text_) : Object(&error_class), text(std::move(text_)) {}
+Array::Array(Object* element_) : Object(&array_class), element(element_) {}
 Url::Url(std::string path_) : Object(&url_class), path(std::move(path_)) {}
 
 void set_error(Object** error, const std::string& text) {

@@ -22,6 +22,13 @@ struct Url : Object {
   std::string path;
 };
 
+/// An array of one object.
+struct Array : Object {
+  explicit Array(Object* element);
+  void dealloc() override { element.reset(); }
+  Reference<Object> element;
+};
+
 /// Sets an error that the caller of a method asked for.
 void set_error(Object** error, const std::string& text);
 

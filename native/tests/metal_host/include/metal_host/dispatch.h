@@ -190,9 +190,9 @@ inline void run_group(bool alone, uint3 position) {
   }
 }
 
-/// Runs a kernel whose threads each do `kBody`. `kWaits`: they may wait for each other.
-template <void (*kBody)(const Thread&), bool kWaits>
-int launch(const MetalHostKernel& kernel, const MetalHostDispatch& dispatch) {
+/// Runs a kernel. `body` is run_one or, where no thread waits for others, run_alone.
+inline int launch(const MetalHostKernel& kernel, const MetalHostDispatch& dispatch, bool alone,
+                  void (*body)()) {
   runtime.dispatch = &dispatch;
   runtime.kernel = kernel.name;
   runtime.failed = false;
@@ -200,12 +200,12 @@ int launch(const MetalHostKernel& kernel, const MetalHostDispatch& dispatch) {
   runtime.running = 0;
   runtime.group_position = uint3(0);
   runtime.schedule.read_environment();
-  runtime.body = kWaits ? run_one<kBody> : run_alone<kBody>;
+  runtime.body = body;
   const uint3 group = Thread::nominal_group();
   uint3 groups(0);
   if (!all(Thread::of(dispatch.grid) > 0u) || !all(group > 0u)) {
     fail("a grid or threadgroup of no threads");
-  } else if (!reserve(kWaits ? group.x * group.y * group.z : 1) ||
+  } else if (!reserve(alone ? 1 : group.x * group.y * group.z) ||
              !allocate_group_arguments(dispatch)) {
     fail("no memory for the stacks of threads");
   } else if (check_arguments(kernel, dispatch)) {
@@ -215,7 +215,7 @@ int launch(const MetalHostKernel& kernel, const MetalHostDispatch& dispatch) {
   const Order order(runtime.schedule, count);
   for (uint i = 0; i < count && !runtime.failed; ++i) {
     const uint at = order[i];
-    run_group(!kWaits, uint3(at % groups.x, at / groups.x % groups.y, at / groups.x / groups.y));
+    run_group(alone, uint3(at % groups.x, at / groups.x % groups.y, at / groups.x / groups.y));
   }
   free_group_arguments();
   return runtime.failed ? 1 : 0;
