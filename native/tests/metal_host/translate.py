@@ -113,7 +113,12 @@ def _place_group_variables(tokens: list[Token]) -> None:
     number = 0
     for place, index in enumerate(marks):
         before = tokens[marks[place - 1]] if place else None
-        starts = before is None or before.kind == "directive" or before.text in _BEFORE_DECLARATION
+        # Of kind space by now: the declaration in front was one of these.
+        starts = (
+            before is None
+            or before.kind in ("directive", "space")
+            or before.text in _BEFORE_DECLARATION
+        )
         if tokens[index].text == "threadgroup" and starts:
             end = place
             while tokens[marks[end]].text != ";":
