@@ -21,7 +21,21 @@ set(aotip_mps_runtime
     src/mps/memory_shims.cpp)
 
 # Operators over kernels of our own.
-set(aotip_mps_operators)
+set(aotip_mps_operators
+    src/mps/metal_types.cpp
+    src/mps/lines.cpp
+    src/mps/matmul.cpp
+    src/mps/matmul_shims.cpp
+    src/mps/conv.cpp
+    src/mps/conv_shims.cpp
+    src/mps/attention.cpp
+    src/mps/attention_shims.cpp
+    src/mps/scan_shims.cpp
+    src/mps/sort.cpp
+    src/mps/sort_shims.cpp
+    src/mps/scatter.cpp
+    src/mps/scatter_shims.cpp
+    src/mps/index_put.cpp)
 
 # Adds our kernels as text: each src/mps/kernels/<name>.metal becomes metal_<name>.
 function(aotip_embed_metal target)

@@ -1,9 +1,11 @@
 // index_put: values written, or added, where a list of index tensors says.
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <vector>
 
+#include "shim/index_put.h"
 #include "shim/run_shim.h"
 #include "slim/element.h"
 #include "slim/strided_copy.h"
@@ -217,12 +219,31 @@ void write_values(Tensor& out, const std::vector<const Index*>& by_dim, const La
   }
 }
 
+/// The functions of other devices, by their type.
+std::atomic<IndexPut> other_devices[32];
+
+Status index_put_on(Tensor& out, const Tensor& self, const AtenTensorHandle* indices,
+                    uint32_t count, const Tensor& values, bool accumulate) {
+  const int32_t type = out.device().type;
+  const IndexPut function = type >= 0 && type < 32 ? other_devices[type].load() : nullptr;
+  AOTIP_CHECK(function != nullptr, "no index_put on %s", device_type_name(type));
+  std::vector<const Tensor*> tensors;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Tensor* index = indices[i] != nullptr ? unwrap(indices[i]) : nullptr;
+    tensors.push_back(index != nullptr && index->defined() ? index : nullptr);
+  }
+  return function(out, self, tensors.data(), count, values, accumulate);
+}
+
 Status index_put(AtenTensorHandle out, AtenTensorHandle self, const AtenTensorHandle* indices,
                  uint32_t count, AtenTensorHandle values, bool accumulate) {
   AOTIP_CHECK_TENSOR(out);
   AOTIP_CHECK_TENSOR(self);
   AOTIP_CHECK_TENSOR(values);
   AOTIP_CHECK(indices != nullptr || count == 0, "indices is null");
+  if (unwrap(out)->device().type != kCpu) {
+    return index_put_on(*unwrap(out), *unwrap(self), indices, count, *unwrap(values), accumulate);
+  }
   Tensor& o = *unwrap(out);
   const Tensor& s = *unwrap(self);
   const Tensor& v = *unwrap(values);
@@ -270,6 +291,12 @@ Status index_put(AtenTensorHandle out, AtenTensorHandle self, const AtenTensorHa
 }
 
 }  // namespace
+
+void aoti_plugins::register_index_put(int32_t device_type, IndexPut function) noexcept {
+  if (device_type >= 0 && device_type < 32) {
+    other_devices[device_type].store(function);
+  }
+}
 
 AOTITorchError aoti_torch_index_put_out(AtenTensorHandle out, AtenTensorHandle self,
                                         const AtenTensorHandle* indices, const uint32_t num_indices,
