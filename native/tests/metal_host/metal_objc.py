@@ -22,9 +22,7 @@ def build_stand_in(output: Path, *flags: str) -> Path:
     """Compile ``libmetal_stand_in.so`` with g++; CMake does it where there is a build folder."""
     sources = sorted(map(str, (_HERE / "stand_in").glob("*.cpp")))
     command = ["g++", "-std=c++17", "-O1", "-g", "-fPIC", "-shared", "-fvisibility=hidden", *flags]
-    subprocess.run(
-        [*command, f"-I{_HERE / 'include'}", *sources, "-ldl", "-o", str(output)], check=True
-    )
+    subprocess.run([*command, *sources, "-ldl", "-o", str(output)], check=True)
     return output
 
 

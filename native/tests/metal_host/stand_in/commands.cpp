@@ -1,6 +1,5 @@
 #include "commands.h"
 
-#include <metal_host/abi.h>
 
 #include <array>
 #include <deque>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../include/metal_host/abi.h"
 #include "buffer.h"
 #include "counters.h"
 #include "foundation.h"

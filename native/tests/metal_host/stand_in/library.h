@@ -1,10 +1,10 @@
 // MTLLibrary, MTLFunction and MTLComputePipelineState: Metal text compiled for the host.
 #pragma once
 
-#include <metal_host/abi.h>
 
 #include <string>
 
+#include "../include/metal_host/abi.h"
 #include "object.h"
 
 namespace stand_in {
