@@ -57,17 +57,21 @@ def read_mach_o(data: bytes) -> MachOInfo:
         raise LoweringError("this is no Mach-O library for one machine")
     found: Any = binary.at(0)
     cpu = found.header.cpu_type.name
+    needed = [one.name for one in found.libraries if one.command.name != "ID_DYLIB"]
     version = found.build_version.minos if found.has_build_version else (0, 0)
     return MachOInfo(
         machine=_MACHINES.get(cpu, cpu),
         minimum_macos=".".join(map(str, version[:2])),
-        needed=tuple(one.name for one in found.libraries if one.command.name != "ID_DYLIB"),
-        undefined=tuple(sorted((one.name, _library(one)) for one in found.imported_symbols)),
+        needed=tuple(needed),
+        undefined=tuple(
+            sorted((one.name, _library(one, needed)) for one in found.imported_symbols)
+        ),
         exported=tuple(sorted(one.name for one in found.exported_symbols)),
         is_signed=found.has_code_signature,
     )
 
 
-def _library(symbol: Any) -> str:
-    binding = symbol.binding_info if symbol.has_binding_info else None
-    return binding.library.name if binding is not None and binding.has_library else ""
+def _library(symbol: Any, needed: list[str]) -> str:
+    """By the library's number in the high byte of the description, as <mach-o/nlist.h> has it."""
+    number = symbol.description >> 8 & 0xFF
+    return needed[number - 1] if 0 < number <= len(needed) else ""

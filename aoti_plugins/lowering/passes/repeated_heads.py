@@ -24,6 +24,7 @@ _RESHAPES = (
     _aten._unsafe_view.default,
 )
 _EXPANDS = (_aten.expand.default, _aten.expand_copy.default)
+_INTERLEAVES = (_aten.repeat_interleave.self_int,)
 _UNSQUEEZES = (_aten.unsqueeze.default, _aten.unsqueeze_copy.default)
 _SLICES = (_aten.slice.Tensor, _aten.slice_copy.Tensor)
 
@@ -53,9 +54,19 @@ def without_repeats(node: Node) -> Shared | None:
     node = _skip_copies(node)
     if _calls(node, _EXPANDS):
         return _of_one_head(node)
+    if _calls(node, _INTERLEAVES):
+        return _of_interleaved(node)
     if not _calls(node, _RESHAPES):
         return None
     return _of_reshaped(node)
+
+
+def _of_interleaved(node: Node) -> Shared | None:
+    arguments = dict(zip(("self", "repeats", "dim"), node.args, strict=False)) | node.kwargs
+    shared, times, dim = arguments["self"], arguments["repeats"], arguments.get("dim")
+    if len(_shape(shared)) != 4 or dim not in (1, -3) or not isinstance(times, int):
+        return None
+    return Shared(shared, times) if times > 1 else None
 
 
 def _of_one_head(expand: Node) -> Shared | None:
