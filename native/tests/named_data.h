@@ -19,11 +19,12 @@ class NamedData final : public ::executorch::runtime::NamedDataMap {
   template <typename T>
   using Result = ::executorch::runtime::Result<T>;
 
-  /// Stores a copy; `misalign` moves it off its alignment of 64 bytes.
-  void set(const std::string& key, const void* data, size_t nbytes, size_t misalign = 0) {
+  /// Stores a copy; `misalign` moves it off its alignment.
+  void set(const std::string& key, const void* data, size_t nbytes, size_t misalign = 0,
+           size_t alignment = 64) {
     Entry entry;
     void* block = nullptr;
-    if (posix_memalign(&block, 64, nbytes + misalign + 1) != 0) {
+    if (posix_memalign(&block, alignment, nbytes + misalign + 1) != 0) {
       std::abort();
     }
     entry.block.reset(static_cast<char*>(block));

@@ -2,10 +2,13 @@
 // here.
 
 #include <aoti_plugins/cuda_shim.h>
+#include <aoti_plugins/mps_shim.h>
 #include <aoti_plugins/shim.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim_mps.h>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.h>
 #include <torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h>
+#include <torch/csrc/inductor/aoti_torch/generated/c_shim_mps.h>
 
 #include <type_traits>
 

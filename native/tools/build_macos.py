@@ -29,7 +29,8 @@ SHARED = (Path("src/cpu/index_put_shims.cpp"),)
 # What the library does without: the CPU delegate, and what is there for other systems.
 LEFT_OUT = ("delegate/backend.cpp", "delegate/cpu_delegate_device.cpp")
 FLAGS = (
-    "-std=c++17 -O2 -g0 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden -ffunction-sections"
+    "-std=c++17 -O2 -g0 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden"
+    " -fvisibility-global-new-delete=force-hidden -ffunction-sections"
     " -Wall -Wextra -Werror -Wno-unused-parameter -DAOTI_PLUGINS_RUNTIME -DAOTIP_ONE_LIBRARY"
     " -DAOTIP_WITHOUT_CPU_KERNELS -DC10_USING_CUSTOM_GENERATED_MACROS -DET_EVENT_TRACER_ENABLED"
 )

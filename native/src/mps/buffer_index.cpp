@@ -1,6 +1,8 @@
 #include "mps/buffer_index.h"
 
+#ifdef __APPLE__
 #include <unistd.h>
+#endif
 
 #include <exception>
 #include <iterator>
@@ -12,9 +14,15 @@
 namespace aoti_plugins::mps {
 namespace {
 
+/// What Metal wraps begins and ends at a page: 4 kB on Intel's processors, 16 kB on Apple's, and so
+/// where something stands in for Metal.
 size_t page_nbytes() {
+#ifdef __APPLE__
   static const size_t nbytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return nbytes;
+#else
+  return 16384;
+#endif
 }
 
 uintptr_t address_of(const void* data) {
