@@ -25,6 +25,11 @@ from translate import needs_preprocessor, translate
 
 _HERE: Final = Path(__file__).resolve().parent
 _MAX_ERRORS: Final = 10
+# Checks of every access to memory (include/metal_host/memory_check.h), if METAL_HOST_CHECK is 1.
+_CHECK_FLAGS: Final = (
+    "-DMETAL_HOST_CHECK=1", "-Xclang", "-fsanitize=thread",
+    "-mllvm", "-tsan-instrument-func-entry-exit=false",
+)  # fmt: skip
 _COMPILE_FLAGS: Final = (
     "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", "-fno-exceptions", "-fno-rtti",
     "-fsigned-char", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-fwrapv",
@@ -91,11 +96,16 @@ def _target() -> list[str]:
     return ["-target", f"{machine}-linux-gnu.2.28"] + (["-mf16c"] if machine == "x86_64" else [])
 
 
+def _flags() -> list[str]:
+    checked = os.environ.get("METAL_HOST_CHECK") == "1"
+    return [*_target(), *_COMPILE_FLAGS, *(_CHECK_FLAGS if checked else ())]
+
+
 @functools.cache
 def _tool_digest() -> bytes:
-    """Of all that decides how a text is compiled."""
+    """Of the files that decide how a text is compiled."""
     files = sorted([*_HERE.glob("*.py"), *(_HERE / "include").rglob("*")])
-    digest = hashlib.sha256("\0".join([*_COMPILE_FLAGS, *_target()]).encode())
+    digest = hashlib.sha256()
     for file in files:
         if file.is_file():
             digest.update(file.read_bytes())
@@ -103,7 +113,9 @@ def _tool_digest() -> bytes:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(_tool_digest() + text.encode()).hexdigest()[:32]
+    return hashlib.sha256(
+        b"\0".join([_tool_digest(), *map(str.encode, _flags()), text.encode()])
+    ).hexdigest()[:32]
 
 
 def _preprocess(text: str) -> str:
@@ -118,7 +130,7 @@ def _build(text: str, folder: Path) -> Path:
     source = folder / "library.cpp"
     source.write_text(to_host(text))
     objects, built = folder / "library.o", folder / "library.so"
-    _run([zig(), "c++", *_target(), *_COMPILE_FLAGS, "-c", str(source), "-o", str(objects)], "", text)
+    _run([zig(), "c++", *_flags(), "-c", str(source), "-o", str(objects)], "", text)
     # With the bare linker: zig would first build a C library's stubs and its run-time library. What
     # is undefined, memcpy and sinf, the process has.
     _run([zig(), "ld.lld", "-shared", "--gc-sections", str(objects), "-o", str(built)], "", text)

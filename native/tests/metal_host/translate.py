@@ -157,7 +157,7 @@ def _group_variables(declaration: list[Token], number: int) -> str:
         alias = f"metal_host_type_{number}"
         result.append(
             f"using {alias} = {type_text}{sizes}; "
-            f"auto& {name.text} = metal_host::GroupVariable<{alias}, {number}>::get();"
+            f"auto& {name.text} = metal_host::GroupVariable<{alias}, {number}>::get(\"{name.text}\");"
         )
         number += 1
         index += 1
@@ -195,8 +195,8 @@ def _table(functions: list[KernelFunction], waiting: set[str]) -> str:
         + "const MetalHostKernel metal_host_table[] = {\n"
         + "".join(rows)
         + "  {nullptr, nullptr, 0, 0, 0, 0, nullptr}};\n"
-        'extern "C" __attribute__((visibility("default"))) const MetalHostKernel* '
-        "metal_host_kernels(unsigned int* abi, unsigned int* count) {\n"
+        'extern "C" __attribute__((visibility("default"), no_sanitize("thread"))) '
+        "const MetalHostKernel* metal_host_kernels(unsigned int* abi, unsigned int* count) {\n"
         f"  *abi = METAL_HOST_ABI;\n  *count = {len(functions)};\n  return metal_host_table;\n}}\n"
     )
 
@@ -226,7 +226,8 @@ def _launcher(number: int, function: KernelFunction, waits: bool) -> str:
         f"using metal_host_function_{number} = decltype(&{function.name});\n"
         f"static const MetalHostArgument metal_host_arguments_{number}[] = "
         f"{{{', '.join(kinds) or '{}'}}};\n"
-        f"static void metal_host_body_{number}(const metal_host::Thread& at) {{\n"
+        f'__attribute__((no_sanitize("thread"))) static void metal_host_body_{number}('
+        f"const metal_host::Thread& at) {{\n"
         f"  {function.name}({', '.join(values)});\n}}\n"
         f"static int metal_host_launch_{number}(const MetalHostDispatch* dispatch) {{\n"
         f"  return metal_host::launch(metal_host_table[{number}], *dispatch, {str(not waits).lower()}, "

@@ -113,7 +113,13 @@ inline bool allocate_group_arguments(const MetalHostDispatch& dispatch) {
     if (nbytes != 0 && memory == nullptr) {
       return false;
     }
-    group_arguments[i] = {memory + kCanaryNbytes, nbytes, 0};
+    ByteUses* uses = nullptr;
+#ifdef METAL_HOST_CHECK
+    if (nbytes != 0) {
+      uses = static_cast<ByteUses*>(calloc(nbytes, sizeof(ByteUses)));
+    }
+#endif
+    group_arguments[i] = {memory + kCanaryNbytes, nbytes, nullptr, uses, 0};
   }
   return true;
 }
@@ -122,6 +128,7 @@ inline void free_group_arguments() {
   for (GroupMemoryRange& argument : group_arguments) {
     if (argument.nbytes != 0) {
       free(argument.start - kCanaryNbytes);
+      free(argument.uses);
     }
     argument = {};
   }
@@ -164,6 +171,7 @@ void run_alone() {
     const uint index = order[i];
     runtime.running = index;
     kBody({uint3(index % size.x, index / size.x % size.y, index / size.x / size.y), index});
+    settle_pending_write();
   }
 }
 
@@ -201,9 +209,12 @@ inline int launch(const MetalHostKernel& kernel, const MetalHostDispatch& dispat
   runtime.group_position = uint3(0);
   runtime.schedule.read_environment();
   runtime.body = body;
+  runtime.buffer_count = kernel.buffer_count;
   const uint3 group = Thread::nominal_group();
   uint3 groups(0);
-  if (!all(Thread::of(dispatch.grid) > 0u) || !all(group > 0u)) {
+  if (group.x * group.y * group.z > kMaxSimdgroups * kSimdgroupSize) {
+    fail("%u x %u x %u threads per threadgroup", group.x, group.y, group.z);
+  } else if (!all(Thread::of(dispatch.grid) > 0u) || !all(group > 0u)) {
     fail("a grid or threadgroup of no threads");
   } else if (!reserve(alone ? 1 : group.x * group.y * group.z) ||
              !allocate_group_arguments(dispatch)) {

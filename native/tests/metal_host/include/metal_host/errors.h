@@ -8,6 +8,7 @@ struct Site {
   const char* operation;
   int line;
   int column;
+  bool orders_memory = false;  // of the threads that meet
   bool operator==(const Site& other) const {
     return line == other.line && column == other.column;
   }
@@ -19,7 +20,7 @@ struct Site {
 struct Place {
   int line;
   int column;
-  static constexpr Place here(int line = __builtin_LINE(), int column = __builtin_COLUMN()) {
+  __attribute__((always_inline)) static constexpr Place here(int line = __builtin_LINE(), int column = __builtin_COLUMN()) {
     return {line, column};
   }
 };

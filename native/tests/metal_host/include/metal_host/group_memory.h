@@ -9,9 +9,22 @@ constexpr size_t kCanaryNbytes = 64;
 constexpr int kCanary = 0xA5;
 constexpr int kMaxGroupMemories = 256;
 
+/// Who used a byte, and when: see memory_check.h. Epochs are counted from 1.
+struct ByteUse {
+  uint32_t epoch;
+  uint32_t simdgroup_epoch;
+  uint32_t thread;
+};
+struct ByteUses {
+  ByteUse write;
+  ByteUse read[2];
+};
+
 struct GroupMemoryRange {
   char* start;
   size_t nbytes;
+  const char* name;
+  ByteUses* uses;  // of each byte; null where accesses are not checked
   uint64_t group;  // that it was last prepared for
 };
 
@@ -44,6 +57,9 @@ class GroupMemory {
     ranges_[count_++] = &range;
   }
 
+  int count() const { return count_; }
+  const GroupMemoryRange& range(int i) const { return *ranges_[i]; }
+
   /// Whether all canaries live.
   bool intact() const {
     for (int i = 0; i < count_; ++i) {
@@ -72,9 +88,15 @@ inline GroupMemory group_memory;
 template <typename T, int kNumber>
 struct GroupVariable {
   alignas(64) static inline char bytes[sizeof(T) + 2 * kCanaryNbytes];
-  static inline GroupMemoryRange range{bytes + kCanaryNbytes, sizeof(T), 0};
+#ifdef METAL_HOST_CHECK
+  static inline ByteUses uses[sizeof(T)];
+#else
+  static constexpr ByteUses* uses = nullptr;
+#endif
+  static inline GroupMemoryRange range{bytes + kCanaryNbytes, sizeof(T), nullptr, uses, 0};
 
-  static T& get() {
+  static T& get(const char* name) {
+    range.name = name;
     group_memory.use(range);
     return *reinterpret_cast<T*>(range.start);
   }

@@ -39,20 +39,22 @@ class Met {
 
 /// Waits for the other lanes that arrive at this place.
 template <typename T>
-__attribute__((noinline)) Met meet_with(const T& value, const char* operation, Place place) {
+__attribute__((noinline)) Met meet_with(const T& value, const char* operation, Place place,
+                                        bool orders_memory = false) {
   static_assert(sizeof(T) <= kSlotNbytes, "simdgroup operations take at most 16 bytes");
   const uint32_t index = runtime.running;
   if (!runtime.alone) {
     memcpy(runtime.lanes[index].slot, &value, sizeof(T));
   }
-  wait(Lane::kMeeting, {operation, place.line, place.column});
+  wait(Lane::kMeeting, {operation, place.line, place.column, orders_memory});
   return {runtime.meetings[index / kSimdgroupSize], index % kSimdgroupSize};
 }
 
 /// The same where Metal asks that all lanes of the simdgroup take part.
 template <typename T>
-Met meet_all(const T& value, const char* operation, Place place, bool full) {
-  const Met met = meet_with(value, operation, place);
+Met meet_all(const T& value, const char* operation, Place place, bool full,
+             bool orders_memory = false) {
+  const Met met = meet_with(value, operation, place, orders_memory);
   const uint32_t rest = runtime.count - runtime.running / kSimdgroupSize * kSimdgroupSize;
   const uint32_t all = full || rest >= kSimdgroupSize ? ~0u : (1u << rest) - 1;
   if (met.active() != all) {
@@ -93,7 +95,7 @@ T prefix(T value, T start, bool inclusive, const char* operation, Place place, C
 namespace metal {
 
 inline void simdgroup_barrier(mem_flags, metal_host::Place place = metal_host::Place::here()) {
-  metal_host::meet_all(0, "simdgroup_barrier", place, false);
+  metal_host::meet_all(0, "simdgroup_barrier", place, false, true);
 }
 
 // Metal has no reductions of 64-bit integers, nor of bfloat.

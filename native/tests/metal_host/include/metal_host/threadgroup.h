@@ -5,6 +5,7 @@
 namespace metal_host {
 
 constexpr uint32_t kSimdgroupSize = 32;
+constexpr uint32_t kMaxSimdgroups = 32;
 constexpr size_t kSlotNbytes = 16;
 
 struct Lane {
@@ -34,6 +35,9 @@ struct Runtime {
   uint32_t count = 0;    // threads of the running threadgroup
   uint32_t running = 0;  // index of the running thread
   uint64_t group_number = 0;
+  uint32_t buffer_count = 0;  // of the kernel
+  uint32_t epoch = 0;         // what is between two barriers, or two threadgroups
+  uint32_t simdgroup_epochs[kMaxSimdgroups] = {};  // of each, between two simdgroup_barrier
   uint3 group_position;  // of the running threadgroup
   uint3 group_size;      // smaller at the edges of a grid
   bool failed = false;
@@ -64,8 +68,11 @@ inline void fail(const char* format, ...) {
   }
 }
 
+void settle_pending_write();
+
 /// Gives the running thread's turn away, in a state other than ready.
 inline void wait(Lane::State state, const Site& site) {
+  settle_pending_write();
   if (runtime.alone && state != Lane::kDone) {
     fail("line %d: %s was not seen when the kernel was translated", site.line, site.operation);
   }
@@ -150,6 +157,7 @@ inline bool meet(uint32_t first, uint32_t width) {
   meeting.active = 0;
   memset(meeting.slots, runtime.schedule.inactive(), sizeof(meeting.slots));
   const Site where = *site;
+  runtime.simdgroup_epochs[first / kSimdgroupSize] += where.orders_memory ? 1 : 0;
   for (uint32_t i = 0; i < width; ++i) {
     Lane& lane = runtime.lanes[first + i];
     if (lane.state == Lane::kMeeting && lane.site == where) {
@@ -198,6 +206,7 @@ inline bool pass_barrier() {
     fail("divergent barrier: line %d is reached by %u of %u threads", site->line, waiting, count);
     return false;
   }
+  ++runtime.epoch;
   for (uint32_t i = 0; i < runtime.count; ++i) {
     if (runtime.lanes[i].state == Lane::kBarrier) {
       runtime.lanes[i].state = Lane::kReady;
@@ -209,6 +218,7 @@ inline bool pass_barrier() {
 /// Runs a threadgroup of `count` threads, whose body is runtime.body, to its end.
 inline void run_threads(uint32_t count) {
   runtime.count = count;
+  ++runtime.epoch;
   for (uint32_t i = 0; i < count; ++i) {
     start(i);
   }

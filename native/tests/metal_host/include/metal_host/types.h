@@ -46,6 +46,7 @@ int strcmp(const char*, const char*);
 int snprintf(char*, size_t, const char*, ...);
 int vsnprintf(char*, size_t, const char*, __builtin_va_list);
 void* aligned_alloc(size_t, size_t);
+void* calloc(size_t, size_t);
 void free(void*);
 }
 }  // namespace metal_host
