@@ -24,13 +24,13 @@ typedef unsigned long ulong;
 typedef _Float16 half;
 typedef __bf16 bfloat;
 
-/// The compiler calls it where a float becomes a bfloat; zig's run-time library lacks it.
-extern "C" __attribute__((visibility("hidden"), used)) inline bfloat __truncsfbf2(float value) {
+/// The compiler calls it where a float becomes a bfloat; zig's run-time library lacks it. It gives the
+/// bits as a half, which is returned in the same register: a bfloat would be rounded once more.
+extern "C" __attribute__((visibility("hidden"), used)) inline half __truncsfbf2(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
-  const uint32_t nearest_even = bits + 0x7FFF + ((bits >> 16) & 1);
-  const uint16_t quiet_nan = 0x7FC0;
-  return __builtin_bit_cast(bfloat,
-                            value != value ? quiet_nan : static_cast<uint16_t>(nearest_even >> 16));
+  const uint32_t nearest_even = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
+  const uint32_t quiet_nan = 0x7FC0;
+  return __builtin_bit_cast(half, static_cast<uint16_t>(value != value ? quiet_nan : nearest_even));
 }
 
 extern "C" {
