@@ -11,6 +11,7 @@ set(aotip_mps_runtime
     src/mps/shader_library.cpp
     src/mps/encode.cpp
     src/mps/kernel.cpp
+    src/mps/device_copy.cpp
     src/mps/mps_device.cpp
     src/mps/storage.cpp
     src/mps/options.cpp

@@ -1,5 +1,8 @@
 // Tensors on mps: copies of any strides and dtypes, zeros, views.
 
+#include <utility>
+
+#include "mps/device_copy.h"
 #include "mps_fixture.h"
 #include "slim/strided_copy.h"
 
@@ -66,6 +69,49 @@ BOOST_AUTO_TEST_CASE(copies_keep_values_whatever_the_strides_and_dtypes) {
             dtype_name(from) << " to " << dtype_name(to));
       }
     }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(copies_between_kernels_are_kernels) {
+  const Handle zeros = make_mps({2}, kFloat32);
+  set_values<float>(zeros, {1, 2});
+  BOOST_TEST_REQUIRE((mps::zero_on_device(unwrap(zeros.get())->data(), 4) == Status::kOk),
+                     last_failure());
+  std::vector<std::pair<Handle, Handle>> results;
+  std::vector<Handle> kept;  // the CPU writes to memory that no kernel may have used
+  long kernels = 1;
+  for (const Layout& layout : kLayouts) {
+    for (const int32_t from : {kBool, kUInt8, kInt64, kFloat16, kFloat32}) {
+      for (const int32_t to : {kBool, kUInt8, kInt64, kFloat16, kBFloat16, kFloat32}) {
+        const Handle source = make(layout.sizes, from);
+        Handle wanted = make(layout.sizes, to);
+        Handle plain = make_mps(layout.sizes, from);
+        Handle strided = make_mps(layout.sizes, layout.strides, from);
+        Handle converted = make_mps(layout.sizes, to);
+        if (unwrap(source.get())->numel() > 0) {
+          count_up(*unwrap(source.get()));
+          std::memcpy(unwrap(plain.get())->data(), data_of<char>(source),
+                      unwrap(plain.get())->nbytes());
+          kernels += 2;
+        }
+        BOOST_TEST_REQUIRE(stream->commands().pending());
+        BOOST_TEST_REQUIRE(aoti_torch_copy_(strided.get(), plain.get(), 0) == 0, reason());
+        BOOST_TEST_REQUIRE(aoti_torch_copy_(converted.get(), strided.get(), 0) == 0, reason());
+        BOOST_TEST_REQUIRE(aoti_torch_copy_(wanted.get(), source.get(), 0) == 0, reason());
+        results.emplace_back(std::move(wanted), std::move(converted));
+        kept.push_back(std::move(plain));
+        kept.push_back(std::move(strided));
+      }
+    }
+  }
+  BOOST_TEST(values_of<float>(zeros) == (std::vector<float>{0, 2}),
+             boost::test_tools::per_element());
+  BOOST_TEST(metal_stand_in_dispatches() == kernels);
+  for (const auto& [wanted, converted] : results) {
+    const Tensor& tensor = *unwrap(converted.get());
+    BOOST_TEST((tensor.numel() == 0 ||
+                std::memcmp(data_of<char>(wanted), tensor.data(), tensor.nbytes()) == 0),
+               dtype_name(tensor.dtype()));
   }
 }
 

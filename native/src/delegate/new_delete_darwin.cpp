@@ -33,10 +33,23 @@ void* operator new[](std::size_t nbytes, std::align_val_t alignment) {
   return allocate(nbytes, alignment);
 }
 
+void* operator new(std::size_t nbytes, const std::nothrow_t&) noexcept {
+  return std::malloc(nbytes > 0 ? nbytes : 1);
+}
+void* operator new[](std::size_t nbytes, const std::nothrow_t&) noexcept {
+  return std::malloc(nbytes > 0 ? nbytes : 1);
+}
+
 void operator delete(void* data) noexcept {
   std::free(data);
 }
 void operator delete[](void* data) noexcept {
+  std::free(data);
+}
+void operator delete(void* data, const std::nothrow_t&) noexcept {
+  std::free(data);
+}
+void operator delete[](void* data, const std::nothrow_t&) noexcept {
   std::free(data);
 }
 void operator delete(void* data, std::size_t) noexcept {

@@ -1,8 +1,11 @@
 #include "mps/mps_device.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "mps/buffer_pool.h"
+#include "mps/device_copy.h"
 #include "mps/gpu.h"
 #include "mps/stream.h"
 #include "slim/strided_copy.h"
@@ -14,6 +17,11 @@ namespace {
 Status finish_current() noexcept {
   Stream* stream = current_stream();
   return stream != nullptr ? stream->finish() : Status::kOk;
+}
+
+/// Whether the GPU should do what the CPU could do, too: the CPU would have to wait for it.
+bool is_busy() noexcept {
+  return current_stream() != nullptr && current_stream()->commands().pending();
 }
 
 /// The same elements as a tensor of the CPU.
@@ -51,18 +59,31 @@ class MpsDevice final : public DeviceInterface {
   }
 
   Status fill_zero(void* ptr, size_t nbytes, int32_t) noexcept override {
-    if (nbytes > 0) {
-      AOTIP_RETURN_IF_FAILED(finish_current());
-      std::memset(ptr, 0, nbytes);
+    if (nbytes == 0) {
+      return Status::kOk;
     }
+    if (is_busy() && nbytes <= UINT32_MAX) {
+      return zero_on_device(ptr, nbytes);
+    }
+    AOTIP_RETURN_IF_FAILED(finish_current());
+    std::memset(ptr, 0, nbytes);
     return Status::kOk;
   }
 
   Status copy(Tensor& dst, const Tensor& src) noexcept override {
+    AOTIP_CHECK(
+        dst.ndim() == src.ndim() && std::equal(dst.sizes(), dst.sizes() + dst.ndim(), src.sizes()),
+        "copy: the sizes of source and destination differ");
     for (const Tensor* tensor : {static_cast<const Tensor*>(&dst), &src}) {
       AOTIP_CHECK(tensor->device().type == kMps || tensor->device().type == kCpu,
                   "copy: %s to %s is not a copy on mps", device_type_name(src.device().type),
                   device_type_name(dst.device().type));
+    }
+    if (dst.numel() == 0) {
+      return Status::kOk;
+    }
+    if (is_busy() && dst.device() == src.device() && can_copy_on_device(dst, src)) {
+      return copy_on_device(dst, src);
     }
     const OwnedTensor to = host_view(dst);
     const OwnedTensor from = host_view(src);

@@ -112,6 +112,17 @@ struct IndexArgs {
   int32_t first;
 };
 
+#define COPY_DIMS 16
+
+/// A copy of `numel` elements from one set of strides to another; the first dim runs fastest.
+struct CopyArgs {
+  int64_t to[COPY_DIMS];
+  int64_t from[COPY_DIMS];
+  uint32_t sizes[COPY_DIMS];
+  int32_t ndim;
+  int32_t padding;
+};
+
 #ifndef AOTIP_HOST
 /// Offset of the first element of a line.
 static inline long line_start(constant LinesArgs& p, long line, int tensor) {
