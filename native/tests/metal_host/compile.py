@@ -31,7 +31,7 @@ _CHECK_FLAGS: Final = (
     "-mllvm", "-tsan-instrument-func-entry-exit=false",
 )  # fmt: skip
 _COMPILE_FLAGS: Final = (
-    "-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-w", "-fno-exceptions", "-fno-rtti",
+    "-std=c++17", "-O1", "-g0", "-fPIC", "-fvisibility=hidden", "-w", "-fno-exceptions", "-fno-rtti",
     "-fsigned-char", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-fwrapv",
     "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none",
     "-fno-sanitize=all", "-fno-stack-protector", "-fno-threadsafe-statics",
@@ -123,22 +123,23 @@ def _preprocess(text: str) -> str:
     bare = re.sub(r"(?m)^[ \t]*#[ \t]*include\b.*$", "", text)
     keywords = ("-D__METAL__=1", "-D__METAL_VERSION__=310", "-D__HAVE_BFLOAT__=1")
     command = [zig(), "c++", *_target(), "-E", "-P", "-undef", *keywords, "-x", "c++", "-"]
-    return _run(command, bare, text)
+    return _run(command, text, stdin=bare)
 
 
 def _build(text: str, folder: Path) -> Path:
-    source = folder / "library.cpp"
-    source.write_text(to_host(text))
-    objects, built = folder / "library.o", folder / "library.so"
-    _run([zig(), "c++", *_flags(), "-c", str(source), "-o", str(objects)], "", text)
+    """Compile in a folder; by relative names, as they end up in the library."""
+    (folder / "library.cpp").write_text(to_host(text))
+    _run([zig(), "c++", *_flags(), "-c", "library.cpp", "-o", "library.o"], text, folder=folder)
     # With the bare linker: zig would first build a C library's stubs and its run-time library. What
     # is undefined, memcpy and sinf, the process has.
-    _run([zig(), "ld.lld", "-shared", "--gc-sections", str(objects), "-o", str(built)], "", text)
-    return built
+    link = [zig(), "ld.lld", "-shared", "--gc-sections", "library.o", "-o", "library.so"]
+    _run(link, text, folder=folder)
+    return folder / "library.so"
 
 
-def _run(command: list[str], stdin: str, text: str) -> str:
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True)
+def _run(command: list[str], text: str, stdin: str = "", folder: Path | None = None) -> str:
+    """What a tool prints; its errors are shown with lines of ``text``."""
+    done = subprocess.run(command, input=stdin, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
         raise CompileError(_readable(done.stderr, text))
     return done.stdout

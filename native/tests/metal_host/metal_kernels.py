@@ -102,7 +102,7 @@ def find_kernels(tokens: list[Token]) -> list[KernelFunction]:
         attributes = {**source.attributes, **declaration.attributes}
         result.append(
             KernelFunction(
-                exported_name=attributes.get("host_name", f'"{plain}"').strip('"'),
+                exported_name=attributes.get("host_name", plain).replace('"', ""),
                 name=declaration.name,
                 arguments=_arguments(source),
                 max_threads=attributes.get("max_total_threads_per_threadgroup", "0"),
