@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 
 #include "runner/backends.h"
 #include "runner/failure.h"
@@ -23,7 +24,8 @@ using ::executorch::runtime::Tag;
 using ::executorch::runtime::to_string;
 
 constexpr int32_t kCudaType = 1;
-constexpr const char* kCpuBackendId = "AotiCpuBackend";
+/// The delegates whose buffers can be shared.
+constexpr const char* kStateBackends[] = {"AotiCpuBackend", "AotiMpsBackend"};
 
 /// Where ExecuTorch plans the buffers that methods share, when it is asked to; the one before it is
 /// for activations.
@@ -100,15 +102,19 @@ int32_t MethodInstance::check_sharing(const MethodMeta& meta,
                   name_.c_str());
   }
   size_t count = 0;
-  if (meta.uses_backend(kCpuBackendId) && aotip_delegate_shared_count(state_id_, &count) != 0) {
+  const bool may_share =
+      std::any_of(std::begin(kStateBackends), std::end(kStateBackends),
+                  [&](const char* backend) { return meta.uses_backend(backend); });
+  if (may_share && aotip_delegate_shared_count(state_id_, &count) != 0) {
     return failed(Error::MemoryAllocationFailed, "out of memory");
   }
   if (count == 0 && shared_nbytes_ == 0) {
-    return failed(Error::InvalidArgument,
-                  "methods '%s' and '%s' have no mutable buffer of one name that a delegate for "
-                  "the CPU keeps. Buffers that ExecuTorch keeps can be shared only if the program "
-                  "is made with MemoryPlanningPass(share_mutable_buffers=True)",
-                  name_.c_str(), state_of.name_.c_str());
+    return failed(
+        Error::InvalidArgument,
+        "methods '%s' and '%s' have no mutable buffer of one name that a delegate for "
+        "the CPU or for MPS keeps. Buffers that ExecuTorch keeps can be shared only if the program "
+        "is made with MemoryPlanningPass(share_mutable_buffers=True)",
+        name_.c_str(), state_of.name_.c_str());
   }
   return 0;
 }
@@ -216,8 +222,9 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
     return code;
   }
   instance->state_id_ = state_of != nullptr ? state_of->state_id_ : next_state_id();
-  if (meta.get().uses_backend(kCpuBackendId)) {
-    if (const int32_t code = options->share_state(instance->state_id_)) {
+  for (const char* backend : kStateBackends) {
+    const bool used = meta.get().uses_backend(backend);
+    if (const int32_t code = used ? options->share_state(backend, instance->state_id_) : 0) {
       return code;
     }
   }

@@ -21,9 +21,7 @@ using ::executorch::runtime::to_string;
 // More than any delegate has; those without a name are asked for.
 constexpr size_t kMostOptions = 64;
 
-/// The delegate whose buffers can be shared, and its option for it. Must match
-/// delegate/cpu_delegate_device.cpp.
-constexpr const char* kStateBackend = "AotiCpuBackend";
+/// Must match delegate/cpu_delegate_device.cpp and mps/options.cpp.
 constexpr const char* kSharedStateOption = "shared_state";
 
 int32_t check_backend(const char* backend) {
@@ -82,18 +80,18 @@ int32_t Options::set_map(const std::string& backend) {
              : failed(error, "options of '%s' are refused (%s)", backend.c_str(), to_string(error));
 }
 
-int32_t Options::share_state(int32_t id) {
+int32_t Options::share_state(const char* backend, int32_t id) {
   BackendOption option;
   std::snprintf(option.key, sizeof(option.key), "%s", kSharedStateOption);
   option.value = static_cast<int>(id);
-  auto& all = by_backend_[kStateBackend];
+  auto& all = by_backend_[backend];
   const bool given = std::any_of(all.begin(), all.end(), [](const BackendOption& one) {
     return std::strcmp(one.key, kSharedStateOption) == 0;
   });
   if (!given) {
     all.push_back(option);
   }
-  return set_map(kStateBackend);
+  return set_map(backend);
 }
 
 int32_t Options::set() {

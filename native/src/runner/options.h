@@ -18,8 +18,8 @@ class Options {
   /// 0, or a code after `failed()`.
   int32_t read(const aotip_option* options, size_t count);
 
-  /// Adds the id that joins the buffers of delegates; 0, or a code after `failed()`.
-  int32_t share_state(int32_t id);
+  /// Adds the id that joins the buffers of delegates of one kind; 0, or a code after `failed()`.
+  int32_t share_state(const char* backend, int32_t id);
 
   /// For one load; null when there are none.
   const ::executorch::runtime::LoadBackendOptionsMap* for_load() const {
