@@ -22,9 +22,11 @@ from executorch.backends.test.harness.stages import (
 )
 from executorch.backends.test.suite import flow as suite_flow
 from executorch.exir import EdgeCompileConfig
+from mps_support import HostTarget
 from torch.utils import _pytree as pytree
 
-from aoti_plugins import CpuPartitioner, CudaPartitioner
+from aoti_plugins import CpuPartitioner, CudaPartitioner, MpsPartitioner
+from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
 
 _LONGEST_ERROR = 400
@@ -57,7 +59,7 @@ class OurTester(Tester):
 
 
 class LoweringTester(OurTester):
-    """Lowers for a GPU that need not be here; the program is not run."""
+    """Lowers for a GPU that is not here; the program is not run."""
 
     def run_method_and_compare_outputs(self, *args: Any, **kwargs: Any) -> LoweringTester:
         """Nothing: what counts is what is in the delegate."""
@@ -70,11 +72,14 @@ def _flows() -> dict[str, suite_flow.TestFlow]:
         "aoti_cpu": partial(OurTester, CpuPartitioner),
         "aoti_cuda": partial(OurTester, CudaPartitioner),
         "aoti_cuda_h100_lowered": partial(LoweringTester, partial(CudaPartitioner, target="h100")),
+        "aoti_mps_lowered": partial(LoweringTester, MpsPartitioner),
+        "aoti_mps_emulated": partial(OurTester, partial(MpsPartitioner, target="host")),
     }
     return {name: suite_flow.TestFlow(name, "aoti", factory) for name, factory in flows.items()}
 
 
 suite_flow.all_flows = _flows
+get_manager().register(HostTarget(), "host-target")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -85,8 +90,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--peer-first", type=int, default=0, help="of these, from this one on")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a sample, spread over the whole suite."""
+    """Take a sample of the flow's tests, spread over the whole suite."""
     every, first = config.getoption("--peer-every"), config.getoption("--peer-first")
     kept = items[first::every]
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])

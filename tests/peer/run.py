@@ -19,7 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-FLOWS = ("aoti_cpu", "aoti_cuda", "aoti_cuda_h100_lowered")
+EMULATED = "aoti_mps_emulated"
+FLOWS = ("aoti_cpu", "aoti_cuda", "aoti_cuda_h100_lowered", "aoti_mps_lowered", EMULATED)
 PASSED = "SUCCESS"
 UNBROKEN = (PASSED, "SUCCESS_UNDELEGATED", "SKIPPED")
 ROOT = Path(__file__).parent.parent.parent
@@ -93,7 +94,8 @@ def run(
     assert suite.submodule_search_locations
     operators = Path(suite.submodule_search_locations[0]) / "operators"
     here = str(Path(__file__).parent)
-    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    tests = str(Path(here).parent)
+    path = os.pathsep.join(filter(None, (here, tests, os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [
@@ -103,6 +105,11 @@ def run(
             *(f"--peer-report={report}", f"--peer-every={every}", f"--peer-first={first}"),
         ]
         environment = {**os.environ, "PYTHONPATH": path, "AOTI_RUNTIME_CHECK_INPUTS": "1"}
+        if flow == EMULATED:
+            sys.path.insert(0, tests)
+            from mps_support import stand_in
+
+            environment |= stand_in(Path(folder))
         subprocess.run(command, env=environment, check=False, stdout=sys.stderr)
         return dict(json.loads(report.read_text()))
 
