@@ -101,7 +101,8 @@ inline bool is_accessible(const char* address, size_t nbytes) {
     }
   }
   const char* stacks = runtime.stacks;
-  return (address >= stacks && address < stacks + runtime.capacity * kStackNbytes) ||
+  return (address >= stacks && 
+          address < stacks + (runtime.capacity + kSpareStacks) * kStackNbytes) ||
          (address >= __ehdr_start && address < _end);
 }
 

@@ -6,6 +6,8 @@ namespace metal_host {
 
 constexpr uint32_t kSimdgroupSize = 32;
 constexpr uint32_t kMaxSimdgroups = 32;
+// Below those that are used: what a thread writes that needs too much, until that is noticed.
+constexpr uint32_t kSpareStacks = 4;
 constexpr size_t kSlotNbytes = 16;
 
 struct Lane {
@@ -107,7 +109,7 @@ inline bool reserve(uint32_t count) {
   runtime.lanes = static_cast<Lane*>(aligned_alloc(64, (count * sizeof(Lane) + 63) / 64 * 64));
   runtime.meetings =
       static_cast<Meeting*>(aligned_alloc(64, (simdgroups * sizeof(Meeting) + 63) / 64 * 64));
-  runtime.stacks = static_cast<char*>(aligned_alloc(4096, count * kStackNbytes));
+  runtime.stacks = static_cast<char*>(aligned_alloc(4096, (count + kSpareStacks) * kStackNbytes));
   if (runtime.lanes == nullptr || runtime.meetings == nullptr || runtime.stacks == nullptr) {
     return false;
   }
@@ -117,7 +119,8 @@ inline bool reserve(uint32_t count) {
 
 inline void start(uint32_t index) {
   Lane& lane = runtime.lanes[index];
-  prepare(lane.fiber, runtime.stacks + index * kStackNbytes, thread_entry);
+  char* stack = runtime.stacks + (index + kSpareStacks) * kStackNbytes;
+  prepare(lane.fiber, stack, thread_entry);
   lane.state = Lane::kReady;
 }
 

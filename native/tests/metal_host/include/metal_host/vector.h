@@ -125,11 +125,14 @@ struct alignas(4 * sizeof(T)) vec<T, 4> {
 /// As in memory of packed_float3 and the like: no padding, aligned as an element.
 template <typename T, int kSize>
 struct packed_vec {
+  using Vector = vec<T, kSize>;
   T elements[kSize];
   packed_vec() = default;
   packed_vec(const vec<T, kSize>& v) {
     for (int i = 0; i < kSize; ++i) elements[i] = v[i];
   }
+  template <typename View, typename = typename View::Vector>
+  packed_vec(const View& view) : packed_vec(Vector(view)) {}
   operator vec<T, kSize>() const {
     vec<T, kSize> result;
     for (int i = 0; i < kSize; ++i) result[i] = elements[i];
@@ -143,6 +146,10 @@ template <typename T>
 constexpr int vector_size_v = 1;
 template <typename T, int kSize>
 constexpr int vector_size_v<vec<T, kSize>> = kSize;
+
+/// What a swizzle or a packed vector stands for; substitution fails for other types.
+template <typename View>
+using viewed = typename View::Vector;
 
 template <typename S, typename T>
 using enable_if_element = enable_if_t<is_arithmetic_v<S> && is_convertible_v<S, T>, bool>;
@@ -161,12 +168,29 @@ using enable_if_element = enable_if_t<is_arithmetic_v<S> && is_convertible_v<S, 
   template <typename T, int kSize, typename S, enable_if_element<S, T> = true>            \
   constexpr vec<R, kSize> operator op(S a, const vec<T, kSize>& b) {                      \
     return vec<T, kSize>(T(a)) op b;                                                      \
+  }                                                                                       \
+  template <typename View, typename Other, typename Vector = viewed<View>>                \
+  constexpr auto operator op(const View& a, const Other& b) {                             \
+    return Vector(a) op b;                                                                \
+  }                                                                                       \
+  template <typename T, int kSize, typename View, typename Vector = viewed<View>>         \
+  constexpr auto operator op(const vec<T, kSize>& a, const View& b) {                     \
+    return a op Vector(b);                                                                \
+  }                                                                                       \
+  template <typename S, typename View, typename Vector = viewed<View>,                    \
+            enable_if_t<is_arithmetic_v<S>, bool> = true>                                 \
+  constexpr auto operator op(S a, const View& b) {                                        \
+    return a op Vector(b);                                                                \
   }
 #define METAL_HOST_ASSIGNING(op)                                  \
   METAL_HOST_BINARY(op, T)                                        \
   template <typename T, int kSize, typename S>                    \
   constexpr vec<T, kSize>& operator op##=(vec<T, kSize>& a, const S& b) { \
     return a = a op b;                                            \
+  }                                                               \
+  template <typename View, typename S, typename Vector = viewed<View>>    \
+  View& operator op##=(View& a, const S& b) {                     \
+    return a = Vector(a) op b;                                    \
   }
 
 METAL_HOST_ASSIGNING(+)
