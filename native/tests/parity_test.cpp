@@ -2,6 +2,7 @@
 // here.
 
 #include <aoti_plugins/cuda_shim.h>
+#include <aoti_plugins/mps_op_shims.h>
 #include <aoti_plugins/mps_shim.h>
 #include <aoti_plugins/shim.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
