@@ -1,6 +1,9 @@
 // Kernels as generated code runs them, and as our own do.
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "mps/commands.h"
@@ -220,6 +223,38 @@ BOOST_AUTO_TEST_CASE(a_text_is_compiled_once_and_given_back_with_its_last_user) 
     BOOST_TEST(metal_stand_in_live_of("MTLLibrary") == before + 1);
   }
   BOOST_TEST(metal_stand_in_live_of("MTLLibrary") == before);
+}
+
+BOOST_AUTO_TEST_CASE(machine_code_is_kept_in_a_folder) {
+  char folder[] = "/tmp/aotip_archives.XXXXXX";
+  BOOST_TEST_REQUIRE((mkdtemp(folder) != nullptr));
+  const std::string text = std::string("// kept\n") + kAddSource;
+  const auto builds = [&] {
+    Shader shader(text.c_str());
+    return shader.kernel("add") != nullptr && shader.code == 0;
+  };
+  const auto files = [&] {
+    std::vector<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      found.push_back(entry.path());
+    }
+    return found;
+  };
+  setenv("AOTI_PLUGINS_METAL_ARCHIVES", folder, 1);
+  BOOST_TEST(builds(), reason());
+  BOOST_TEST_REQUIRE(files().size() == 1u);
+  BOOST_TEST(files()[0].extension().string() == ".metalar");
+  BOOST_TEST(std::filesystem::file_size(files()[0]) > 0u);
+  const auto written = std::filesystem::last_write_time(files()[0]);
+  BOOST_TEST(builds(), reason());
+  BOOST_TEST((std::filesystem::last_write_time(files()[0]) == written));
+  // Neither a damaged archive nor a missing folder is more than a loss of time.
+  std::ofstream(files()[0]) << "damaged";
+  BOOST_TEST(builds(), reason());
+  std::filesystem::remove_all(folder);
+  BOOST_TEST(builds(), reason());
+  unsetenv("AOTI_PLUGINS_METAL_ARCHIVES");
+  BOOST_TEST(!std::filesystem::exists(folder));
 }
 
 BOOST_AUTO_TEST_CASE(what_the_gpu_reports_fails_the_wait) {
