@@ -114,7 +114,8 @@ inline void fail_outside(const char* address, size_t nbytes, bool writes) {
   for (uint32_t i = 0; i < runtime.buffer_count; ++i) {
     const auto* start = static_cast<const char*>(dispatch.buffers[i]);
     const auto* end = start + dispatch.buffer_nbytes[i];
-    const long long distance = address < start ? start - address : address - end;
+    // Behind a buffer is likelier than before one.
+    const long long distance = address < start ? 256 * (start - address) : address - end;
     if (start != nullptr && (least < 0 || distance < least)) {
       least = distance;
       closest = i;
