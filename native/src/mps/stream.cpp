@@ -65,6 +65,9 @@ void Stream::release_kept() noexcept {
 
 Status Stream::finish() noexcept {
   const Status status = commands_.finish();
+  if (status != Status::kOk) {
+    note_fault();
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   release_kept();
   return status;

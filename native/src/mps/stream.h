@@ -30,7 +30,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Takes memory of `allocate()` back; kernels that use it may still be running.
   void deallocate(void* data, size_t nbytes) noexcept;
 
-  /// Waits until the GPU is done with everything. Fails when it reports an error.
+  /// Waits until the GPU is done with everything. Fails when it reports an error, which is a fault.
   Status finish() noexcept;
 
   /// Drops what the GPU was not given yet, and the fault, and waits.
