@@ -36,7 +36,9 @@ set(aotip_mps_operators
     src/mps/sort_shims.cpp
     src/mps/scatter.cpp
     src/mps/scatter_shims.cpp
-    src/mps/index_put.cpp)
+    src/mps/index_put.cpp
+    src/mps/fft_shims.cpp
+    src/mps/view_shims.cpp)
 
 # Adds our kernels as text: each src/mps/kernels/<name>.metal becomes metal_<name>.
 function(aotip_embed_metal target)

@@ -26,6 +26,7 @@ _CODES = {
     torch.float16: 5,
     torch.float32: 6,
     torch.float64: 7,
+    torch.complex64: 9,
     torch.bool: 11,
     torch.bfloat16: 15,
 }
@@ -197,7 +198,7 @@ def schedule(name: str) -> Iterator[None]:
             os.environ["METAL_HOST_SCHEDULE"] = before
 
 
-_TOLERANCE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
+_TOLERANCE = {torch.complex64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
 
 
 def check(run: Callable[[], torch.Tensor], expected: torch.Tensor) -> None:

@@ -80,4 +80,18 @@ AOTIP_EXPORT AOTITorchError aoti_torch_mps_scatter_reduce_two_out(
     AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
     AtenTensorHandle src, const char* reduce, int32_t include_self);
 
+/// Fourier transforms of float32 and of complex64 along the last dims of a row-major tensor; the
+/// result is row-major.
+AOTIP_EXPORT AOTITorchError aoti_torch_mps__fft_r2c(AtenTensorHandle self, const int64_t* dim,
+                                                    int64_t dim_len_, int64_t normalization,
+                                                    int32_t onesided, AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_mps__fft_c2c(AtenTensorHandle self, const int64_t* dim,
+                                                    int64_t dim_len_, int64_t normalization,
+                                                    int32_t forward, AtenTensorHandle* ret0);
+
+AOTIP_EXPORT AOTITorchError aoti_torch_mps_view_dtype(AtenTensorHandle self, int32_t dtype,
+                                                      AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_mps_view_as_real(AtenTensorHandle self,
+                                                        AtenTensorHandle* ret0);
+
 }  // extern "C"

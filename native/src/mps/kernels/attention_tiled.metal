@@ -77,11 +77,14 @@ kernel void attention_tiled(device const T* q [[buffer(0)]],
 
   load_tile(tile, q, p.q_row, p.q_col, first_row, p.rows, D, 8 * D_BLOCKS, int(thread_index));
   threadgroup_barrier(mem_flags::mem_threadgroup);
+  // Arrays of matrices are in registers only where all loops over them are unrolled.
   simdgroup_float8x8 queries[D_BLOCKS];
+#pragma unroll
   for (int d = 0; d < D_BLOCKS; ++d) {
     simdgroup_load(queries[d], tile + 8 * simdgroup * STEP + 8 * d, STEP);
   }
   simdgroup_float8x8 sums[DV_BLOCKS];
+#pragma unroll
   for (int d = 0; d < DV_BLOCKS; ++d) {
     sums[d] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
   }
@@ -104,6 +107,7 @@ kernel void attention_tiled(device const T* q [[buffer(0)]],
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (int j = 0; j < KEYS / 8; ++j) {
       simdgroup_float8x8 products = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
+#pragma unroll
       for (int d = 0; d < D_BLOCKS; ++d) {
         simdgroup_float8x8 keys;
         simdgroup_load(keys, tile + 8 * j * STEP + 8 * d, STEP, ulong2(0, 0), true);
@@ -145,6 +149,7 @@ kernel void attention_tiled(device const T* q [[buffer(0)]],
     threadgroup_barrier(mem_flags::mem_threadgroup);
     simdgroup_float8x8 diagonal;
     simdgroup_load(diagonal, factors + 64 * simdgroup, 8);
+#pragma unroll
     for (int d = 0; d < DV_BLOCKS; ++d) {
       simdgroup_float8x8 scaled;
       simdgroup_multiply(scaled, diagonal, sums[d]);
@@ -160,6 +165,7 @@ kernel void attention_tiled(device const T* q [[buffer(0)]],
   }
 
   threadgroup_barrier(mem_flags::mem_threadgroup);
+#pragma unroll
   for (int d = 0; d < DV_BLOCKS; ++d) {
     simdgroup_store(sums[d], tile + 8 * simdgroup * STEP + 8 * d, STEP);
   }

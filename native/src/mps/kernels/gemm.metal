@@ -263,8 +263,11 @@ kernel void gemm(device const T* a [[buffer(0)]],
   // Four simdgroups share the tile as quarters of 32x32.
   const int quarter_row = int(simdgroup / 2) * 32;
   const int quarter_column = int(simdgroup % 2) * 32;
+  // Arrays of matrices are in registers only where all loops over them are unrolled.
   simdgroup_float8x8 sums[4][4];
+#pragma unroll
   for (int i = 0; i < 4; ++i) {
+#pragma unroll
     for (int j = 0; j < 4; ++j) {
       sums[i][j] = make_filled_simdgroup_matrix<float, 8, 8>(0.0f);
     }
@@ -275,11 +278,14 @@ kernel void gemm(device const T* a [[buffer(0)]],
     for (int inner = 0; inner < TILE_K; inner += 8) {
       simdgroup_float8x8 lefts[4];
       simdgroup_float8x8 rights[4];
+#pragma unroll
       for (int i = 0; i < 4; ++i) {
         simdgroup_load(lefts[i], a_tile + (quarter_row + 8 * i) * A_STEP + inner, A_STEP);
         simdgroup_load(rights[i], b_tile + inner * B_STEP + quarter_column + 8 * i, B_STEP);
       }
+#pragma unroll
       for (int i = 0; i < 4; ++i) {
+#pragma unroll
         for (int j = 0; j < 4; ++j) {
           simdgroup_multiply_accumulate(sums[i][j], lefts[i], rights[j], sums[i][j]);
         }
@@ -287,7 +293,9 @@ kernel void gemm(device const T* a [[buffer(0)]],
     }
     threadgroup_barrier(mem_flags::mem_threadgroup);
   }
+#pragma unroll
   for (int i = 0; i < 4; ++i) {
+#pragma unroll
     for (int j = 0; j < 4; ++j) {
       simdgroup_store(sums[i][j],
                       memory + (quarter_row + 8 * i) * TILE_N + quarter_column + 8 * j, TILE_N);

@@ -123,6 +123,16 @@ struct CopyArgs {
   int32_t padding;
 };
 
+/// One pass of a Fourier transform of lines of `length`: `factor` transforms of length `done` become
+/// one. `direction` is the sign of the exponent.
+struct FftArgs {
+  int64_t length;
+  int64_t done;
+  int64_t factor;
+  float direction;
+  float scale;
+};
+
 #ifndef AOTIP_HOST
 /// Offset of the first element of a line.
 static inline long line_start(constant LinesArgs& p, long line, int tensor) {

@@ -15,9 +15,9 @@
 static KEY key_of(T value) {
 #if REAL
   const float real = float(value);
-  uint key = as_type<uint>(real == 0.0f ? 0.0f : real);
-  key = key >> 31 != 0 ? ~key : key | 0x80000000u;
-  key = isnan(real) ? 0xffffffffu : key;
+  const uint bits = as_type<uint>(real == 0.0f ? 0.0f : real);
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const uint key = is_nan ? 0xffffffffu : bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 #else
   // The sign bit upside down puts negative numbers first.
   const KEY key = KEY(value) ^ (KEY(1) << (8 * sizeof(KEY) - 1));

@@ -10,6 +10,7 @@ extern const MetalSource metal_attention_rows;
 extern const MetalSource metal_attention_tiled;
 extern const MetalSource metal_conv_direct;
 extern const MetalSource metal_copy;
+extern const MetalSource metal_fft;
 extern const MetalSource metal_gemm;
 extern const MetalSource metal_gemm_integer;
 extern const MetalSource metal_gemm_rows;
