@@ -1,0 +1,79 @@
+"""``aoti-plugins selftest``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._output import json_option, print_json
+from aoti_plugins.cli._quiet import quiet
+
+
+@click.group()
+def command() -> None:
+    r"""Try a machine with programs that were made elsewhere.
+
+    \b
+    On any machine:        aoti-plugins selftest make selftest.zip --device mps
+    On the one to try:     aoti-plugins selftest run selftest.zip
+    """
+
+
+@command.command()
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--device", default="mps", show_default=True, help="Device to lower for.")
+@click.option(
+    "--option",
+    "option_texts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the device's partitioner; may be repeated.",
+)
+@click.option("--model", "names", multiple=True, help="Only this model; may be repeated.")
+def make(output: Path, device: str, option_texts: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Lower the self-test's models and record what they compute."""
+    quiet()
+    partitioner = partitioner_for(device)
+    options = parse_options(option_texts, partitioner)
+    from aoti_plugins.selftest.make import make_bundle
+
+    make_bundle(
+        output,
+        device,
+        lambda: partitioner(**options),
+        names,
+        report=lambda name: click.echo(f"lowering {name}", err=True),
+    )
+    click.echo(f"{output}: {output.stat().st_size} bytes")
+
+
+@command.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the report here.")
+@json_option
+@click.pass_context
+def run(ctx: click.Context, bundle: Path, output: Path | None, as_json: bool) -> None:
+    """Run a self-test and print a report to paste into an issue.
+
+    The exit code is 1 if a case failed.
+    """
+    from aoti_plugins.selftest.bundle import read_bundle
+    from aoti_plugins.selftest.report import machine, report_of
+    from aoti_plugins.selftest.run import run_bundle
+
+    read = read_bundle(bundle)
+    results = []
+    for result in run_bundle(bundle):
+        click.echo(f"{'FAILED' if result.error else 'ok':7} {result.name}", err=True)
+        results.append(result)
+    report = report_of(read, results)
+    if output is not None:
+        output.write_text(report)
+    if as_json:
+        print_json({"machine": machine(), "results": [asdict(one) for one in results]})
+    else:
+        click.echo(report)
+    ctx.exit(int(any(one.error for one in results)))
