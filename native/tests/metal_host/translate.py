@@ -36,10 +36,10 @@ def translate(text: str) -> str:
     functions = find_kernels(tokens)
     waiting = waiting_functions(tokens)
     _place_group_variables(tokens)
-    _drop_includes(tokens)
-    _drop_attributes(tokens)
+    drop_includes(tokens)
+    drop_attributes(tokens)
     for token in tokens:
-        _make_float_literals(token)
+        make_float_literals(token)
     return (
         "#include <metal_host/metal.h>\n"
         f'#line 1 "program_source"\n{join(tokens)}\n'
@@ -72,7 +72,7 @@ def float_literal(text: str) -> str:
     return text
 
 
-def _make_float_literals(token: Token) -> None:
+def make_float_literals(token: Token) -> None:
     if token.kind == "number":
         token.text = float_literal(token.text)
     elif token.kind == "directive" and re.match(r"\s*#\s*define\b", token.text):
@@ -80,11 +80,11 @@ def _make_float_literals(token: Token) -> None:
         assert name is not None
         inner = tokenize(token.text[name.end() :])
         for part in inner:
-            _make_float_literals(part)
+            make_float_literals(part)
         token.text = name.group() + join(inner)
 
 
-def _drop_includes(tokens: list[Token]) -> None:
+def drop_includes(tokens: list[Token]) -> None:
     """All headers of Metal are one, which comes first; others are not to be had."""
     for token in tokens:
         include = re.match(r"\s*#\s*(?:include|import)\s*[<\"]([^>\"]*)", token.text)
@@ -96,7 +96,7 @@ def _drop_includes(tokens: list[Token]) -> None:
             token.text = f"#error '{include.group(1)}' is no header of Metal"
 
 
-def _drop_attributes(tokens: list[Token]) -> None:
+def drop_attributes(tokens: list[Token]) -> None:
     index = 0
     while index + 1 < len(tokens):
         if tokens[index].text == "[" and tokens[index + 1].text == "[":

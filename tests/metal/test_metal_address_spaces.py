@@ -1,0 +1,100 @@
+"""Address spaces: mistakes are found, and the library's own kernels have none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from address_spaces import check
+from compile import CompileError
+from support import ROOT
+
+KERNELS = ROOT / "native" / "src" / "mps" / "kernels"
+
+TEXT = """
+#include <metal_stdlib>
+using namespace metal;
+struct Arguments { long n; float scale; };
+static float first(threadgroup const float* values) { return values[0]; }
+static void put(device float* out, float value) { *out = value; }
+template <typename T> static T pair(float a, float b) { return T(a, b); }
+static void swap(thread float& a, thread float& b) { const float c = a; a = b; b = c; }
+kernel void f(device float* out [[buffer(0)]], constant float2* in [[buffer(1)]],
+              constant Arguments& p [[buffer(2)]], device atomic_uint* count [[buffer(3)]],
+              threadgroup float* given [[threadgroup(0)]], uint i [[thread_position_in_grid]]) {
+  threadgroup float own[32];
+  threadgroup float* half_way = own + 16;
+  float x = in[i].x * p.scale, y = 1.0;
+  swap(x, y);
+  half_way[0] = x + pair<float2>(x, 2).y + float2(1, y).x;
+  given[i] = half_way[0];
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  put(out + i, first(own) + first(given));
+  atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
+"""
+
+FAULTS = {
+    "threadgroup as device": ("put(out + i,", "put(given + i,"),
+    "device as threadgroup": ("first(given)", "first(out)"),
+    "local as device": ("put(out + i,", "put(&x,"),
+    "local as threadgroup": ("first(own)", "first(&x)"),
+    "constant as device": ("put(out + i,", "put(&p.scale,"),
+    "constant that is written": ("given[i] = half_way[0]", "p.scale = 1"),
+    "pointer of the wrong space": ("threadgroup float* half_way = own", "device float* half_way = own"),
+    "pointer without a space": ("threadgroup float* half_way", "float* half_way"),
+    "reference to device memory": ("swap(x, y)", "swap(out[0], y)"),
+    "cast between spaces": ("first(own)", "first((threadgroup float*)nullptr + *static_cast<device int*>(given))"),
+    "atomic on a constant": ("atomic_fetch_add_explicit(count", "atomic_fetch_add_explicit(&p.n"),
+}  # fmt: skip
+
+
+def test_a_kernel_without_mistakes() -> None:
+    check(TEXT)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_mistakes_are_found(fault: str) -> None:
+    old, new = FAULTS[fault]
+    assert TEXT.count(old) == 1
+    with pytest.raises(CompileError, match=r"program_source:\d+:\d+: error:"):
+        check(TEXT.replace(old, new))
+
+
+def test_templates_are_checked_where_they_are_instantiated() -> None:
+    text = """
+    template <typename T> static void put(device T* p) { *p = 1; }
+    template <typename P> kernel void f(device P* out) { threadgroup P x; put(&x); }
+    template [[host_name("f_float")]] kernel void f<float>(device float*);
+    """
+    with pytest.raises(CompileError, match="error:"):
+        check(text)
+    check(text.replace("put(&x)", "put(out)"))
+
+
+# One choice of what the host defines, for each file of kernels.
+DEFINES = {
+    "attention_rows": "T=float D=64 DV=64 MASK=0 MASK_T=float",
+    "attention_tiled": "T=half D=64 DV=64 MASK=1 MASK_T=half",
+    "conv_direct": "T=float INDEX=int TRANSPOSED=0",
+    "gemm": "T=float CONVOLUTION=0 TRANSPOSED=0 INDEX=int A_K_FAST=1 B_K_FAST=0 SIMDGROUP=1",
+    "gemm_integer": "T=long",
+    "gemm_rows": "T=bfloat ROWS=2 VEC=4 SIMDGROUPS=4",
+    "index": "T=float INDEX_T=long",
+    "scan": "FROM=float TO=float ACC=float THREADS=256 PRODUCT=0",
+    "scatter": "T=float REAL=1 COMBINE=1 SRC=1",
+    "sort": "T=float KEY=uint REAL=1 DESCENDING=0 SHARED=512",
+}
+
+
+def test_every_file_of_kernels_is_checked() -> None:
+    assert {path.stem for path in KERNELS.glob("*.metal")} == {*DEFINES, "prelude"}
+
+
+@pytest.mark.parametrize("name", DEFINES)
+def test_own_kernels(name: str) -> None:
+    prelude = (KERNELS / "prelude.metal").read_text()
+    defines = "".join(f"#define {d.replace('=', ' ')}\n" for d in DEFINES[name].split())
+    text = (KERNELS / f"{name}.metal").read_text()
+    check(prelude + defines + text)
+    assert re.search(r"\bkernel void\b", text)
