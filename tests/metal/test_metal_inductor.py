@@ -39,7 +39,8 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         return x // y, x % y, (x * y - 3) ^ y, x.float() / y
 
     def index(x: torch.Tensor, i: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return torch.zeros(4, 9).index_add(1, i, x), x.gather(1, i.expand(4, -1) % 6)
+        twice = 2 * x  # first, as inputs come in the order of their use
+        return torch.zeros(4, 9).index_add(1, i, twice), twice.gather(1, i.expand(4, -1) % 6)
 
     small = torch.randint(-50, 50, (40,))
     return {
@@ -83,7 +84,7 @@ def test_several_kinds_of_kernels_are_among_them(
 ) -> None:
     texts = [text for program in programs.values() for text in program.sources.values()]
     waiting = [compiled(text)["generated_kernel"].waits for text in texts]
-    assert len(texts) > 10
+    assert len(texts) > 8
     assert {True, False} == set(waiting)
 
 
