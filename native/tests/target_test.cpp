@@ -1,4 +1,3 @@
-#include "delegate/elf.h"
 #include "delegate/target.h"
 
 #include <elf.h>
@@ -7,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "delegate/elf.h"
 #include "payload_builder.h"
 
 using namespace aoti_plugins;
