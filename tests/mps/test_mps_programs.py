@@ -2,55 +2,191 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
+from filelock import FileLock
 from mps_support import SCHEDULES
+from support import load_example, lower
+from torch import nn
+from torch.export import Dim, export
 
+from aoti_plugins import MpsPartitioner
+from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Program
 
-TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+TOLERANCES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
+PROMPT = [17, 200, 5, 33, 255, 0, 42]
+NEW_TOKENS = 6
+
+pytestmark = pytest.mark.usefixtures("metal")
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.fixture(params=SCHEDULES)
+def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An order in which the stand-in runs the threads of a group."""
+    monkeypatch.setenv("METAL_HOST_SCHEDULE", request.param)
+
+
+def _run(path: Path, inputs: tuple[Any, ...]) -> torch.Tensor:
+    with Program(path) as program:
+        return program(*inputs)[0].clone()
+
+
+@pytest.mark.usefixtures("schedule")
 @pytest.mark.parametrize("name", ["mlp", "cnn", "transformer", "transformer_bf16", "lstm"])
 def test_equal_to_eager(
-    name: str,
-    schedule: str,
-    metal: None,
-    mps_programs: Callable[..., Path],
-    example_models: dict[str, Callable[[], Any]],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, mps_programs: Callable[..., Path], example_models: dict[str, Callable[[], Any]]
 ) -> None:
-    monkeypatch.setenv("METAL_HOST_SCHEDULE", schedule)
     model, inputs = example_models[name]()
     with torch.no_grad():
         expected = model(*inputs)
-    with Program(mps_programs(name, "host")) as program:
-        (found,) = program(*inputs)
+    found = _run(mps_programs(name, "host"), inputs)
     tolerance = TOLERANCES[expected.dtype]
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_decoder_keeps_its_caches(
-    schedule: str,
-    metal: None,
-    mps_programs: Callable[..., Path],
-    example_models: dict[str, Callable[[], Any]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("METAL_HOST_SCHEDULE", schedule)
-    model, _ = example_models["decoder"]()
-    expected_model = copy.deepcopy(model)
-    torch.manual_seed(1)
-    with Program(mps_programs("decoder", "host")) as program:
-        for position in range(3):
-            inputs = (torch.randint(0, 256, (1, 1)), torch.tensor([position]))
+@pytest.fixture(scope="module")
+def float16_transformer(shared_dir: Path) -> Path:
+    path = shared_dir / "transformer-float16.pte"
+    with FileLock(f"{path}.lock"):
+        if not path.exists():
+            model, inputs = load_example("models").small_transformer(torch.float16)
+            lowered = lower(model, inputs, partitioner=MpsPartitioner(target="host"))
+            path.write_bytes(lowered.buffer)
+    return path
+
+
+@pytest.mark.usefixtures("schedule")
+def test_float16(float16_transformer: Path) -> None:
+    model, inputs = load_example("models").small_transformer(torch.float16)
+    with torch.no_grad():
+        expected = model(*inputs)
+    found = _run(float16_transformer, inputs)
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+
+
+def decoder() -> nn.Module:
+    """A fresh decoder with empty caches and always the same weights."""
+    torch.manual_seed(0)
+    return load_example("models").CachedDecoder(capacity=32).eval()
+
+
+def step(tokens: list[int], start: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens ``[1, n]`` and their positions ``[n]``."""
+    return torch.tensor([tokens]), torch.arange(start, start + len(tokens))
+
+
+@pytest.fixture(scope="module")
+def generator(shared_dir: Path) -> Path:
+    """A program with ``prefill`` (2 to 16 tokens) and ``decode`` (one)."""
+    path = shared_dir / "mps-generator.pte"
+    with FileLock(f"{path}.lock"):
+        if not path.exists():
+            model, length = decoder(), Dim("length", min=2, max=16)
+            programs = {
+                "prefill": export(
+                    model, step([1, 2, 3], 0), dynamic_shapes=({1: length}, {0: length})
+                ),
+                "decode": export(model, step([1], 3)),
+            }
+            partitioner = MpsPartitioner(target="host")
+            lowered = to_edge_transform_and_lower(programs, partitioner=[partitioner])
+            path.write_bytes(lowered.to_executorch().buffer)
+    return path
+
+
+@pytest.mark.usefixtures("schedule")
+def test_prefill_and_decode_share_their_caches(generator: Path) -> None:
+    eager = decoder()
+    with Program(generator) as program:
+        prefill = program.method("prefill")
+        decode = program.method("decode", share_state=prefill)
+        tokens = list(PROMPT)
+        method, inputs = prefill, step(tokens, 0)
+        for _ in range(NEW_TOKENS):
             with torch.no_grad():
-                expected = expected_model(*inputs)
-            torch.testing.assert_close(program(*inputs)[0], expected, rtol=1e-4, atol=1e-4)
+                expected = eager(*inputs)
+            (found,) = method(*inputs)
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+            tokens.append(int(expected[0, -1].argmax()))
+            method, inputs = decode, step(tokens[-1:], len(tokens) - 1)
+
+
+def test_a_second_program_starts_with_empty_caches(generator: Path) -> None:
+    later = step([7], 5)
+    with Program(generator) as used, Program(generator) as fresh:
+        method, other = used.method("decode"), fresh.method("decode")
+        first = method(*step([3], 0))[0].clone()
+        assert not torch.equal(method(*later)[0], other(*later)[0])
+        torch.testing.assert_close(fresh.method("decode")(*step([3], 0))[0], first)
+
+
+def test_wrong_inputs_are_refused_and_nothing_is_lost(generator: Path) -> None:
+    with Program(generator) as program:
+        prefill = program.method("prefill")
+        with pytest.raises(ProgramError):
+            prefill(*step(list(range(17)), 0))
+        with pytest.raises(ProgramError):
+            prefill(torch.zeros(1, 3), torch.arange(3))
+        with torch.no_grad():
+            expected = decoder()(*step(PROMPT, 0))
+        torch.testing.assert_close(prefill(*step(PROMPT, 0))[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_without_metal_there_is_a_reason(
+    mps_programs: Callable[..., Path], run_python: Callable[..., str]
+) -> None:
+    script = """
+    import sys
+    from aoti_plugins.runtime import Program
+    try:
+        Program(sys.argv[1])(None)
+    except Exception as error:
+        print(type(error).__name__, error)
+    """
+    output = run_python(script, mps_programs("mlp", "host"), AOTI_PLUGINS_METAL="")
+    assert output.startswith("ProgramError")
+    assert "Metal" in output
+
+
+def test_a_program_for_macs_says_so_elsewhere(mps_programs: Callable[..., Path]) -> None:
+    with Program(mps_programs("mlp")) as program, pytest.raises(ProgramError) as caught:
+        program(torch.zeros(4, 64))
+    assert "macos-arm64" in str(caught.value)
+    assert "no code for this machine" in str(caught.value)
+
+
+class _Int64(nn.Module):
+    """Reductions over sizes that are no multiple of a SIMD group."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.amax(-1), x.amin(-1), x.prod(-1), x.sum(-1), x.argmax(-1)
+
+
+@pytest.mark.usefixtures("schedule")
+@pytest.mark.parametrize("inactive", ["", "0"])
+def test_wide_integers(inactive: str, wide_integers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is in lanes that are not active: poison, or zeros as on Apple's GPUs."""
+    if inactive:
+        monkeypatch.setenv("METAL_HOST_INACTIVE", inactive)
+    x = -torch.arange(1, 5 * 70 + 1).reshape(5, 70) % 11 - 11
+    with Program(wide_integers) as program:
+        found = program(x)
+    for one, expected in zip(found, _Int64()(x), strict=True):
+        torch.testing.assert_close(one, expected, rtol=0, atol=0)
+
+
+@pytest.fixture(scope="module")
+def wide_integers(shared_dir: Path) -> Path:
+    path = shared_dir / "wide-integers.pte"
+    with FileLock(f"{path}.lock"):
+        if not path.exists():
+            inputs = (torch.zeros(5, 70, dtype=torch.int64),)
+            lowered = lower(_Int64(), inputs, partitioner=MpsPartitioner(target="host"))
+            path.write_bytes(lowered.buffer)
+    return path
