@@ -13,7 +13,7 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT / "native" / "tests" / "metal_host"))
 
-from metal_library import Library, schedule  # noqa: E402  (after the path is set)
+from metal_library import Library, schedule
 
 SCHEDULES = ("forward", "reverse", "shuffle:1", "shuffle:2")
 

@@ -1,4 +1,4 @@
-"""What Inductor makes of a module for Apple GPUs: its kernels, and the wrapper that launches them."""
+"""What Inductor makes of a module for Apple GPUs: kernels, and the wrapper that launches them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _SINGLE = re.compile(r"aoti_torch_mps_dispatch_single\(handle, (.*)\);")
 _INPUT = re.compile(r"auto (\w+) = std::move\(inputs\[(\d+)\]\)")
 _OUTPUT = re.compile(r"output_handles\[(\d+)\] = (\w+)\.release\(\)")
 # Calls that the interpreter below does not know.
-_UNKNOWN = re.compile(r"aoti_torch_mps_\w*(?:_out|convolution|attention)\(|reinterpret_tensor_wrapper")
+_UNKNOWN = re.compile(
+    r"aoti_torch_mps_\w*(?:_out|convolution|attention)\(|reinterpret_tensor_wrapper"
+)
 
 
 class _CapturedError(Exception):
@@ -99,6 +101,7 @@ def generate(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> Progr
         try:
             lower(module, inputs, partitioner=MpsPartitioner())
         except LoweringError as error:
-            assert isinstance(error.__cause__, _CapturedError) or wrappers, error
+            if not isinstance(error.__cause__, _CapturedError):
+                raise
     (wrapper,) = wrappers
     return Program(wrapper)

@@ -41,10 +41,10 @@ FAULTS = {
     "local as threadgroup": ("first(own)", "first(&x)"),
     "constant as device": ("put(out + i,", "put(&p.scale,"),
     "constant that is written": ("given[i] = half_way[0]", "p.scale = 1"),
-    "pointer of the wrong space": ("threadgroup float* half_way = own", "device float* half_way = own"),
+    "pointer of the wrong space": ("threadgroup float* half_way", "device float* half_way"),
     "pointer without a space": ("threadgroup float* half_way", "float* half_way"),
     "reference to device memory": ("swap(x, y)", "swap(out[0], y)"),
-    "cast between spaces": ("first(own)", "first((threadgroup float*)nullptr + *static_cast<device int*>(given))"),
+    "cast between spaces": ("put(out + i,", "put(static_cast<device float*>(given),"),
     "atomic on a constant": ("atomic_fetch_add_explicit(count", "atomic_fetch_add_explicit(&p.n"),
 }  # fmt: skip
 

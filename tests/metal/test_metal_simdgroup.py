@@ -36,7 +36,8 @@ SIMD = "using namespace metal;\n" + "".join(
             *SHUFFLES,
             "simd_prefix_inclusive_sum(x)",
             "simd_prefix_exclusive_product(x)",
-            "float(ulong(simd_ballot(x > 0)) >> lane & 1) + 2 * simd_any(x > 2) + 4 * simd_all(x < 9)",
+            "float(ulong(simd_ballot(x > 0)) >> lane & 1) + 2 * simd_any(x > 2) "
+            "+ 4 * simd_all(x < 9)",
             "simd_broadcast_first(x) + simd_is_first()",
         ]
     )

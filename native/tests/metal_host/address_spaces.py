@@ -1,12 +1,13 @@
 """Check a Metal library's use of address spaces: ``python address_spaces.py FILE...``.
 
-On the host all memory is alike, so a pointer into threadgroup memory where Metal wants one into device
-memory would go unnoticed. Here the compiler's type checker sees the text with the address spaces that
-clang has; nothing is run.
+On the host all memory is alike, so a pointer into threadgroup memory where Metal wants one into
+device memory would go unnoticed. Here the compiler's type checker sees the text with the address
+spaces that clang has; nothing is run.
 """
 
 from __future__ import annotations
 
+import itertools
 import platform
 import re
 import subprocess
@@ -67,7 +68,9 @@ def to_checked(text: str) -> str:
     _make_constructors(tokens, parameters)
     for token in tokens:
         make_float_literals(token)
-    uses = "".join(f"static auto* metal_host_use_{i} = &{n};\n" for i, n in enumerate(instantiations))
+    uses = "".join(
+        f"static auto* metal_host_use_{i} = &{n};\n" for i, n in enumerate(instantiations)
+    )
     return (
         "#include <address_spaces/metal.h>\n"
         f'#line 1 "program_source"\n{join(tokens)}\n#line 1 "instantiations"\n{uses}'
@@ -77,8 +80,11 @@ def to_checked(text: str) -> str:
 def _type_parameters(tokens: list[Token]) -> set[str]:
     """Names of template parameters that are types: they may stand for vectors."""
     words = [token.text for token in tokens if token.kind != "space"]
-    pairs = zip(words, words[1:], strict=False)
-    return {name for keyword, name in pairs if keyword in ("typename", "class") and name.isidentifier()}
+    return {
+        name
+        for keyword, name in itertools.pairwise(words)
+        if keyword in ("typename", "class") and name.isidentifier()
+    }
 
 
 def _mark_group_variables(tokens: list[Token]) -> None:

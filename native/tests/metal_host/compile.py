@@ -1,8 +1,8 @@
 """Compile a Metal library for the host: ``python compile.py SOURCE OUTPUT``.
 
-SOURCE is Metal text, OUTPUT a shared library (``include/metal_host/abi.h``). The compiler is ziglang's.
-Libraries are cached by content in ``$AOTI_PLUGINS_METAL_CACHE``, or in a folder of the user's among
-temporary files; several processes may share it.
+SOURCE is Metal text, OUTPUT a shared library (``include/metal_host/abi.h``). The compiler is
+ziglang's. Libraries are cached by content in ``$AOTI_PLUGINS_METAL_CACHE``, or in a folder of the
+user's among temporary files; several processes may share it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _CHECK_FLAGS: Final = (
     "-mllvm", "-tsan-instrument-func-entry-exit=false",
 )  # fmt: skip
 _COMPILE_FLAGS: Final = (
-    "-std=c++17", "-O1", "-g0", "-fPIC", "-fvisibility=hidden", "-w", "-fno-exceptions", "-fno-rtti",
-    "-fsigned-char", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing", "-fwrapv",
-    "-Xclang", "-ffloat16-excess-precision=none", "-Xclang", "-fbfloat16-excess-precision=none",
+    "-std=c++17", "-O1", "-g0", "-fPIC", "-fvisibility=hidden", "-w", "-fno-exceptions",
+    "-fno-rtti", "-fsigned-char", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing",
+    "-fwrapv", "-Xclang", "-ffloat16-excess-precision=none",
+    "-Xclang", "-fbfloat16-excess-precision=none",
     "-fno-sanitize=all", "-fno-stack-protector", "-fno-threadsafe-statics",
     "-Xclang", "-fsanitize=array-bounds,integer-divide-by-zero",
     "-Xclang", "-fsanitize-recover=array-bounds,integer-divide-by-zero",

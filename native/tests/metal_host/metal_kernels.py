@@ -63,6 +63,7 @@ class KernelFunction:
 
     @property
     def memory_arguments(self) -> list[KernelArgument]:
+        """Those that the host gives."""
         return [argument for argument in self.arguments if argument.kind not in BUILT_INS]
 
 
@@ -95,7 +96,9 @@ def find_kernels(tokens: list[Token]) -> list[KernelFunction]:
         source = declaration
         if declaration.is_instantiation:
             if plain not in templates:
-                raise MetalSyntaxError(declaration.line, f"no template of kernel '{plain}' before this")
+                raise MetalSyntaxError(
+                    declaration.line, f"no template of kernel '{plain}' before this"
+                )
             source = templates[plain]
             for token in declaration.tokens:
                 token.blank()
@@ -142,7 +145,7 @@ def _declarations(tokens: list[Token]) -> list[_Declaration]:
 
 
 def _is_kernel(head: list[Token]) -> bool:
-    """Whether ``head``, which ends before a parenthesis, is that of a kernel and not an attribute."""
+    """Whether ``head``, which ends before a parenthesis, is that of a kernel, and whole."""
     depth = 0
     for token in head:
         depth += {"[": 1, "]": -1}.get(token.text, 0)
@@ -215,18 +218,23 @@ def _arguments(declaration: _Declaration) -> list[KernelArgument]:
         if built_in:
             result.append(KernelArgument(min(built_in), 0))
         elif "threadgroup" in attributes:
-            result.append(KernelArgument("threadgroup", _index(attributes, "threadgroup", declaration)))
+            result.append(
+                KernelArgument("threadgroup", _index(attributes, "threadgroup", declaration))
+            )
         elif "*" in words or "&" in words:
             while "buffer" not in attributes and str(following) in taken:
                 following += 1
-            index = _index(attributes, "buffer", declaration) if "buffer" in attributes else following
+            index = (
+                _index(attributes, "buffer", declaration) if "buffer" in attributes else following
+            )
             following += "buffer" not in attributes
             kind = "reference" if "&" in words else "constant" if "constant" in words else "device"
             result.append(KernelArgument(kind, index))
         else:
             known = ", ".join(attributes) or "none"
             raise MetalSyntaxError(
-                declaration.line, f"parameter '{words[-1]}' of a kernel has attributes that are not known: {known}"
+                declaration.line,
+                f"parameter '{words[-1]}' of a kernel has attributes that are not known: {known}",
             )
     return result
 

@@ -131,7 +131,9 @@ class Library(Mapping[str, Kernel]):
         table = get(ctypes.byref(abi), ctypes.byref(count))
         if abi.value != _ABI:
             raise ValueError(f"{path} has kernels of version {abi.value}, not {_ABI}")
-        self._kernels = {k.name: k for k in (Kernel(row, self._library) for row in table[: count.value])}
+        self._kernels = {
+            k.name: k for k in (Kernel(row, self._library) for row in table[: count.value])
+        }
 
     def __getitem__(self, name: str) -> Kernel:
         return self._kernels[name]

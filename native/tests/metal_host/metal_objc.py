@@ -41,7 +41,9 @@ class Objective:
         self.library.metal_stand_in_limit_memory.argtypes = [ctypes.c_size_t]
         self.library.metal_stand_in_limit_threads.argtypes = [ctypes.c_size_t]
 
-    def send(self, target: Any, selector: str, *arguments: Any, result: Any = ctypes.c_void_p) -> Any:
+    def send(
+        self, target: Any, selector: str, *arguments: Any, result: Any = ctypes.c_void_p
+    ) -> Any:
         """Send a message: ints go as 64-bit integers, ctypes values as what they are."""
         given = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
         types = [ctypes.c_void_p, ctypes.c_void_p, *map(type, given)]
@@ -49,12 +51,15 @@ class Objective:
         return function(target, self.selector(selector), *given)
 
     def selector(self, name: str) -> int:
+        """The selector of a name."""
         return self.library.sel_registerName(name.encode())
 
     def named_class(self, name: str) -> int:
+        """A class by its name."""
         return self.library.objc_getClass(name.encode())
 
     def device(self) -> int:
+        """The device; the caller owns a reference that need not be given back."""
         return self.library.MTLCreateSystemDefaultDevice()
 
     def string(self, text: str) -> int:
@@ -64,9 +69,11 @@ class Objective:
         )
 
     def text(self, string: int) -> str:
+        """What an NSString says."""
         return self.send(string, "UTF8String", result=ctypes.c_char_p).decode()
 
     def description(self, error: int) -> str:
+        """What an NSError says."""
         return self.text(self.send(error, "localizedDescription"))
 
     @contextmanager

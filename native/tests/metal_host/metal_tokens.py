@@ -16,7 +16,9 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_DIRECTIVE: Final = re.compile(r"[ \t]*\#(?:[^\n\\/]|\\.|\\\n|/\*.*?\*/|/(?!/|\*)|//[^\n]*)*", re.DOTALL)
+_DIRECTIVE: Final = re.compile(
+    r"[ \t]*\#(?:[^\n\\/]|\\.|\\\n|/\*.*?\*/|/(?!/|\*)|//[^\n]*)*", re.DOTALL
+)
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -50,13 +52,11 @@ def tokenize(text: str) -> list[Token]:
         kind = "directive"
         if match is None:
             match = _TOKEN.match(text, position)
-            assert match is not None and match.lastgroup is not None
+            assert match is not None
+            assert match.lastgroup is not None
             kind = match.lastgroup
         token = Token(kind, match.group(), line)
-        if kind == "space":
-            fresh = "\n" in token.text
-        else:
-            fresh = False
+        fresh = kind == "space" and "\n" in token.text
         tokens.append(token)
         position = match.end()
         line += token.text.count("\n")

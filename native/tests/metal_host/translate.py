@@ -1,8 +1,8 @@
 """Metal text to C++ for the host, which ``include/`` makes a program of.
 
-What the C++ compiler cannot be told by headers is rewritten: literals (Metal has no double), attributes,
-variables in threadgroup memory, explicit instantiations of kernels. Behind the text comes a table of
-the kernels. Lines stay where they are.
+What the C++ compiler cannot be told by headers is rewritten: literals (Metal has no double),
+attributes, variables in threadgroup memory, explicit instantiations of kernels. Behind the text
+comes a table of the kernels. Lines stay where they are.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def float_literal(text: str) -> str:
 
 
 def make_float_literals(token: Token) -> None:
+    """Give a number, or those in the text of a macro, the type that it has in Metal."""
     if token.kind == "number":
         token.text = float_literal(token.text)
     elif token.kind == "directive" and re.match(r"\s*#\s*define\b", token.text):
@@ -97,6 +98,7 @@ def drop_includes(tokens: list[Token]) -> None:
 
 
 def drop_attributes(tokens: list[Token]) -> None:
+    """Take all ``[[...]]`` out."""
     index = 0
     while index + 1 < len(tokens):
         if tokens[index].text == "[" and tokens[index + 1].text == "[":
@@ -153,11 +155,13 @@ def _group_variables(declaration: list[Token], number: int) -> str:
             sizes += " ".join(token.text for token in declaration[index : end + 1])
             index = end + 1
         if index < len(declaration) and declaration[index].text != ",":
-            raise MetalSyntaxError(name.line, f"threadgroup variable '{name.text}' has an initializer")
+            raise MetalSyntaxError(
+                name.line, f"threadgroup variable '{name.text}' has an initializer"
+            )
         alias = f"metal_host_type_{number}"
         result.append(
             f"using {alias} = {type_text}{sizes}; "
-            f"auto& {name.text} = metal_host::GroupVariable<{alias}, {number}>::get(\"{name.text}\");"
+            f'auto& {name.text} = metal_host::GroupVariable<{alias}, {number}>::get("{name.text}");'
         )
         number += 1
         index += 1
@@ -184,11 +188,14 @@ def _table(functions: list[KernelFunction], waiting: set[str]) -> str:
     rows, parts = [], ["extern const MetalHostKernel metal_host_table[];\n"]
     for number, function in enumerate(functions):
         parts.append(_launcher(number, function, function.plain_name in waiting))
-        buffers = [a.index for a in function.arguments if a.kind in ("device", "constant", "reference")]
+        buffers = [
+            a.index for a in function.arguments if a.kind in ("device", "constant", "reference")
+        ]
         rows.append(
             f'  {{"{function.exported_name}", metal_host_arguments_{number}, '
             f"{len(function.memory_arguments)}u, {max(buffers, default=-1) + 1}u, "
-            f"(unsigned int)({function.max_threads}), {int(function.plain_name in waiting)}u, metal_host_launch_{number}}},\n"
+            f"(unsigned int)({function.max_threads}), "
+            f"{int(function.plain_name in waiting)}u, metal_host_launch_{number}}},\n"
         )
     return (
         "".join(parts)
@@ -230,6 +237,7 @@ def _launcher(number: int, function: KernelFunction, waits: bool) -> str:
         f"const metal_host::Thread& at) {{\n"
         f"  {function.name}({', '.join(values)});\n}}\n"
         f"static int metal_host_launch_{number}(const MetalHostDispatch* dispatch) {{\n"
-        f"  return metal_host::launch(metal_host_table[{number}], *dispatch, {str(not waits).lower()}, "
+        f"  return metal_host::launch(metal_host_table[{number}], *dispatch, "
+        f"{str(not waits).lower()}, "
         f"metal_host::{'run_one' if waits else 'run_alone'}<metal_host_body_{number}>);\n}}\n"
     )

@@ -35,10 +35,14 @@ Quarantine& quarantine() {
   return *instance;
 }
 
-size_t whole_pages(size_t nbytes) { return (nbytes + kPageNbytes - 1) / kPageNbytes * kPageNbytes; }
+size_t whole_pages(size_t nbytes) {
+  return (nbytes + kPageNbytes - 1) / kPageNbytes * kPageNbytes;
+}
 
 /// Address space of a buffer: a page before, its pages, a page behind, and what aligning takes.
-size_t region_nbytes(size_t nbytes) { return whole_pages(nbytes) + 3 * kPageNbytes; }
+size_t region_nbytes(size_t nbytes) {
+  return whole_pages(nbytes) + 3 * kPageNbytes;
+}
 
 void retire(char* region, size_t nbytes) {
   // Fresh mapping in the same place: the memory is given back, the addresses are not.
@@ -61,9 +65,15 @@ char* region_of(const Buffer& buffer) {
   return start;
 }
 
-void* buffer_contents(Object* self, Selector) { return static_cast<Buffer*>(self)->data; }
-unsigned long buffer_length(Object* self, Selector) { return static_cast<Buffer*>(self)->nbytes; }
-unsigned long buffer_storage_mode(Object*, Selector) { return 0; }
+void* buffer_contents(Object* self, Selector) {
+  return static_cast<Buffer*>(self)->data;
+}
+unsigned long buffer_length(Object* self, Selector) {
+  return static_cast<Buffer*>(self)->nbytes;
+}
+unsigned long buffer_storage_mode(Object*, Selector) {
+  return 0;
+}
 
 const MethodEntry kBufferMethods[] = {{"contents", as_method(buffer_contents)},
                                       {"length", as_method(buffer_length)},
@@ -89,7 +99,9 @@ void report_fault(int, siginfo_t* info, void*) {
 
 }  // namespace
 
-size_t allocated_nbytes() { return allocated; }
+size_t allocated_nbytes() {
+  return allocated;
+}
 
 bool protects_buffers() {
   static const bool on = [] {
@@ -97,7 +109,7 @@ bool protects_buffers() {
     if (text == nullptr || std::strcmp(text, "1") != 0) {
       return false;
     }
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_sigaction = report_fault;
     action.sa_flags = SA_SIGINFO;
     (void)::sigaction(SIGSEGV, &action, nullptr);
@@ -152,7 +164,8 @@ Buffer* make_buffer(size_t nbytes) {
     return nullptr;
   }
   const size_t total = region_nbytes(nbytes);
-  void* mapped = ::mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapped =
+      ::mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) {
     return nullptr;
   }

@@ -1,6 +1,5 @@
 #include "commands.h"
 
-
 #include <array>
 #include <deque>
 #include <memory>
@@ -150,8 +149,7 @@ void Encoder::dispatch(Size grid, Size group) {
     misuse("dispatch without a pipeline state");
     return;
   }
-  if (!check_sizes(*pipeline.get(), grid, group) ||
-      !check_bindings(pipeline->kernel, bindings)) {
+  if (!check_sizes(*pipeline.get(), grid, group) || !check_bindings(pipeline->kernel, bindings)) {
     return;
   }
   commands->dispatches.push_back({pipeline, bindings, group_memories, grid, group});
@@ -465,6 +463,8 @@ Encoder::Encoder(CommandBuffer* commands_) : Object(&encoder_class), commands(co
 
 }  // namespace
 
-Object* make_queue() { return new Queue(); }
+Object* make_queue() {
+  return new Queue();
+}
 
 }  // namespace stand_in

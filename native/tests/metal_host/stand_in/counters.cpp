@@ -51,20 +51,36 @@ void count_misuse(const char* text) {
 using stand_in::counters;
 using stand_in::faults;
 
-long metal_stand_in_dispatches(void) { return counters.dispatches; }
-long metal_stand_in_commits(void) { return counters.commits; }
-long metal_stand_in_libraries(void) { return counters.libraries; }
-long metal_stand_in_pipelines(void) { return counters.pipelines; }
-long metal_stand_in_buffers(void) { return counters.buffers; }
-long metal_stand_in_wrapped(void) { return counters.wrapped; }
-long metal_stand_in_errors(void) { return counters.errors; }
-const char* metal_stand_in_last_error(void) { return stand_in::last_error().c_str(); }
+long metal_stand_in_dispatches(void) {
+  return counters.dispatches;
+}
+long metal_stand_in_commits(void) {
+  return counters.commits;
+}
+long metal_stand_in_libraries(void) {
+  return counters.libraries;
+}
+long metal_stand_in_pipelines(void) {
+  return counters.pipelines;
+}
+long metal_stand_in_buffers(void) {
+  return counters.buffers;
+}
+long metal_stand_in_wrapped(void) {
+  return counters.wrapped;
+}
+long metal_stand_in_errors(void) {
+  return counters.errors;
+}
+const char* metal_stand_in_last_error(void) {
+  return stand_in::last_error().c_str();
+}
 
 void metal_stand_in_reset(void) {
-  for (auto* counter : {&counters.dispatches, &counters.commits, &counters.libraries,
-                        &counters.pipelines, &counters.buffers, &counters.wrapped,
-                        &counters.errors, &faults.buffer, &faults.library, &faults.pipeline,
-                        &faults.command_buffer}) {
+  for (auto* counter :
+       {&counters.dispatches, &counters.commits, &counters.libraries, &counters.pipelines,
+        &counters.buffers, &counters.wrapped, &counters.errors, &faults.buffer, &faults.library,
+        &faults.pipeline, &faults.command_buffer}) {
     *counter = 0;
   }
   stand_in::last_error().clear();
@@ -72,13 +88,31 @@ void metal_stand_in_reset(void) {
   stand_in::thread_limit = 0;
 }
 
-long metal_stand_in_live_objects(void) { return stand_in::live_objects(nullptr); }
-long metal_stand_in_live_of(const char* class_name) { return stand_in::live_objects(class_name); }
-size_t metal_stand_in_allocated_nbytes(void) { return stand_in::allocated_nbytes(); }
+long metal_stand_in_live_objects(void) {
+  return stand_in::live_objects(nullptr);
+}
+long metal_stand_in_live_of(const char* class_name) {
+  return stand_in::live_objects(class_name);
+}
+size_t metal_stand_in_allocated_nbytes(void) {
+  return stand_in::allocated_nbytes();
+}
 
-void metal_stand_in_fail_buffer(long nth) { faults.buffer = nth; }
-void metal_stand_in_fail_library(long nth) { faults.library = nth; }
-void metal_stand_in_fail_pipeline(long nth) { faults.pipeline = nth; }
-void metal_stand_in_fail_command_buffer(long nth) { faults.command_buffer = nth; }
-void metal_stand_in_limit_memory(size_t nbytes) { stand_in::memory_limit = nbytes; }
-void metal_stand_in_limit_threads(size_t threads) { stand_in::thread_limit = threads; }
+void metal_stand_in_fail_buffer(long nth) {
+  faults.buffer = nth;
+}
+void metal_stand_in_fail_library(long nth) {
+  faults.library = nth;
+}
+void metal_stand_in_fail_pipeline(long nth) {
+  faults.pipeline = nth;
+}
+void metal_stand_in_fail_command_buffer(long nth) {
+  faults.command_buffer = nth;
+}
+void metal_stand_in_limit_memory(size_t nbytes) {
+  stand_in::memory_limit = nbytes;
+}
+void metal_stand_in_limit_threads(size_t threads) {
+  stand_in::thread_limit = threads;
+}

@@ -48,8 +48,12 @@ struct Archive : Object {
   Archive();
 };
 
-Object* device_name(Object*, Selector) { return autorelease(new String("Metal stand-in")); }
-Size device_max_threads(Object*, Selector) { return {1024, 1024, 1024}; }
+Object* device_name(Object*, Selector) {
+  return autorelease(new String("Metal stand-in"));
+}
+Size device_max_threads(Object*, Selector) {
+  return {1024, 1024, 1024};
+}
 bool device_supports(Object*, Selector, unsigned long family) {
   return family == kApple7 || (family > 1000 && family < kApple7) || family == kMac2 ||
          family == kMetal3;
@@ -57,11 +61,21 @@ bool device_supports(Object*, Selector, unsigned long family) {
 unsigned long device_working_set(Object*, Selector) {
   return memory_limit != 0 ? memory_limit.load() : kWorkingSetNbytes;
 }
-unsigned long device_allocated(Object*, Selector) { return allocated_nbytes(); }
-unsigned long device_max_buffer(Object*, Selector) { return kMaxBufferNbytes; }
-unsigned long device_max_group_memory(Object*, Selector) { return 32768; }
-bool device_unified(Object*, Selector) { return true; }
-Object* device_queue(Object*, Selector) { return make_queue(); }
+unsigned long device_allocated(Object*, Selector) {
+  return allocated_nbytes();
+}
+unsigned long device_max_buffer(Object*, Selector) {
+  return kMaxBufferNbytes;
+}
+unsigned long device_max_group_memory(Object*, Selector) {
+  return 32768;
+}
+bool device_unified(Object*, Selector) {
+  return true;
+}
+Object* device_queue(Object*, Selector) {
+  return make_queue();
+}
 
 void check_options(unsigned long options) {
   // Shared storage, write-combined or not, tracked or not.
@@ -131,8 +145,8 @@ Object* device_pipeline(Object*, Selector, Object* function, Object** error) {
   return make_pipeline(expect<Function>(function, "newComputePipelineStateWithFunction:"), error);
 }
 
-Object* device_pipeline_of(Object*, Selector, Object* descriptor, unsigned long, Object** reflection,
-                           Object** error) {
+Object* device_pipeline_of(Object*, Selector, Object* descriptor, unsigned long,
+                           Object** reflection, Object** error) {
   if (reflection != nullptr) {
     *reflection = nullptr;
   }
@@ -150,9 +164,13 @@ Object* device_archive(Object*, Selector, Object* descriptor, Object** error) {
   return new Archive();
 }
 
-Object* options_new(Object*, Selector) { return new CompileOptions(); }
+Object* options_new(Object*, Selector) {
+  return new CompileOptions();
+}
 void options_set(Object*, Selector, unsigned long) {}
-Object* descriptor_new(Object*, Selector) { return new PipelineDescriptor(); }
+Object* descriptor_new(Object*, Selector) {
+  return new PipelineDescriptor();
+}
 void descriptor_set_function(Object* self, Selector, Object* function) {
   auto* given = expect<Function>(function, "setComputeFunction:");
   static_cast<PipelineDescriptor*>(self)->function = Reference<Function>(given);
@@ -163,7 +181,9 @@ void descriptor_set_archives(Object*, Selector, Object* archives) {
     (void)expect<Archive>(array->element.get(), "an element of setBinaryArchives:");
   }
 }
-Object* archive_descriptor_new(Object*, Selector) { return new ArchiveDescriptor(); }
+Object* archive_descriptor_new(Object*, Selector) {
+  return new ArchiveDescriptor();
+}
 void archive_descriptor_set_url(Object* self, Selector, Object* url) {
   const auto* given = url == nullptr ? nullptr : expect<Url>(url, "setUrl:");
   static_cast<ArchiveDescriptor*>(self)->path = given == nullptr ? "" : given->path;
@@ -222,7 +242,8 @@ const MethodEntry kNoMethods[] = {{"class", nullptr}};
 Class device_class = make_class("MTLDevice", kDeviceMethods);
 Class options_class = make_class("MTLCompileOptions", kOptionsMethods);
 Class descriptor_class = make_class("MTLComputePipelineDescriptor", kDescriptorMethods);
-Class archive_descriptor_class = make_class("MTLBinaryArchiveDescriptor", kArchiveDescriptorMethods);
+Class archive_descriptor_class =
+    make_class("MTLBinaryArchiveDescriptor", kArchiveDescriptorMethods);
 Class archive_class = make_class("MTLBinaryArchive", kArchiveMethods);
 Class options_class_class = make_class("MTLCompileOptions class", kOptionsClassMethods);
 Class descriptor_class_class =

@@ -4,16 +4,24 @@
 
 namespace stand_in {
 
-Object* retain_method(Object* self, Selector) { return retain(self); }
-void release_method(Object* self, Selector) { release(self); }
-Object* autorelease_method(Object* self, Selector) { return autorelease(self); }
+Object* retain_method(Object* self, Selector) {
+  return retain(self);
+}
+void release_method(Object* self, Selector) {
+  release(self);
+}
+Object* autorelease_method(Object* self, Selector) {
+  return autorelease(self);
+}
 bool responds_method(Object* self, Selector, Selector asked) {
   return find_method(self, asked) != nullptr;
 }
 
 namespace {
 
-const char* string_bytes(Object* self, Selector) { return static_cast<String*>(self)->text.c_str(); }
+const char* string_bytes(Object* self, Selector) {
+  return static_cast<String*>(self)->text.c_str();
+}
 unsigned long string_length(Object* self, Selector) {
   return static_cast<String*>(self)->text.size();
 }
@@ -27,7 +35,9 @@ Object* string_with_bytes(Object*, Selector, const char* bytes) {
 Object* error_description(Object* self, Selector) {
   return autorelease(new String(static_cast<Error*>(self)->text));
 }
-long error_code(Object*, Selector) { return 1; }
+long error_code(Object*, Selector) {
+  return 1;
+}
 Object* url_of_path(Object*, Selector, Object* path) {
   const auto* text = expect<String>(path, "fileURLWithPath:");
   return autorelease(new Url(text == nullptr ? "" : text->text));
@@ -36,7 +46,9 @@ Object* url_of_path(Object*, Selector, Object* path) {
 Object* array_with_object(Object*, Selector, Object* element) {
   return autorelease(new Array(element));
 }
-unsigned long array_count(Object*, Selector) { return 1; }
+unsigned long array_count(Object*, Selector) {
+  return 1;
+}
 Object* array_at(Object* self, Selector, unsigned long index) {
   if (index != 0) {
     misuse("objectAtIndex:%lu of an array of one", index);

@@ -40,8 +40,9 @@ bool responds_method(Object* self, Selector, Selector asked);
 }  // namespace stand_in
 
 /// Methods that all objects have.
-#define STAND_IN_OBJECT_METHODS                                               \
-  {"retain", ::stand_in::as_method(::stand_in::retain_method)},               \
-      {"release", ::stand_in::as_method(::stand_in::release_method)},         \
-      {"autorelease", ::stand_in::as_method(::stand_in::autorelease_method)}, \
-  {"respondsToSelector:", ::stand_in::as_method(::stand_in::responds_method) }
+#define STAND_IN_OBJECT_METHODS                                                 \
+  {"retain", ::stand_in::as_method(::stand_in::retain_method)},                 \
+      {"release", ::stand_in::as_method(::stand_in::release_method)},           \
+      {"autorelease", ::stand_in::as_method(::stand_in::autorelease_method)}, { \
+    "respondsToSelector:", ::stand_in::as_method(::stand_in::responds_method)   \
+  }

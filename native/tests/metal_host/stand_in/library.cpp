@@ -102,8 +102,12 @@ Object* function_name(Object* self, Selector) {
 unsigned long pipeline_max_threads(Object* self, Selector) {
   return static_cast<Pipeline*>(self)->max_threads;
 }
-unsigned long pipeline_width(Object*, Selector) { return 32; }
-unsigned long pipeline_group_memory(Object*, Selector) { return 0; }
+unsigned long pipeline_width(Object*, Selector) {
+  return 32;
+}
+unsigned long pipeline_group_memory(Object*, Selector) {
+  return 0;
+}
 
 const MethodEntry kLibraryMethods[] = {{"newFunctionWithName:", as_method(library_function)},
                                        STAND_IN_OBJECT_METHODS};

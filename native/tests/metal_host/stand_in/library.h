@@ -1,7 +1,6 @@
 // MTLLibrary, MTLFunction and MTLComputePipelineState: Metal text compiled for the host.
 #pragma once
 
-
 #include <string>
 
 #include "../include/metal_host/abi.h"

@@ -100,7 +100,9 @@ namespace stand_in {
 namespace {
 
 /// What a message does that no method answers, where misuse does not abort.
-long answer_nothing(Object*, Selector) { return 0; }
+long answer_nothing(Object*, Selector) {
+  return 0;
+}
 
 }  // namespace
 }  // namespace stand_in

@@ -56,7 +56,9 @@ void bury(Object* object) {
 
 }  // namespace
 
-std::recursive_mutex& lock() { return state().mutex; }
+std::recursive_mutex& lock() {
+  return state().mutex;
+}
 
 Object::Object(Class* isa_) : isa(isa_) {
   const std::lock_guard<std::recursive_mutex> guard(lock());
@@ -150,7 +152,9 @@ OBJC_EXPORT Object* objc_getClass(const char* name) {
   return found->second;
 }
 
-OBJC_EXPORT Selector sel_registerName(const char* name) { return stand_in::selector(name); }
+OBJC_EXPORT Selector sel_registerName(const char* name) {
+  return stand_in::selector(name);
+}
 
 OBJC_EXPORT void* objc_autoreleasePoolPush() {
   stand_in::Pools& pools = stand_in::pools();

@@ -15,9 +15,9 @@ METAL_STAND_IN_EXPORT long metal_stand_in_dispatches(void);
 METAL_STAND_IN_EXPORT long metal_stand_in_commits(void);
 METAL_STAND_IN_EXPORT long metal_stand_in_libraries(void);  // compiled from source
 METAL_STAND_IN_EXPORT long metal_stand_in_pipelines(void);
-METAL_STAND_IN_EXPORT long metal_stand_in_buffers(void);    // allocated or wrapped
-METAL_STAND_IN_EXPORT long metal_stand_in_wrapped(void);    // newBufferWithBytesNoCopy
-METAL_STAND_IN_EXPORT void metal_stand_in_reset(void);      // counters, errors and faults
+METAL_STAND_IN_EXPORT long metal_stand_in_buffers(void);  // allocated or wrapped
+METAL_STAND_IN_EXPORT long metal_stand_in_wrapped(void);  // newBufferWithBytesNoCopy
+METAL_STAND_IN_EXPORT void metal_stand_in_reset(void);    // counters, errors and faults
 
 /// Objects that are alive, but for the device and classes: what leaks, once all is released.
 METAL_STAND_IN_EXPORT long metal_stand_in_live_objects(void);

@@ -4,15 +4,17 @@
 // that take references without an address space.
 #pragma once
 
+// clang-format off
 #include <metal_host/types.h>
 #include <metal_host/traits.h>
+// clang-format on
 
-#define METAL_HOST_VECTORS(T)                              \
-  typedef T T##2 __attribute__((ext_vector_type(2)));      \
-  typedef T T##3 __attribute__((ext_vector_type(3)));      \
-  typedef T T##4 __attribute__((ext_vector_type(4)));      \
-  typedef T##2 packed_##T##2 __attribute__((aligned(1)));  \
-  typedef T##3 packed_##T##3 __attribute__((aligned(1)));  \
+#define METAL_HOST_VECTORS(T)                             \
+  typedef T T##2 __attribute__((ext_vector_type(2)));     \
+  typedef T T##3 __attribute__((ext_vector_type(3)));     \
+  typedef T T##4 __attribute__((ext_vector_type(4)));     \
+  typedef T##2 packed_##T##2 __attribute__((aligned(1))); \
+  typedef T##3 packed_##T##3 __attribute__((aligned(1))); \
   typedef T##4 packed_##T##4 __attribute__((aligned(1)));
 METAL_HOST_VECTORS(bool)
 METAL_HOST_VECTORS(char)
@@ -56,30 +58,33 @@ template <typename T, int kSize>
 using vec = typename vector_of<T, kSize>::type;
 
 // Functions of values: of any type, as only pointers matter here.
-#define METAL_HOST_FUNCTION(name)                 \
-  template <typename T>                           \
-  T name(T);                                      \
-  template <typename T, typename U>               \
-  T name(T, U);                                   \
-  template <typename T, typename U, typename V>   \
+#define METAL_HOST_FUNCTION(name)               \
+  template <typename T>                         \
+  T name(T);                                    \
+  template <typename T, typename U>             \
+  T name(T, U);                                 \
+  template <typename T, typename U, typename V> \
   T name(T, U, V);
-#define METAL_HOST_FLOAT_FUNCTIONS                                                           \
-  METAL_HOST_FUNCTION(exp)                                                                   \
-  METAL_HOST_FUNCTION(exp2) METAL_HOST_FUNCTION(exp10) METAL_HOST_FUNCTION(log)              \
-  METAL_HOST_FUNCTION(log2) METAL_HOST_FUNCTION(log10) METAL_HOST_FUNCTION(sin)              \
-  METAL_HOST_FUNCTION(cos) METAL_HOST_FUNCTION(tan) METAL_HOST_FUNCTION(asin)                \
-  METAL_HOST_FUNCTION(acos) METAL_HOST_FUNCTION(atan) METAL_HOST_FUNCTION(atan2)             \
-  METAL_HOST_FUNCTION(sinh) METAL_HOST_FUNCTION(cosh) METAL_HOST_FUNCTION(tanh)              \
-  METAL_HOST_FUNCTION(asinh) METAL_HOST_FUNCTION(acosh) METAL_HOST_FUNCTION(atanh)           \
-  METAL_HOST_FUNCTION(sinpi) METAL_HOST_FUNCTION(cospi) METAL_HOST_FUNCTION(tanpi)           \
-  METAL_HOST_FUNCTION(sqrt) METAL_HOST_FUNCTION(rsqrt) METAL_HOST_FUNCTION(floor)            \
-  METAL_HOST_FUNCTION(ceil) METAL_HOST_FUNCTION(trunc) METAL_HOST_FUNCTION(rint)             \
-  METAL_HOST_FUNCTION(round) METAL_HOST_FUNCTION(fabs) METAL_HOST_FUNCTION(fract)            \
-  METAL_HOST_FUNCTION(pow) METAL_HOST_FUNCTION(powr) METAL_HOST_FUNCTION(fmod)               \
-  METAL_HOST_FUNCTION(copysign) METAL_HOST_FUNCTION(fmin) METAL_HOST_FUNCTION(fmax)          \
-  METAL_HOST_FUNCTION(fdim) METAL_HOST_FUNCTION(divide)                                      \
-  template <typename T>                                                                      \
-  T sincos(T, T&);
+#define METAL_HOST_FLOAT_FUNCTIONS                                                                \
+  METAL_HOST_FUNCTION(exp)                                                                        \
+  METAL_HOST_FUNCTION(exp2)                                                                       \
+  METAL_HOST_FUNCTION(exp10)                                                                      \
+  METAL_HOST_FUNCTION(log) METAL_HOST_FUNCTION(log2) METAL_HOST_FUNCTION(                         \
+      log10) METAL_HOST_FUNCTION(sin) METAL_HOST_FUNCTION(cos) METAL_HOST_FUNCTION(tan)           \
+      METAL_HOST_FUNCTION(asin) METAL_HOST_FUNCTION(acos) METAL_HOST_FUNCTION(                    \
+          atan) METAL_HOST_FUNCTION(atan2) METAL_HOST_FUNCTION(sinh) METAL_HOST_FUNCTION(cosh)    \
+          METAL_HOST_FUNCTION(tanh) METAL_HOST_FUNCTION(asinh) METAL_HOST_FUNCTION(acosh)         \
+              METAL_HOST_FUNCTION(atanh) METAL_HOST_FUNCTION(sinpi) METAL_HOST_FUNCTION(cospi)    \
+                  METAL_HOST_FUNCTION(tanpi) METAL_HOST_FUNCTION(sqrt) METAL_HOST_FUNCTION(rsqrt) \
+                      METAL_HOST_FUNCTION(floor) METAL_HOST_FUNCTION(ceil) METAL_HOST_FUNCTION(   \
+                          trunc) METAL_HOST_FUNCTION(rint) METAL_HOST_FUNCTION(round)             \
+                          METAL_HOST_FUNCTION(fabs) METAL_HOST_FUNCTION(fract)                    \
+                              METAL_HOST_FUNCTION(pow) METAL_HOST_FUNCTION(powr)                  \
+                                  METAL_HOST_FUNCTION(fmod) METAL_HOST_FUNCTION(copysign)         \
+                                      METAL_HOST_FUNCTION(fmin) METAL_HOST_FUNCTION(fmax)         \
+                                          METAL_HOST_FUNCTION(fdim)                               \
+                                              METAL_HOST_FUNCTION(divide) template <typename T>   \
+                                              T sincos(T, T&);
 METAL_HOST_FLOAT_FUNCTIONS
 namespace precise {
 METAL_HOST_FLOAT_FUNCTIONS
@@ -182,13 +187,13 @@ using simdgroup_half8x8 = simdgroup_matrix<half, 8, 8>;
 using simdgroup_bfloat8x8 = simdgroup_matrix<bfloat, 8, 8>;
 template <typename T, int kColumns, int kRows>
 simdgroup_matrix<T, kColumns, kRows> make_filled_simdgroup_matrix(T);
-#define METAL_HOST_MATRIX_MEMORY(space)                                                        \
-  template <typename T>                                                                        \
-  void simdgroup_load(simdgroup_matrix<T, 8, 8>&, const space T*, ulong = 8,                   \
-                      ulong2 = ulong2(0), bool = false);                                       \
-  template <typename T>                                                                        \
-  void simdgroup_store(const simdgroup_matrix<T, 8, 8>&, space T*, ulong = 8,                  \
-                       ulong2 = ulong2(0), bool = false);
+#define METAL_HOST_MATRIX_MEMORY(space)                                                           \
+  template <typename T>                                                                           \
+  void simdgroup_load(simdgroup_matrix<T, 8, 8>&, const space T*, ulong = 8, ulong2 = ulong2(0),  \
+                      bool = false);                                                              \
+  template <typename T>                                                                           \
+  void simdgroup_store(const simdgroup_matrix<T, 8, 8>&, space T*, ulong = 8, ulong2 = ulong2(0), \
+                       bool = false);
 METAL_HOST_MATRIX_MEMORY(METAL_HOST_DEVICE)
 METAL_HOST_MATRIX_MEMORY(METAL_HOST_GROUP)
 template <typename T>
@@ -212,21 +217,21 @@ using atomic_bool = atomic<bool>;
 #define METAL_HOST_ATOMIC(space, name) \
   template <typename T, typename U>    \
   T atomic_##name##_explicit(volatile space atomic<T>*, U, memory_order);
-#define METAL_HOST_ATOMICS(space)                                                              \
-  template <typename T>                                                                        \
-  T atomic_load_explicit(const volatile space atomic<T>*, memory_order);                       \
-  template <typename T, typename U>                                                            \
-  void atomic_store_explicit(volatile space atomic<T>*, U, memory_order);                      \
-  template <typename T, typename U>                                                            \
-  bool atomic_compare_exchange_weak_explicit(volatile space atomic<T>*, T*, U, memory_order,   \
-                                             memory_order);                                    \
-  METAL_HOST_ATOMIC(space, exchange)                                                           \
-  METAL_HOST_ATOMIC(space, fetch_add)                                                          \
-  METAL_HOST_ATOMIC(space, fetch_sub)                                                          \
-  METAL_HOST_ATOMIC(space, fetch_max)                                                          \
-  METAL_HOST_ATOMIC(space, fetch_min)                                                          \
-  METAL_HOST_ATOMIC(space, fetch_and)                                                          \
-  METAL_HOST_ATOMIC(space, fetch_or)                                                           \
+#define METAL_HOST_ATOMICS(space)                                                            \
+  template <typename T>                                                                      \
+  T atomic_load_explicit(const volatile space atomic<T>*, memory_order);                     \
+  template <typename T, typename U>                                                          \
+  void atomic_store_explicit(volatile space atomic<T>*, U, memory_order);                    \
+  template <typename T, typename U>                                                          \
+  bool atomic_compare_exchange_weak_explicit(volatile space atomic<T>*, T*, U, memory_order, \
+                                             memory_order);                                  \
+  METAL_HOST_ATOMIC(space, exchange)                                                         \
+  METAL_HOST_ATOMIC(space, fetch_add)                                                        \
+  METAL_HOST_ATOMIC(space, fetch_sub)                                                        \
+  METAL_HOST_ATOMIC(space, fetch_max)                                                        \
+  METAL_HOST_ATOMIC(space, fetch_min)                                                        \
+  METAL_HOST_ATOMIC(space, fetch_and)                                                        \
+  METAL_HOST_ATOMIC(space, fetch_or)                                                         \
   METAL_HOST_ATOMIC(space, fetch_xor)
 METAL_HOST_ATOMICS(METAL_HOST_DEVICE)
 METAL_HOST_ATOMICS(METAL_HOST_GROUP)

@@ -24,9 +24,9 @@ struct MetalHostArgument {
 
 /// One dispatch. Sizes are in threads, x y z.
 struct MetalHostDispatch {
-  void* const* buffers;                            // by buffer index
-  const unsigned long long* buffer_nbytes;         // from the address on; null: unknown
-  const unsigned long long* group_memory_nbytes;   // by threadgroup memory index
+  void* const* buffers;                           // by buffer index
+  const unsigned long long* buffer_nbytes;        // from the address on; null: unknown
+  const unsigned long long* group_memory_nbytes;  // by threadgroup memory index
   unsigned int group_memory_count;
   unsigned int grid[3];
   unsigned int group[3];
@@ -38,9 +38,9 @@ struct MetalHostKernel {
   const char* name;
   const struct MetalHostArgument* arguments;
   unsigned int argument_count;
-  unsigned int buffer_count;       // one more than the highest buffer index
-  unsigned int max_threads;        // per threadgroup, as the kernel says; 0: it does not
-  unsigned int has_rendezvous;     // barriers or simdgroup operations
+  unsigned int buffer_count;    // one more than the highest buffer index
+  unsigned int max_threads;     // per threadgroup, as the kernel says; 0: it does not
+  unsigned int has_rendezvous;  // barriers or simdgroup operations
   /// 0, or 1 with a message. Not to be called by two host threads at once.
   int (*launch)(const struct MetalHostDispatch* dispatch);
 };

@@ -5,8 +5,12 @@
 namespace metal {
 
 enum memory_order { memory_order_relaxed };
-enum class thread_scope { thread_scope_thread, thread_scope_simdgroup, thread_scope_threadgroup,
-                          thread_scope_device };
+enum class thread_scope {
+  thread_scope_thread,
+  thread_scope_simdgroup,
+  thread_scope_threadgroup,
+  thread_scope_device
+};
 
 template <typename T>
 struct atomic {
@@ -35,20 +39,20 @@ T atomic_exchange_explicit(volatile atomic<T>* object, U value, memory_order) {
   return old;
 }
 
-#define METAL_HOST_FETCH(name, expression)                                       \
-  template <typename T, typename U>                                              \
+#define METAL_HOST_FETCH(name, expression)                                                \
+  template <typename T, typename U>                                                       \
   T atomic_fetch_##name##_explicit(volatile atomic<T>* object, U operand, memory_order) { \
-    static_assert(!is_same_v<T, bool>, "atomic_bool has no arithmetic");         \
-    const T a = object->value;                                                   \
-    const T b = T(operand);                                                      \
-    object->value = T(expression);                                               \
-    return a;                                                                    \
+    static_assert(!is_same_v<T, bool>, "atomic_bool has no arithmetic");                  \
+    const T a = object->value;                                                            \
+    const T b = T(operand);                                                               \
+    object->value = T(expression);                                                        \
+    return a;                                                                             \
   }
 METAL_HOST_FETCH(add, a + b)
 METAL_HOST_FETCH(sub, a - b)
 METAL_HOST_FETCH(max, a < b ? b : a)
 METAL_HOST_FETCH(min, b < a ? b : a)
-METAL_HOST_FETCH(and, a & b)
+METAL_HOST_FETCH(and, a& b)
 METAL_HOST_FETCH(or, a | b)
 METAL_HOST_FETCH(xor, a ^ b)
 #undef METAL_HOST_FETCH

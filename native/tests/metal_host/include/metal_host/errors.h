@@ -9,9 +9,7 @@ struct Site {
   int line;
   int column;
   bool orders_memory = false;  // of the threads that meet
-  bool operator==(const Site& other) const {
-    return line == other.line && column == other.column;
-  }
+  bool operator==(const Site& other) const { return line == other.line && column == other.column; }
   bool operator<(const Site& other) const {
     return line != other.line ? line < other.line : column < other.column;
   }
@@ -20,12 +18,14 @@ struct Site {
 struct Place {
   int line;
   int column;
-  __attribute__((always_inline)) static constexpr Place here(int line = __builtin_LINE(), int column = __builtin_COLUMN()) {
+  __attribute__((always_inline)) static constexpr Place here(int line = __builtin_LINE(),
+                                                             int column = __builtin_COLUMN()) {
     return {line, column};
   }
 };
 
-/// Ends the dispatch with a message. Called on the stack of a thread of the GPU, it does not return.
+/// Ends the dispatch with a message. Called on the stack of a thread of the GPU, it does not
+/// return.
 void fail(const char* format, ...);
 
 /// What the compiler's check of array indices calls.

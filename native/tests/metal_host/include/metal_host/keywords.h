@@ -18,4 +18,3 @@
 
 // Not in Metal.
 #define double double_is_not_a_type_of_metal
-

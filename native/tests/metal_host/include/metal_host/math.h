@@ -15,24 +15,24 @@ using IfScalar = metal::enable_if_t<metal::is_arithmetic_v<T>, R>;
 
 }  // namespace metal_host
 
-#define METAL_HOST_VECTOR_1(name)                                            \
-  template <typename T, int kSize>                                           \
-  auto name(const vec<T, kSize>& a) -> vec<decltype(name(a[0])), kSize> {    \
-    vec<decltype(name(a[0])), kSize> result;                                 \
-    for (int i = 0; i < kSize; ++i) result[i] = name(a[i]);                  \
-    return result;                                                           \
+#define METAL_HOST_VECTOR_1(name)                                         \
+  template <typename T, int kSize>                                        \
+  auto name(const vec<T, kSize>& a) -> vec<decltype(name(a[0])), kSize> { \
+    vec<decltype(name(a[0])), kSize> result;                              \
+    for (int i = 0; i < kSize; ++i) result[i] = name(a[i]);               \
+    return result;                                                        \
   }
-#define METAL_HOST_VECTOR_2(name)                                                              \
-  template <typename T, int kSize>                                                             \
-  auto name(const vec<T, kSize>& a, const vec<T, kSize>& b)                                    \
-      -> vec<decltype(name(a[0], b[0])), kSize> {                                              \
-    vec<decltype(name(a[0], b[0])), kSize> result;                                             \
-    for (int i = 0; i < kSize; ++i) result[i] = name(a[i], b[i]);                              \
-    return result;                                                                             \
-  }                                                                                            \
-  template <typename T, int kSize, typename S, enable_if_element<S, T> = true>                 \
-  auto name(const vec<T, kSize>& a, S b) {                                                     \
-    return name(a, vec<T, kSize>(T(b)));                                                       \
+#define METAL_HOST_VECTOR_2(name)                                              \
+  template <typename T, int kSize>                                             \
+  auto name(const vec<T, kSize>& a, const vec<T, kSize>& b)                    \
+      -> vec<decltype(name(a[0], b[0])), kSize> {                              \
+    vec<decltype(name(a[0], b[0])), kSize> result;                             \
+    for (int i = 0; i < kSize; ++i) result[i] = name(a[i], b[i]);              \
+    return result;                                                             \
+  }                                                                            \
+  template <typename T, int kSize, typename S, enable_if_element<S, T> = true> \
+  auto name(const vec<T, kSize>& a, S b) {                                     \
+    return name(a, vec<T, kSize>(T(b)));                                       \
   }
 #define METAL_HOST_VECTOR_3(name)                                                              \
   template <typename T, int kSize>                                                             \
@@ -41,74 +41,76 @@ using IfScalar = metal::enable_if_t<metal::is_arithmetic_v<T>, R>;
     for (int i = 0; i < kSize; ++i) result[i] = name(a[i], b[i], c[i]);                        \
     return result;                                                                             \
   }
-#define METAL_HOST_FLOAT_1(name, expression)                         \
-  template <typename T>                                              \
+#define METAL_HOST_FLOAT_1(name, expression)                           \
+  template <typename T>                                                \
   inline metal_host::IfScalar<T, metal_host::Computed<T>> name(T a_) { \
-    const float a = float(a_);                                       \
-    return metal_host::Computed<T>(expression);                      \
-  }                                                                  \
+    const float a = float(a_);                                         \
+    return metal_host::Computed<T>(expression);                        \
+  }                                                                    \
   METAL_HOST_VECTOR_1(name)
-#define METAL_HOST_FLOAT_2(name, expression)              \
-  template <typename T>                                   \
-  inline metal_host::IfFloating<T> name(T a_, T b_) {     \
-    const float a = float(a_), b = float(b_);             \
-    return T(expression);                                 \
-  }                                                       \
+#define METAL_HOST_FLOAT_2(name, expression)          \
+  template <typename T>                               \
+  inline metal_host::IfFloating<T> name(T a_, T b_) { \
+    const float a = float(a_), b = float(b_);         \
+    return T(expression);                             \
+  }                                                   \
   METAL_HOST_VECTOR_2(name)
 
-#define METAL_HOST_FLOAT_FUNCTIONS                                               \
-  METAL_HOST_FLOAT_1(exp, __builtin_expf(a))                                     \
-  METAL_HOST_FLOAT_1(exp2, __builtin_exp2f(a))                                   \
-  METAL_HOST_FLOAT_1(exp10, __builtin_powf(10.0f, a))                            \
-  METAL_HOST_FLOAT_1(log, __builtin_logf(a))                                     \
-  METAL_HOST_FLOAT_1(log2, __builtin_log2f(a))                                   \
-  METAL_HOST_FLOAT_1(log10, __builtin_log10f(a))                                 \
-  METAL_HOST_FLOAT_1(sin, __builtin_sinf(a))                                     \
-  METAL_HOST_FLOAT_1(cos, __builtin_cosf(a))                                     \
-  METAL_HOST_FLOAT_1(tan, __builtin_tanf(a))                                     \
-  METAL_HOST_FLOAT_1(asin, __builtin_asinf(a))                                   \
-  METAL_HOST_FLOAT_1(acos, __builtin_acosf(a))                                   \
-  METAL_HOST_FLOAT_1(atan, __builtin_atanf(a))                                   \
-  METAL_HOST_FLOAT_1(sinh, __builtin_sinhf(a))                                   \
-  METAL_HOST_FLOAT_1(cosh, __builtin_coshf(a))                                   \
-  METAL_HOST_FLOAT_1(tanh, __builtin_tanhf(a))                                   \
-  METAL_HOST_FLOAT_1(asinh, __builtin_asinhf(a))                                 \
-  METAL_HOST_FLOAT_1(acosh, __builtin_acoshf(a))                                 \
-  METAL_HOST_FLOAT_1(atanh, __builtin_atanhf(a))                                 \
-  METAL_HOST_FLOAT_1(sinpi, __builtin_sinf(M_PI_F * __builtin_fmodf(a, 2.0f)))   \
-  METAL_HOST_FLOAT_1(cospi, __builtin_cosf(M_PI_F * __builtin_fmodf(a, 2.0f)))   \
-  METAL_HOST_FLOAT_1(tanpi, __builtin_tanf(M_PI_F * __builtin_fmodf(a, 1.0f)))   \
-  METAL_HOST_FLOAT_1(sqrt, __builtin_sqrtf(a))                                   \
-  METAL_HOST_FLOAT_1(rsqrt, 1.0f / __builtin_sqrtf(a))                           \
-  METAL_HOST_FLOAT_1(floor, __builtin_floorf(a))                                 \
-  METAL_HOST_FLOAT_1(ceil, __builtin_ceilf(a))                                   \
-  METAL_HOST_FLOAT_1(trunc, __builtin_truncf(a))                                 \
-  METAL_HOST_FLOAT_1(rint, __builtin_rintf(a))                                   \
-  METAL_HOST_FLOAT_1(round, __builtin_roundf(a))                                 \
-  METAL_HOST_FLOAT_1(fabs, __builtin_fabsf(a))                                   \
+#define METAL_HOST_FLOAT_FUNCTIONS                                                    \
+  METAL_HOST_FLOAT_1(exp, __builtin_expf(a))                                          \
+  METAL_HOST_FLOAT_1(exp2, __builtin_exp2f(a))                                        \
+  METAL_HOST_FLOAT_1(exp10, __builtin_powf(10.0f, a))                                 \
+  METAL_HOST_FLOAT_1(log, __builtin_logf(a))                                          \
+  METAL_HOST_FLOAT_1(log2, __builtin_log2f(a))                                        \
+  METAL_HOST_FLOAT_1(log10, __builtin_log10f(a))                                      \
+  METAL_HOST_FLOAT_1(sin, __builtin_sinf(a))                                          \
+  METAL_HOST_FLOAT_1(cos, __builtin_cosf(a))                                          \
+  METAL_HOST_FLOAT_1(tan, __builtin_tanf(a))                                          \
+  METAL_HOST_FLOAT_1(asin, __builtin_asinf(a))                                        \
+  METAL_HOST_FLOAT_1(acos, __builtin_acosf(a))                                        \
+  METAL_HOST_FLOAT_1(atan, __builtin_atanf(a))                                        \
+  METAL_HOST_FLOAT_1(sinh, __builtin_sinhf(a))                                        \
+  METAL_HOST_FLOAT_1(cosh, __builtin_coshf(a))                                        \
+  METAL_HOST_FLOAT_1(tanh, __builtin_tanhf(a))                                        \
+  METAL_HOST_FLOAT_1(asinh, __builtin_asinhf(a))                                      \
+  METAL_HOST_FLOAT_1(acosh, __builtin_acoshf(a))                                      \
+  METAL_HOST_FLOAT_1(atanh, __builtin_atanhf(a))                                      \
+  METAL_HOST_FLOAT_1(sinpi, __builtin_sinf(M_PI_F* __builtin_fmodf(a, 2.0f)))         \
+  METAL_HOST_FLOAT_1(cospi, __builtin_cosf(M_PI_F* __builtin_fmodf(a, 2.0f)))         \
+  METAL_HOST_FLOAT_1(tanpi, __builtin_tanf(M_PI_F* __builtin_fmodf(a, 1.0f)))         \
+  METAL_HOST_FLOAT_1(sqrt, __builtin_sqrtf(a))                                        \
+  METAL_HOST_FLOAT_1(rsqrt, 1.0f / __builtin_sqrtf(a))                                \
+  METAL_HOST_FLOAT_1(floor, __builtin_floorf(a))                                      \
+  METAL_HOST_FLOAT_1(ceil, __builtin_ceilf(a))                                        \
+  METAL_HOST_FLOAT_1(trunc, __builtin_truncf(a))                                      \
+  METAL_HOST_FLOAT_1(rint, __builtin_rintf(a))                                        \
+  METAL_HOST_FLOAT_1(round, __builtin_roundf(a))                                      \
+  METAL_HOST_FLOAT_1(fabs, __builtin_fabsf(a))                                        \
   METAL_HOST_FLOAT_1(fract, __builtin_fminf(a - __builtin_floorf(a), 0x1.fffffep-1f)) \
-  METAL_HOST_FLOAT_2(pow, __builtin_powf(a, b))                                  \
-  METAL_HOST_FLOAT_2(powr, a < 0 ? NAN : __builtin_powf(a, b))                   \
-  METAL_HOST_FLOAT_2(atan2, __builtin_atan2f(a, b))                              \
-  METAL_HOST_FLOAT_2(fmod, __builtin_fmodf(a, b))                                \
-  METAL_HOST_FLOAT_2(copysign, __builtin_copysignf(a, b))                        \
-  METAL_HOST_FLOAT_2(fmin, __builtin_fminf(a, b))                                \
-  METAL_HOST_FLOAT_2(fmax, __builtin_fmaxf(a, b))                                \
-  METAL_HOST_FLOAT_2(fdim, __builtin_fdimf(a, b))                                \
-  template <typename T>                                                          \
-  inline metal_host::IfFloating<T> sincos(T a, T& cosine) {                      \
-    cosine = cos(a);                                                             \
-    return sin(a);                                                               \
-  }                                                                              \
-  template <typename T>                                                          \
-  inline metal_host::IfFloating<T> divide(T a, T b) {                            \
-    return T(a / b);                                                             \
+  METAL_HOST_FLOAT_2(pow, __builtin_powf(a, b))                                       \
+  METAL_HOST_FLOAT_2(powr, a < 0 ? NAN : __builtin_powf(a, b))                        \
+  METAL_HOST_FLOAT_2(atan2, __builtin_atan2f(a, b))                                   \
+  METAL_HOST_FLOAT_2(fmod, __builtin_fmodf(a, b))                                     \
+  METAL_HOST_FLOAT_2(copysign, __builtin_copysignf(a, b))                             \
+  METAL_HOST_FLOAT_2(fmin, __builtin_fminf(a, b))                                     \
+  METAL_HOST_FLOAT_2(fmax, __builtin_fmaxf(a, b))                                     \
+  METAL_HOST_FLOAT_2(fdim, __builtin_fdimf(a, b))                                     \
+  template <typename T>                                                               \
+  inline metal_host::IfFloating<T> sincos(T a, T& cosine) {                           \
+    cosine = cos(a);                                                                  \
+    return sin(a);                                                                    \
+  }                                                                                   \
+  template <typename T>                                                               \
+  inline metal_host::IfFloating<T> divide(T a, T b) {                                 \
+    return T(a / b);                                                                  \
   }
 
 namespace metal {
 
 METAL_HOST_FLOAT_FUNCTIONS
-inline float pow(float a, int b) { return __builtin_powf(a, float(b)); }
+inline float pow(float a, int b) {
+  return __builtin_powf(a, float(b));
+}
 namespace precise {
 METAL_HOST_FLOAT_FUNCTIONS
 }
@@ -121,12 +123,24 @@ inline metal_host::IfFloating<T> fma(T a, T b, T c) {
   return T(__builtin_fmaf(float(a), float(b), float(c)));
 }
 METAL_HOST_VECTOR_3(fma)
-inline float mad(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-inline float ldexp(float a, int exponent) { return __builtin_ldexpf(a, exponent); }
-inline float frexp(float a, int& exponent) { return __builtin_frexpf(a, &exponent); }
-inline float modf(float a, float& whole) { return __builtin_modff(a, &whole); }
-inline float nextafter(float a, float b) { return __builtin_nextafterf(a, b); }
-inline int ilogb(float a) { return __builtin_ilogbf(a); }
+inline float mad(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+inline float ldexp(float a, int exponent) {
+  return __builtin_ldexpf(a, exponent);
+}
+inline float frexp(float a, int& exponent) {
+  return __builtin_frexpf(a, &exponent);
+}
+inline float modf(float a, float& whole) {
+  return __builtin_modff(a, &whole);
+}
+inline float nextafter(float a, float b) {
+  return __builtin_nextafterf(a, b);
+}
+inline int ilogb(float a) {
+  return __builtin_ilogbf(a);
+}
 
 template <typename T>
 inline metal_host::IfScalar<T, bool> isnan(T a) {
@@ -241,8 +255,12 @@ inline bool any(const vec<bool, kSize>& a) {
   for (int i = 0; i < kSize; ++i) result = result || a[i];
   return result;
 }
-inline bool all(bool a) { return a; }
-inline bool any(bool a) { return a; }
+inline bool all(bool a) {
+  return a;
+}
+inline bool any(bool a) {
+  return a;
+}
 template <typename T, int kSize>
 inline T dot(const vec<T, kSize>& a, const vec<T, kSize>& b) {
   T result = a[0] * b[0];

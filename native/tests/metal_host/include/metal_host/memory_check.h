@@ -101,7 +101,7 @@ inline bool is_accessible(const char* address, size_t nbytes) {
     }
   }
   const char* stacks = runtime.stacks;
-  return (address >= stacks && 
+  return (address >= stacks &&
           address < stacks + (runtime.capacity + kSpareStacks) * kStackNbytes) ||
          (address >= __ehdr_start && address < _end);
 }
@@ -156,14 +156,18 @@ inline void check_access(const volatile void* memory, uint32_t nbytes, bool writ
 }  // namespace metal_host
 
 #define METAL_HOST_CALLBACK __attribute__((visibility("hidden"), used)) inline void
-#define METAL_HOST_CHECKED(nbytes)                                                            \
-  METAL_HOST_CALLBACK __tsan_read##nbytes(void* p) { metal_host::check_access(p, nbytes, false); } \
-  METAL_HOST_CALLBACK __tsan_write##nbytes(void* p) { metal_host::check_access(p, nbytes, true); } \
-  METAL_HOST_CALLBACK __tsan_unaligned_read##nbytes(void* p) {                                \
-    metal_host::check_access(p, nbytes, false);                                               \
-  }                                                                                           \
-  METAL_HOST_CALLBACK __tsan_unaligned_write##nbytes(void* p) {                               \
-    metal_host::check_access(p, nbytes, true);                                                \
+#define METAL_HOST_CHECKED(nbytes)                              \
+  METAL_HOST_CALLBACK __tsan_read##nbytes(void* p) {            \
+    metal_host::check_access(p, nbytes, false);                 \
+  }                                                             \
+  METAL_HOST_CALLBACK __tsan_write##nbytes(void* p) {           \
+    metal_host::check_access(p, nbytes, true);                  \
+  }                                                             \
+  METAL_HOST_CALLBACK __tsan_unaligned_read##nbytes(void* p) {  \
+    metal_host::check_access(p, nbytes, false);                 \
+  }                                                             \
+  METAL_HOST_CALLBACK __tsan_unaligned_write##nbytes(void* p) { \
+    metal_host::check_access(p, nbytes, true);                  \
   }
 extern "C" {
 METAL_HOST_CHECKED(1)

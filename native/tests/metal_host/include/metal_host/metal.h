@@ -1,7 +1,8 @@
-// The Metal shading language on the host. Include order matters: the dialect's keywords come last,
-// so that no other header sees them as macros.
+// The Metal shading language on the host. The order matters: each header builds on those before it,
+// and the dialect's keywords come last, so that no header sees them as macros.
 #pragma once
 
+// clang-format off
 #include <metal_host/abi.h>
 #include <metal_host/types.h>
 #include <metal_host/traits.h>
@@ -23,3 +24,4 @@
 
 #include <metal_host/simdgroup_matrix.h>
 #include <metal_host/keywords.h>
+// clang-format on

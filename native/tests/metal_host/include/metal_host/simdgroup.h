@@ -99,34 +99,34 @@ inline void simdgroup_barrier(mem_flags, metal_host::Place place = metal_host::P
 }
 
 // Metal has no reductions of 64-bit integers, nor of bfloat.
-#define METAL_HOST_FOLD(name, expression)                                                  \
-  template <typename T>                                                                    \
-  T name(T value, metal_host::Place place = metal_host::Place::here()) {                   \
-    static_assert(!is_integral_v<T> || sizeof(T) < 8, #name " of a 64-bit integer");       \
-    static_assert(!is_same_v<T, bfloat>, #name " of a bfloat");                            \
-    return metal_host::fold(value, #name, place, [](T a, T b) { return T(expression); });  \
+#define METAL_HOST_FOLD(name, expression)                                                 \
+  template <typename T>                                                                   \
+  T name(T value, metal_host::Place place = metal_host::Place::here()) {                  \
+    static_assert(!is_integral_v<T> || sizeof(T) < 8, #name " of a 64-bit integer");      \
+    static_assert(!is_same_v<T, bfloat>, #name " of a bfloat");                           \
+    return metal_host::fold(value, #name, place, [](T a, T b) { return T(expression); }); \
   }
 METAL_HOST_FOLD(simd_sum, a + b)
-METAL_HOST_FOLD(simd_product, a * b)
+METAL_HOST_FOLD(simd_product, a* b)
 METAL_HOST_FOLD(simd_max, max(a, b))
 METAL_HOST_FOLD(simd_min, min(a, b))
-METAL_HOST_FOLD(simd_and, a & b)
+METAL_HOST_FOLD(simd_and, a& b)
 METAL_HOST_FOLD(simd_or, a | b)
 METAL_HOST_FOLD(simd_xor, a ^ b)
 #undef METAL_HOST_FOLD
 
-#define METAL_HOST_PREFIX(name, start, inclusive, expression)                               \
-  template <typename T>                                                                     \
-  T name(T value, metal_host::Place place = metal_host::Place::here()) {                    \
-    static_assert(!is_integral_v<T> || sizeof(T) < 8, #name " of a 64-bit integer");        \
-    static_assert(!is_same_v<T, bfloat>, #name " of a bfloat");                             \
-    return metal_host::prefix(value, T(start), inclusive, #name, place,                     \
-                              [](T a, T b) { return T(expression); });                      \
+#define METAL_HOST_PREFIX(name, start, inclusive, expression)                        \
+  template <typename T>                                                              \
+  T name(T value, metal_host::Place place = metal_host::Place::here()) {             \
+    static_assert(!is_integral_v<T> || sizeof(T) < 8, #name " of a 64-bit integer"); \
+    static_assert(!is_same_v<T, bfloat>, #name " of a bfloat");                      \
+    return metal_host::prefix(value, T(start), inclusive, #name, place,              \
+                              [](T a, T b) { return T(expression); });               \
   }
 METAL_HOST_PREFIX(simd_prefix_exclusive_sum, 0, false, a + b)
 METAL_HOST_PREFIX(simd_prefix_inclusive_sum, 0, true, a + b)
-METAL_HOST_PREFIX(simd_prefix_exclusive_product, 1, false, a * b)
-METAL_HOST_PREFIX(simd_prefix_inclusive_product, 1, true, a * b)
+METAL_HOST_PREFIX(simd_prefix_exclusive_product, 1, false, a* b)
+METAL_HOST_PREFIX(simd_prefix_inclusive_product, 1, true, a* b)
 #undef METAL_HOST_PREFIX
 
 class simd_vote {
@@ -168,14 +168,14 @@ T simd_broadcast_first(T value, metal_host::Place place = metal_host::Place::her
 }
 
 // `k` is the own lane.
-#define METAL_HOST_SHUFFLE(name, amount, source)                                              \
-  template <typename T>                                                                       \
-  T name(T value, ushort amount, metal_host::Place place = metal_host::Place::here()) {       \
-    static_assert(!is_same_v<T, bfloat>, #name " of a bfloat");                               \
-    static_assert(sizeof(T) < 8 || !is_integral_v<T>, #name " of a 64-bit integer");          \
-    const metal_host::Met met = metal_host::meet_with(value, #name, place);                   \
-    [[maybe_unused]] const int k = int(met.lane());                                           \
-    return met.read<T>(source);                                                               \
+#define METAL_HOST_SHUFFLE(name, amount, source)                                        \
+  template <typename T>                                                                 \
+  T name(T value, ushort amount, metal_host::Place place = metal_host::Place::here()) { \
+    static_assert(!is_same_v<T, bfloat>, #name " of a bfloat");                         \
+    static_assert(sizeof(T) < 8 || !is_integral_v<T>, #name " of a 64-bit integer");    \
+    const metal_host::Met met = metal_host::meet_with(value, #name, place);             \
+    [[maybe_unused]] const int k = int(met.lane());                                     \
+    return met.read<T>(source);                                                         \
   }
 METAL_HOST_SHUFFLE(simd_broadcast, lane, int(lane))
 METAL_HOST_SHUFFLE(simd_shuffle, lane, int(lane))

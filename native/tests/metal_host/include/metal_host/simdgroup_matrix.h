@@ -7,8 +7,12 @@
 namespace metal_host {
 
 /// Row of both elements of a lane, and column of the first.
-inline uint matrix_row(uint lane) { return ((lane / 4) & 4) + (lane / 2) % 4; }
-inline uint matrix_column(uint lane) { return ((lane / 4) & 2) * 2 + (lane % 2) * 2; }
+inline uint matrix_row(uint lane) {
+  return ((lane / 4) & 4) + (lane / 2) % 4;
+}
+inline uint matrix_column(uint lane) {
+  return ((lane / 4) & 2) * 2 + (lane % 2) * 2;
+}
 /// The lane that holds an element.
 inline uint matrix_lane(uint row, uint column) {
   return (row & 4) * 4 + (column & 4) * 2 + (row % 4) * 2 + (column % 4) / 2;
@@ -98,8 +102,7 @@ void simdgroup_store(const simdgroup_matrix<T, 8, 8>& matrix, T* target, ulong e
 
 /// d = a * b + c, summed in float.
 template <typename D, typename A, typename B, typename C>
-void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d,
-                                   const simdgroup_matrix<A, 8, 8>& a,
+void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, const simdgroup_matrix<A, 8, 8>& a,
                                    const simdgroup_matrix<B, 8, 8>& b,
                                    const simdgroup_matrix<C, 8, 8>& c,
                                    metal_host::Place place = metal_host::Place::here()) {

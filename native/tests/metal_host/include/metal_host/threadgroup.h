@@ -40,8 +40,8 @@ struct Runtime {
   uint32_t buffer_count = 0;  // of the kernel
   uint32_t epoch = 0;         // what is between two barriers, or two threadgroups
   uint32_t simdgroup_epochs[kMaxSimdgroups] = {};  // of each, between two simdgroup_barrier
-  uint3 group_position;  // of the running threadgroup
-  uint3 group_size;      // smaller at the edges of a grid
+  uint3 group_position;                            // of the running threadgroup
+  uint3 group_size;                                // smaller at the edges of a grid
   bool failed = false;
   bool alone = false;        // one fiber runs all threads, as none of them waits
   void (*body)() = nullptr;  // of one thread, or of all of them
@@ -54,9 +54,9 @@ inline void fail(const char* format, ...) {
   if (!r.failed && r.dispatch->message != nullptr) {
     char* out = r.dispatch->message;
     const size_t room = r.dispatch->message_nbytes;
-    size_t used = size_t(snprintf(out, room, "kernel %s, threadgroup %u %u %u, thread %u: ",
-                                  r.kernel, r.group_position.x, r.group_position.y,
-                                  r.group_position.z, r.running));
+    size_t used =
+        size_t(snprintf(out, room, "kernel %s, threadgroup %u %u %u, thread %u: ", r.kernel,
+                        r.group_position.x, r.group_position.y, r.group_position.z, r.running));
     if (used < room) {
       __builtin_va_list arguments;
       __builtin_va_start(arguments, format);
@@ -255,7 +255,9 @@ enum class mem_flags : uint {
   mem_texture = 4,
   mem_threadgroup_imageblock = 8,
 };
-constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(uint(a) | uint(b)); }
+constexpr mem_flags operator|(mem_flags a, mem_flags b) {
+  return mem_flags(uint(a) | uint(b));
+}
 
 inline void threadgroup_barrier(mem_flags, metal_host::Place place = metal_host::Place::here()) {
   metal_host::wait(metal_host::Lane::kBarrier, {"threadgroup_barrier", place.line, place.column});

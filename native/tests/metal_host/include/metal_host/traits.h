@@ -103,9 +103,7 @@ struct numeric_limits {
   static_assert(is_integral_v<T>, "numeric_limits of this type");
   static constexpr bool is_signed = is_signed_v<T>;
   static constexpr int digits = 8 * sizeof(T) - (is_signed ? 1 : 0);
-  static constexpr T max() {
-    return is_same_v<T, bool> ? T(1) : T(~ulong{0} >> (64 - digits));
-  }
+  static constexpr T max() { return is_same_v<T, bool> ? T(1) : T(~ulong{0} >> (64 - digits)); }
   static constexpr T min() { return is_signed ? T(-max() - 1) : T(0); }
   static constexpr T lowest() { return min(); }
 };

@@ -24,8 +24,8 @@ typedef unsigned long ulong;
 typedef _Float16 half;
 typedef __bf16 bfloat;
 
-/// The compiler calls it where a float becomes a bfloat; zig's run-time library lacks it. It gives the
-/// bits as a half, which is returned in the same register: a bfloat would be rounded once more.
+/// The compiler calls it where a float becomes a bfloat; zig's run-time library lacks it. It gives
+/// the bits as a half, which is returned in the same register: a bfloat would be rounded once more.
 extern "C" __attribute__((visibility("hidden"), used)) inline half __truncsfbf2(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t nearest_even = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;

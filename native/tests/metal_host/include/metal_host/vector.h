@@ -154,43 +154,43 @@ using viewed = typename View::Vector;
 template <typename S, typename T>
 using enable_if_element = enable_if_t<is_arithmetic_v<S> && is_convertible_v<S, T>, bool>;
 
-#define METAL_HOST_BINARY(op, R)                                                          \
-  template <typename T, int kSize>                                                        \
-  constexpr vec<R, kSize> operator op(const vec<T, kSize>& a, const vec<T, kSize>& b) {   \
-    vec<R, kSize> result(R(0));                                                           \
-    for (int i = 0; i < kSize; ++i) result[i] = R(a[i] op b[i]);                          \
-    return result;                                                                        \
-  }                                                                                       \
-  template <typename T, int kSize, typename S, enable_if_element<S, T> = true>            \
-  constexpr vec<R, kSize> operator op(const vec<T, kSize>& a, S b) {                      \
-    return a op vec<T, kSize>(T(b));                                                      \
-  }                                                                                       \
-  template <typename T, int kSize, typename S, enable_if_element<S, T> = true>            \
-  constexpr vec<R, kSize> operator op(S a, const vec<T, kSize>& b) {                      \
-    return vec<T, kSize>(T(a)) op b;                                                      \
-  }                                                                                       \
-  template <typename View, typename Other, typename Vector = viewed<View>>                \
-  constexpr auto operator op(const View& a, const Other& b) {                             \
-    return Vector(a) op b;                                                                \
-  }                                                                                       \
-  template <typename T, int kSize, typename View, typename Vector = viewed<View>>         \
-  constexpr auto operator op(const vec<T, kSize>& a, const View& b) {                     \
-    return a op Vector(b);                                                                \
-  }                                                                                       \
-  template <typename S, typename View, typename Vector = viewed<View>,                    \
-            enable_if_t<is_arithmetic_v<S>, bool> = true>                                 \
-  constexpr auto operator op(S a, const View& b) {                                        \
-    return a op Vector(b);                                                                \
+#define METAL_HOST_BINARY(op, R)                                                        \
+  template <typename T, int kSize>                                                      \
+  constexpr vec<R, kSize> operator op(const vec<T, kSize>& a, const vec<T, kSize>& b) { \
+    vec<R, kSize> result(R(0));                                                         \
+    for (int i = 0; i < kSize; ++i) result[i] = R(a[i] op b[i]);                        \
+    return result;                                                                      \
+  }                                                                                     \
+  template <typename T, int kSize, typename S, enable_if_element<S, T> = true>          \
+  constexpr vec<R, kSize> operator op(const vec<T, kSize>& a, S b) {                    \
+    return a op vec<T, kSize>(T(b));                                                    \
+  }                                                                                     \
+  template <typename T, int kSize, typename S, enable_if_element<S, T> = true>          \
+  constexpr vec<R, kSize> operator op(S a, const vec<T, kSize>& b) {                    \
+    return vec<T, kSize>(T(a)) op b;                                                    \
+  }                                                                                     \
+  template <typename View, typename Other, typename Vector = viewed<View>>              \
+  constexpr auto operator op(const View& a, const Other& b) {                           \
+    return Vector(a) op b;                                                              \
+  }                                                                                     \
+  template <typename T, int kSize, typename View, typename Vector = viewed<View>>       \
+  constexpr auto operator op(const vec<T, kSize>& a, const View& b) {                   \
+    return a op Vector(b);                                                              \
+  }                                                                                     \
+  template <typename S, typename View, typename Vector = viewed<View>,                  \
+            enable_if_t<is_arithmetic_v<S>, bool> = true>                               \
+  constexpr auto operator op(S a, const View& b) {                                      \
+    return a op Vector(b);                                                              \
   }
-#define METAL_HOST_ASSIGNING(op)                                  \
-  METAL_HOST_BINARY(op, T)                                        \
-  template <typename T, int kSize, typename S>                    \
-  constexpr vec<T, kSize>& operator op##=(vec<T, kSize>& a, const S& b) { \
-    return a = a op b;                                            \
-  }                                                               \
-  template <typename View, typename S, typename Vector = viewed<View>>    \
-  View& operator op##=(View& a, const S& b) {                     \
-    return a = Vector(a) op b;                                    \
+#define METAL_HOST_ASSIGNING(op)                                           \
+  METAL_HOST_BINARY(op, T)                                                 \
+  template <typename T, int kSize, typename S>                             \
+  constexpr vec<T, kSize>& operator op##=(vec<T, kSize>& a, const S & b) { \
+    return a = a op b;                                                     \
+  }                                                                        \
+  template <typename View, typename S, typename Vector = viewed<View>>     \
+  View& operator op##=(View & a, const S & b) {                            \
+    return a = Vector(a) op b;                                             \
   }
 
 METAL_HOST_ASSIGNING(+)
@@ -214,11 +214,11 @@ METAL_HOST_BINARY(||, bool)
 #undef METAL_HOST_ASSIGNING
 #undef METAL_HOST_BINARY
 
-#define METAL_HOST_UNARY(op)                                  \
-  template <typename T, int kSize>                            \
-  constexpr vec<T, kSize> operator op(vec<T, kSize> a) {      \
-    for (int i = 0; i < kSize; ++i) a[i] = T(op a[i]);        \
-    return a;                                                 \
+#define METAL_HOST_UNARY(op)                             \
+  template <typename T, int kSize>                       \
+  constexpr vec<T, kSize> operator op(vec<T, kSize> a) { \
+    for (int i = 0; i < kSize; ++i) a[i] = T(op a[i]);   \
+    return a;                                            \
   }
 METAL_HOST_UNARY(-)
 METAL_HOST_UNARY(~)
@@ -227,10 +227,10 @@ METAL_HOST_UNARY(!)
 
 }  // namespace metal
 
-#define METAL_HOST_VECTORS(T)                 \
-  using T##2 = metal::vec<T, 2>;              \
-  using T##3 = metal::vec<T, 3>;              \
-  using T##4 = metal::vec<T, 4>;              \
+#define METAL_HOST_VECTORS(T)                    \
+  using T##2 = metal::vec<T, 2>;                 \
+  using T##3 = metal::vec<T, 3>;                 \
+  using T##4 = metal::vec<T, 4>;                 \
   using packed_##T##2 = metal::packed_vec<T, 2>; \
   using packed_##T##3 = metal::packed_vec<T, 3>; \
   using packed_##T##4 = metal::packed_vec<T, 4>;
