@@ -52,12 +52,13 @@ def _supported(node: Node) -> Attention | None:
     found = read_attention(node)
     if found is None or tensor_of(found.query).dim() < 3:
         return None
-    if _takes_groups():
+    if takes_groups():
         return with_shared_heads(found)
     return found if not found.grouped else None
 
 
-def _takes_groups() -> bool:
+def takes_groups() -> bool:
+    """Whether this PyTorch's op takes fewer heads of keys and values than of queries."""
     return any(argument.name == "enable_gqa" for argument in _attention._schema.arguments)
 
 

@@ -53,6 +53,7 @@ struct AotipSum { long operator()(long a, long b) const { return a + b; } };
 struct AotipProd { long operator()(long a, long b) const { return a * b; } };
 struct AotipMax { long operator()(long a, long b) const { return ::metal::max(a, b); } };
 struct AotipMin { long operator()(long a, long b) const { return ::metal::min(a, b); } };"""
+_OF_WIDE_INTEGERS = frozenset(("simd_shuffle_and_fill_down", "long"))
 _COMBINE = {
     "simd_sum": "AotipSum",
     "simd_prod": "AotipProd",
@@ -117,7 +118,7 @@ def _repaired(found: list[Declaration]) -> list[Declaration]:
     repaired: list[Declaration] = []
     for one in found:
         combine = next((_COMBINE[name] for name in one.names if name in _COMBINE), None)
-        if combine is None or "simd_shuffle_and_fill_down(as_type<int2>" not in one.text:
+        if combine is None or not one.words >= _OF_WIDE_INTEGERS:
             repaired.append(one)
             continue
         if not any("aotip_combine_active_lanes" in before.names for before in repaired):
