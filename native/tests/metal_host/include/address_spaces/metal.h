@@ -65,26 +65,50 @@ using vec = typename vector_of<T, kSize>::type;
   T name(T, U);                                 \
   template <typename T, typename U, typename V> \
   T name(T, U, V);
-#define METAL_HOST_FLOAT_FUNCTIONS                                                                \
-  METAL_HOST_FUNCTION(exp)                                                                        \
-  METAL_HOST_FUNCTION(exp2)                                                                       \
-  METAL_HOST_FUNCTION(exp10)                                                                      \
-  METAL_HOST_FUNCTION(log) METAL_HOST_FUNCTION(log2) METAL_HOST_FUNCTION(                         \
-      log10) METAL_HOST_FUNCTION(sin) METAL_HOST_FUNCTION(cos) METAL_HOST_FUNCTION(tan)           \
-      METAL_HOST_FUNCTION(asin) METAL_HOST_FUNCTION(acos) METAL_HOST_FUNCTION(                    \
-          atan) METAL_HOST_FUNCTION(atan2) METAL_HOST_FUNCTION(sinh) METAL_HOST_FUNCTION(cosh)    \
-          METAL_HOST_FUNCTION(tanh) METAL_HOST_FUNCTION(asinh) METAL_HOST_FUNCTION(acosh)         \
-              METAL_HOST_FUNCTION(atanh) METAL_HOST_FUNCTION(sinpi) METAL_HOST_FUNCTION(cospi)    \
-                  METAL_HOST_FUNCTION(tanpi) METAL_HOST_FUNCTION(sqrt) METAL_HOST_FUNCTION(rsqrt) \
-                      METAL_HOST_FUNCTION(floor) METAL_HOST_FUNCTION(ceil) METAL_HOST_FUNCTION(   \
-                          trunc) METAL_HOST_FUNCTION(rint) METAL_HOST_FUNCTION(round)             \
-                          METAL_HOST_FUNCTION(fabs) METAL_HOST_FUNCTION(fract)                    \
-                              METAL_HOST_FUNCTION(pow) METAL_HOST_FUNCTION(powr)                  \
-                                  METAL_HOST_FUNCTION(fmod) METAL_HOST_FUNCTION(copysign)         \
-                                      METAL_HOST_FUNCTION(fmin) METAL_HOST_FUNCTION(fmax)         \
-                                          METAL_HOST_FUNCTION(fdim)                               \
-                                              METAL_HOST_FUNCTION(divide) template <typename T>   \
-                                              T sincos(T, T&);
+// clang-format off
+#define METAL_HOST_FLOAT_FUNCTIONS\
+  METAL_HOST_FUNCTION(exp)        \
+  METAL_HOST_FUNCTION(exp2)       \
+  METAL_HOST_FUNCTION(exp10)      \
+  METAL_HOST_FUNCTION(log)        \
+  METAL_HOST_FUNCTION(log2)       \
+  METAL_HOST_FUNCTION(log10)      \
+  METAL_HOST_FUNCTION(sin)        \
+  METAL_HOST_FUNCTION(cos)        \
+  METAL_HOST_FUNCTION(tan)        \
+  METAL_HOST_FUNCTION(asin)       \
+  METAL_HOST_FUNCTION(acos)       \
+  METAL_HOST_FUNCTION(atan)       \
+  METAL_HOST_FUNCTION(atan2)      \
+  METAL_HOST_FUNCTION(sinh)       \
+  METAL_HOST_FUNCTION(cosh)       \
+  METAL_HOST_FUNCTION(tanh)       \
+  METAL_HOST_FUNCTION(asinh)      \
+  METAL_HOST_FUNCTION(acosh)      \
+  METAL_HOST_FUNCTION(atanh)      \
+  METAL_HOST_FUNCTION(sinpi)      \
+  METAL_HOST_FUNCTION(cospi)      \
+  METAL_HOST_FUNCTION(tanpi)      \
+  METAL_HOST_FUNCTION(sqrt)       \
+  METAL_HOST_FUNCTION(rsqrt)      \
+  METAL_HOST_FUNCTION(floor)      \
+  METAL_HOST_FUNCTION(ceil)       \
+  METAL_HOST_FUNCTION(trunc)      \
+  METAL_HOST_FUNCTION(rint)       \
+  METAL_HOST_FUNCTION(round)      \
+  METAL_HOST_FUNCTION(fabs)       \
+  METAL_HOST_FUNCTION(fract)      \
+  METAL_HOST_FUNCTION(pow)        \
+  METAL_HOST_FUNCTION(powr)       \
+  METAL_HOST_FUNCTION(fmod)       \
+  METAL_HOST_FUNCTION(copysign)   \
+  METAL_HOST_FUNCTION(fmin)       \
+  METAL_HOST_FUNCTION(fmax)       \
+  METAL_HOST_FUNCTION(fdim)       \
+  METAL_HOST_FUNCTION(divide)     \
+  template <typename T>           \
+  T sincos(T, T&);
+// clang-format on
 METAL_HOST_FLOAT_FUNCTIONS
 namespace precise {
 METAL_HOST_FLOAT_FUNCTIONS
