@@ -95,6 +95,15 @@ def test_two_lowerings_are_equal_bytes(
     assert digests[0] == digests[1]
 
 
+def test_nothing_is_left_behind(
+    run_python: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tests = str(Path(__file__).parents[1])
+    run_python(_TWICE.format(tests=tests, names=["mlp"]))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_metal_source_in_a_program_is_small(mps_programs: Callable[..., Path]) -> None:
     (blob,) = blobs(mps_programs("mlp"))
     sources = re.findall(rb"\n#include <metal_stdlib>[^\0]*\0", blob)

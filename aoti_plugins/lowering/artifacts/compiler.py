@@ -9,6 +9,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -81,7 +82,8 @@ def _gnu(command: list[str]) -> list[str]:
 @functools.cache
 def compiler_identity(command: tuple[str, ...]) -> str:
     """What ``--version`` prints; part of the key of everything cached per compiler."""
-    return run([*command, "--version"]).strip()
+    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:  # Zig leaves a file there
+        return run([*command, "--version"], cwd=Path(name)).strip()
 
 
 class _Group:
