@@ -54,5 +54,6 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
 	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES))
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
+		--config-settings=cmake.define.AOTIP_OPERATOR_TESTS=ON
 	touch $@

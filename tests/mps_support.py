@@ -16,10 +16,12 @@ from filelock import FileLock
 from support import ROOT
 
 from aoti_plugins.hooks import hookimpl
+from aoti_plugins.native_files import has_library, library
 from aoti_plugins.types import Target
 
 METAL_HOST = ROOT / "native" / "tests" / "metal_host"
 SCHEDULES = ("forward", "reverse", "shuffle")
+NO_OPERATORS = "libmps_operators.so is not built: configure native/ with AOTIP_OPERATOR_TESTS=ON"
 
 
 class HostTarget:
@@ -48,6 +50,14 @@ def stand_in(folder: Path) -> dict[str, str]:
         "AOTI_PLUGINS_METAL_COMPILER": f"{sys.executable} {METAL_HOST / 'compile.py'}",
         "AOTI_PLUGINS_METAL_CACHE": str(folder / "metal"),
     }
+
+
+def operators_library() -> Path | None:
+    """The library of operators for tests, beside the libraries in use or where they were built."""
+    name = "libmps_operators.so"
+    if has_library(name):
+        return library(name)
+    return next((ROOT / "build").glob(f"*/{name}"), None)
 
 
 def build_stand_in(library: Path) -> None:

@@ -41,10 +41,3 @@ endforeach()
 aotip_mps_test(mps_delegate_test SOURCES "${PROJECT_SOURCE_DIR}/src/delegate/crc32.cpp"
                LIBRARIES aoti_plugins::backend_aoti_mps)
 add_dependencies(mps_delegate_test ${aotip_fake_mps_models})
-
-# The runtime with a program to run in, for tests/mps_kernels/.
-add_library(mps_operators MODULE mps_operators.cpp)
-target_compile_features(mps_operators PRIVATE cxx_std_17)
-target_include_directories(mps_operators PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include")
-target_link_libraries(mps_operators PRIVATE aotip_mps aotip_core)
-set_target_properties(mps_operators PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")

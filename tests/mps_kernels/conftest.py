@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 from mps_operators import Operators
-from mps_support import stand_in
-
-from aoti_plugins.native_files import has_library, library
+from mps_support import NO_OPERATORS, operators_library, stand_in
 
 
 @pytest.fixture(scope="session")
 def operators(shared_dir: Path) -> Operators:
     """The shims, ready to be called on this thread."""
-    name = "libmps_operators.so"
-    if not has_library(name):
-        pytest.skip(f"{name} is not beside the libraries: build native/ with its tests")
+    path = operators_library()
+    if path is None:
+        pytest.skip(NO_OPERATORS)
     os.environ.update(stand_in(shared_dir))
-    return Operators(library(name))
+    return Operators(path)

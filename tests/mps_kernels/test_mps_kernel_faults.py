@@ -15,13 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 from mps_operators import OperatorError, Operators, check, random
-from mps_support import METAL_HOST, stand_in
-
-from aoti_plugins.native_files import has_library, library
+from mps_support import METAL_HOST, NO_OPERATORS, operators_library, stand_in
 
 KERNELS = METAL_HOST.parents[1] / "src" / "mps" / "kernels"
 BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);"
-LIBRARY = "libmps_operators.so"
 Run = Callable[[Operators], None]
 
 
@@ -154,8 +151,9 @@ FAULTS = {
     ],
 )
 def test_a_fault_is_noticed(shared_dir: Path, run_python: Callable[..., str], name: str) -> None:
-    if not has_library(LIBRARY):
-        pytest.skip(f"{LIBRARY} is not beside the libraries: build native/ with its tests")
+    path = operators_library()
+    if path is None:
+        pytest.skip(NO_OPERATORS)
     fault = FAULTS[name]
     assert fault.old in (KERNELS / f"{fault.kernel}.metal").read_text()
     folders = [Path(__file__).parent, Path(__file__).parents[1]]
@@ -172,7 +170,7 @@ def test_a_fault_is_noticed(shared_dir: Path, run_python: Callable[..., str], na
         from test_mps_kernel_faults import is_noticed
         print("noticed:", is_noticed(sys.argv[1], sys.argv[2]))
     """
-    assert "noticed: True" in run_python(script, name, library(LIBRARY), **environment)
+    assert "noticed: True" in run_python(script, name, path, **environment)
 
 
 def is_noticed(name: str, path: str) -> bool:
