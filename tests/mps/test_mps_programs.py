@@ -19,7 +19,7 @@ from aoti_plugins import MpsPartitioner
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Program
 
-TOLERANCES = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
 PROMPT = [17, 200, 5, 33, 255, 0, 42]
 NEW_TOKENS = 6
 
@@ -37,6 +37,13 @@ def _run(path: Path, inputs: tuple[Any, ...]) -> torch.Tensor:
         return program(*inputs)[0].clone()
 
 
+def _check(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Relative to the largest value: eager rounds more often than a kernel that fuses ops."""
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    error = (found.double() - expected.double()).abs().max() / expected.double().abs().max()
+    assert error < TOLERANCE[expected.dtype]
+
+
 @pytest.mark.usefixtures("schedule")
 @pytest.mark.parametrize("name", ["mlp", "cnn", "transformer", "transformer_bf16", "lstm"])
 def test_equal_to_eager(
@@ -45,9 +52,7 @@ def test_equal_to_eager(
     model, inputs = example_models[name]()
     with torch.no_grad():
         expected = model(*inputs)
-    found = _run(mps_programs(name, "host"), inputs)
-    tolerance = TOLERANCES[expected.dtype]
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    _check(_run(mps_programs(name, "host"), inputs), expected)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +71,7 @@ def test_float16(float16_transformer: Path) -> None:
     model, inputs = load_example("models").small_transformer(torch.float16)
     with torch.no_grad():
         expected = model(*inputs)
-    found = _run(float16_transformer, inputs)
-    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    _check(_run(float16_transformer, inputs), expected)
 
 
 def decoder() -> nn.Module:
