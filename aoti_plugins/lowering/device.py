@@ -18,7 +18,6 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     build_shared_object,
 )
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
-from aoti_plugins.lowering.inductor.probe import FLOATS
 from aoti_plugins.payload import PayloadFlag
 from aoti_plugins.types import Target
 
@@ -71,7 +70,7 @@ class Device:
         kernel_image: what is embedded for one GPU kernel.
         build: compiles and links the generated code.
         features: what a machine must have to run some code.
-        generated_dtypes: floating-point dtypes in which Inductor generates every pointwise op.
+        missing_dtypes: dtypes that the device does not have, each with why.
         check_tools: says what is missing on this machine to lower for a target, before anything
             is done.
         payload_flags: choices of the user and of this process that programs keep.
@@ -92,7 +91,7 @@ class Device:
     features: Callable[[Target, GeneratedCode, LoweringOptions], tuple[str, ...]] = (
         _features_of_target
     )
-    generated_dtypes: frozenset[torch.dtype] = FLOATS
+    missing_dtypes: Mapping[torch.dtype, str] = field(default_factory=dict)
     check_tools: Callable[[Target], None] = _check_compiler
     payload_flags: Callable[[LoweringOptions], PayloadFlag] = _no_flags
 

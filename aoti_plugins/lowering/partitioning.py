@@ -135,7 +135,8 @@ class Plan:
             self._device.check_tools(target)
         passes = get_manager().graph_passes(self._device.name, self._specs)
         handled = [one.handles for one in passes if one.handles is not None]
-        return Support(self._device.name, self._probes, self._shims, handled)
+        missing = self._device.missing_dtypes
+        return Support(self._device.name, self._probes, self._shims, handled, missing)
 
     @functools.cached_property
     def _shims(self) -> runtime_shims.AvailableShims:
@@ -155,7 +156,6 @@ class Plan:
                 kernels,
                 functools.partial(self._device.probe_environment, target, self._options),
                 self._device.torch_device,
-                self._device.generated_dtypes,
             )
             for target in self._targets
         ]

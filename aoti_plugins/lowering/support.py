@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import torch
 from torch.fx import Node
@@ -60,6 +61,7 @@ class Support:
         probes: ask Inductor, one for each target; all must agree.
         shims: C shims that the runtime or a plugin provides.
         handled: say of a node that a graph pass replaces it by something that can be run.
+        missing_dtypes: dtypes that the device does not have, each with why.
     """
 
     def __init__(
@@ -68,11 +70,13 @@ class Support:
         probes: Sequence[Probe],
         shims: AvailableShims,
         handled: Sequence[Callable[[Node], bool]] = (),
+        missing_dtypes: Mapping[torch.dtype, str] = MappingProxyType({}),
     ) -> None:
         self._device = device
         self._probes = probes
         self._shims = shims
         self._handled = tuple(handled)
+        self._missing_dtypes = missing_dtypes
         self._decided: dict[Node, Refusal | None] = {}
 
     def refusal(self, node: Node) -> Refusal | None:
@@ -94,6 +98,10 @@ class Support:
             _check_dtypes(node)
         except LoweringError as error:
             return _refuse(node, str(error), "cast to a dtype that the payload can carry")
+        dtypes = {tensor.dtype for tensor in _tensors((node, *node.all_input_nodes))}
+        missing = [why for dtype, why in self._missing_dtypes.items() if dtype in dtypes]
+        if missing:
+            return _refuse(node, missing[0], "cast in the model, to float32 for instance")
         if any(handles(node) for handles in self._handled):
             return None
         judged = (self._judge(node, probe.ask(node)) for probe in self._probes)

@@ -113,6 +113,6 @@ MPS = Device(
     headers=headers,
     build=build,
     features=features,
-    generated_dtypes=frozenset((torch.float16, torch.bfloat16, torch.float32)),
+    missing_dtypes={torch.float64: "Metal has no float64"},
     check_tools=check_tools,
 )

@@ -125,7 +125,17 @@ class Twice(nn.Module):
 def test_float64_stays_outside(caplog: pytest.LogCaptureFixture) -> None:
     text = _refusals(Twice(), (torch.randn(3, dtype=torch.float64),), caplog)
     assert "stay outside the mps delegate" in text
-    assert "float64" in text
+    assert "Metal has no float64" in text
+    assert "to delegate it: cast in the model, to float32 for instance" in text
+
+
+def test_a_cast_to_float64_stays_outside(capfd: pytest.CaptureFixture[str]) -> None:
+    class Sum(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * 2).double().sum()
+
+    lower(Sum(), (torch.randn(3),), partitioner=MpsPartitioner())
+    assert "Error in codegen" not in capfd.readouterr().err
 
 
 class Grouped(nn.Module):

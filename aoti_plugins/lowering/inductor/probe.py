@@ -12,7 +12,7 @@ import contextlib
 import logging
 import operator
 import warnings
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +33,8 @@ from aoti_plugins.types import FallbackKernel
 
 logger = logging.getLogger(__name__)
 
-FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
-"""Where Inductor generates every pointwise op, for CPUs and CUDA."""
+# In these Inductor generates every pointwise op.
+_FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
 
 # A question compiles nothing that worker processes could help with, and measures nothing: which
 # kernel is faster does not change which shims there have to be.
@@ -74,7 +74,6 @@ class Probe:
         kernels: fallback kernels of all plugins for the device.
         environment: makes the patches for the target, anew for each question.
         torch_device: the device that the tensors are on.
-        generated_dtypes: floating-point dtypes in which pointwise ops are not asked about.
     """
 
     def __init__(
@@ -84,14 +83,12 @@ class Probe:
         kernels: Iterable[FallbackKernel],
         environment: Callable[[], AbstractContextManager[None]],
         torch_device: str = "cpu",
-        generated_dtypes: Container[torch.dtype] = FLOATS,
     ) -> None:
         self._options = options
         self._decompositions = dict(decompositions)
         self._kernels = tuple(kernels)
         self._environment = environment
         self._torch_device = torch_device
-        self._generated_dtypes = generated_dtypes
         self._answers: dict[Any, Answer] = {}
 
     def ask(self, node: Node) -> Answer:
@@ -101,7 +98,7 @@ class Probe:
             node: its arguments must carry ``meta["val"]``.
         """
         op = aten_op(node.target)
-        if _is_generated(op, node, self._generated_dtypes):
+        if _is_generated(op, node):
             return Answer()
         leaves, spec = pytree.tree_flatten(
             (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
@@ -137,12 +134,12 @@ class Probe:
         return traced
 
 
-def _is_generated(op: Any, node: Node, dtypes: Container[torch.dtype]) -> bool:
+def _is_generated(op: Any, node: Node) -> bool:
     """Whether no question is needed; integer, complex and random forms may be kernels."""
     if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
         return False
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
-    floating = all(isinstance(v, torch.Tensor) and v.dtype in dtypes for v in values)
+    floating = all(isinstance(v, torch.Tensor) and v.dtype in _FLOATS for v in values)
     return floating and torch.Tag.pointwise in getattr(op, "tags", ())
 
 
@@ -199,7 +196,7 @@ def _quiet() -> Any:
     before = [log.level for log in loggers]
     try:
         for log in loggers:
-            log.setLevel(logging.CRITICAL)
+            log.setLevel(logging.CRITICAL + 1)  # Inductor calls a failed lowering critical
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
