@@ -86,7 +86,8 @@ def _packages() -> list[Finding]:
         _package("torch", (LOWER_CPU, LOWER_CUDA, LOWER_MPS), "pip install 'torch>=2.11'", (2, 11)),
         _package("executorch", (*CPU_PATH, RUN_CUDA), "pip install 'executorch==1.5.*'", (1, 5)),
         _package("triton", (LOWER_CUDA,), "pip install triton"),
-        _package("ziglang", (LOWER_MPS,), "pip install ziglang"),
+        _package("ziglang", (LOWER_MPS,), "pip install 'aoti-plugins[mps]'"),
+        _package("lief", (LOWER_MPS,), "pip install 'aoti-plugins[mps]'"),
     ]
 
 
@@ -127,6 +128,7 @@ def _native_libraries() -> list[Finding]:
             lambda: register("cuda"),
             (LOWER_CUDA, RUN_CUDA),
         ),
+        ("delegate for mps", lambda: library_path("mps"), lambda: register("mps"), (LOWER_MPS,)),
         ("runner", lambda: library(RUNNER), _load_runner, (RUN_CPU, RUN_CUDA)),
     ):
         try:
