@@ -24,7 +24,7 @@ def test_own_plugins_are_found_without_importing_torch() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        ["blob_names", "cpu", "cuda"], f"{'0a' * 32}_so_blob", False, False,
+        ["blob_names", "cpu", "cuda", "mps"], f"{'0a' * 32}_so_blob", False, False,
     ]  # fmt: skip
 
 
