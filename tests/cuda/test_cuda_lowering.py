@@ -22,6 +22,7 @@ from aoti_plugins.cuda.target import TARGETS
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 from aoti_plugins.payload import PayloadFlag, decode
 
+NO_OPTIONS = LoweringOptions()
 BY_NAME = {target.name: target for target in TARGETS}
 
 # Lowers a model, and fails where anything would touch a GPU or its driver.
@@ -154,11 +155,11 @@ def test_a_program_keeps_choices_for_its_runs() -> None:
 
 def test_features_name_the_shared_memory() -> None:
     kernels = tuple(GpuKernel(f"k{n}", "", b"", "", {}, n) for n in (0, 65536, 1024))
-    assert features(BY_NAME["h100"], GeneratedCode(gpu_kernels=kernels)) == (
+    assert features(BY_NAME["h100"], GeneratedCode(gpu_kernels=kernels), NO_OPTIONS) == (
         "sm_90a",
         "shared_memory_65536",
     )
-    assert features(BY_NAME["portable"], GeneratedCode()) == (
+    assert features(BY_NAME["portable"], GeneratedCode(), NO_OPTIONS) == (
         "sm_80",
         "compute_80",
         "shared_memory_0",
