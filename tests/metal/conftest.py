@@ -13,7 +13,9 @@ from support import ROOT
 
 sys.path.insert(0, str(ROOT / "native" / "tests" / "metal_host"))
 
+from metal_gpu import Gpu
 from metal_library import Library, schedule
+from metal_objc import Objective
 
 SCHEDULES = ("forward", "reverse", "shuffle:1", "shuffle:2")
 
@@ -67,7 +69,6 @@ def stand_in_library(shared_dir: Path) -> Path:
 @pytest.fixture
 def metal(stand_in_library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The stand-in's Objective-C runtime, with counters at 0; misuse is counted, not fatal."""
-    from metal_objc import Objective
 
     compiler = ROOT / "native" / "tests" / "metal_host" / "compile.py"
     monkeypatch.setenv("AOTI_PLUGINS_METAL_COMPILER", f"{sys.executable} {compiler}")
@@ -76,3 +77,18 @@ def metal(stand_in_library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[A
     objective.library.metal_stand_in_reset()
     yield objective
     objective.library.metal_stand_in_reset()
+
+
+@pytest.fixture
+def gpu(metal: Objective) -> Iterator[Gpu]:
+    with metal.pool():
+        gpu = Gpu(metal)
+        yield gpu
+        gpu.release_all()
+
+
+@pytest.fixture
+def clean(metal: Objective, gpu: Gpu) -> Iterator[None]:
+    """No misuse happened in the test."""
+    yield
+    assert metal.library.metal_stand_in_last_error() == b""
