@@ -1,29 +1,11 @@
 #include "cuda/lines.h"
 
+#include "shim/lines.h"
+
 namespace aoti_plugins::cuda {
 
 Status make_lines(const Tensor* const* tensors, int32_t count, int64_t dim, Lines* ret) noexcept {
-  const Tensor& last = *tensors[count - 1];
-  *ret = Lines{};
-  ret->count = 1;
-  ret->length = last.ndim() > 0 ? last.size(dim) : 1;
-  for (int32_t t = 0; t < count; ++t) {
-    ret->steps[t] = last.ndim() > 0 ? tensors[t]->stride(dim) : 0;
-  }
-  // The innermost of the other dims first, as neighbouring lines are.
-  for (int64_t d = last.ndim() - 1; d >= 0; --d) {
-    if (d == dim || last.size(d) == 1) {
-      continue;
-    }
-    AOTIP_CHECK(ret->ndim < kLinesMaxDims, "more than %d dims", kLinesMaxDims + 1);
-    ret->sizes[ret->ndim] = last.size(d);
-    for (int32_t t = 0; t < count; ++t) {
-      ret->starts[t][ret->ndim] = tensors[t]->stride(d);
-    }
-    ret->count *= last.size(d);
-    ++ret->ndim;
-  }
-  return Status::kOk;
+  return describe_lines(tensors, count, dim, kLinesMaxDims, ret);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -2,7 +2,6 @@
 
 #include <aoti_plugins/cuda_shim.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,27 +12,13 @@
 #include "cuda/stream.h"
 #include "cuda/strided_loops.h"
 #include "shim/run_shim.h"
-#include "shim/wrap_dim.h"
+#include "shim/scatter.h"
 #include "slim/element.h"
 
 using namespace aoti_plugins;
 using aoti_plugins::cuda::Combine;
 
 namespace {
-
-long long ll(int64_t value) {
-  return static_cast<long long>(value);
-}
-
-/// One scatter. `src` is null when `value` is written everywhere.
-struct Scatter {
-  Tensor* out;
-  const Tensor* self;
-  const Tensor* index;
-  const Tensor* src;
-  double value;
-  int64_t dim;
-};
 
 Status check_tensor(const Tensor& t, const char* name, Device device) {
   AOTIP_CHECK(t.device().type == kCuda, "%s is on %s, expected cuda", name,
@@ -44,38 +29,16 @@ Status check_tensor(const Tensor& t, const char* name, Device device) {
 }
 
 Status check(const Scatter& s) {
-  const Tensor& out = *s.out;
-  const Tensor& index = *s.index;
-  AOTIP_RETURN_IF_FAILED(check_tensor(out, "out", out.device()));
-  AOTIP_RETURN_IF_FAILED(check_tensor(*s.self, "self", out.device()));
-  AOTIP_RETURN_IF_FAILED(check_tensor(index, "index", out.device()));
-  AOTIP_CHECK(index.dtype() == kInt64, "index is %s, expected int64", dtype_name(index.dtype()));
-  AOTIP_CHECK(out.dtype() == s.self->dtype(), "out is %s, expected %s as self",
-              dtype_name(out.dtype()), dtype_name(s.self->dtype()));
-  AOTIP_CHECK(is_integer(out.dtype()) || is_real(out.dtype()), "no scatter for %s",
-              dtype_name(out.dtype()));
-  AOTIP_CHECK(out.ndim() == s.self->ndim() &&
-                  std::equal(out.sizes(), out.sizes() + out.ndim(), s.self->sizes()),
-              "the sizes of out and self differ");
+  const Device device = s.out->device();
+  const int32_t dtype = s.out->dtype();
+  AOTIP_RETURN_IF_FAILED(check_tensor(*s.out, "out", device));
+  AOTIP_RETURN_IF_FAILED(check_tensor(*s.self, "self", device));
+  AOTIP_RETURN_IF_FAILED(check_tensor(*s.index, "index", device));
   if (s.src != nullptr) {
-    AOTIP_RETURN_IF_FAILED(check_tensor(*s.src, "src", out.device()));
-    AOTIP_CHECK(s.src->dtype() == out.dtype(), "src is %s, expected %s as self",
-                dtype_name(s.src->dtype()), dtype_name(out.dtype()));
+    AOTIP_RETURN_IF_FAILED(check_tensor(*s.src, "src", device));
   }
-  if (index.numel() == 0) {
-    return Status::kOk;
-  }
-  AOTIP_CHECK(index.ndim() == out.ndim() && index.ndim() <= cuda::kScatterMaxDims &&
-                  (s.src == nullptr || s.src->ndim() == out.ndim()),
-              "index has %lld dims, expected %lld as out and src, at most %d", ll(index.ndim()),
-              ll(out.ndim()), cuda::kScatterMaxDims);
-  for (int64_t d = 0; d < index.ndim(); ++d) {
-    const bool fits = (d == s.dim || index.size(d) <= out.size(d)) &&
-                      (s.src == nullptr || index.size(d) <= s.src->size(d));
-    AOTIP_CHECK(fits, "size %lld of dim %lld of index is larger than that of self or src",
-                ll(index.size(d)), ll(d));
-  }
-  return Status::kOk;
+  AOTIP_CHECK(is_integer(dtype) || is_real(dtype), "no scatter for %s", dtype_name(dtype));
+  return check_scatter(s, cuda::kScatterMaxDims);
 }
 
 /// Launches one pass over the index into `out`; a null `src` stands for `value`.
@@ -161,11 +124,7 @@ Status reduce(const Scatter& s, Combine combine, bool mean, bool include_self) {
 
 Status scatter(AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
                AtenTensorHandle src, double value, Scatter* ret) {
-  AOTIP_CHECK_TENSOR(out);
-  AOTIP_CHECK_TENSOR(self);
-  AOTIP_CHECK_TENSOR(index);
-  AOTIP_RETURN_IF_FAILED(wrap_dim(*unwrap(out), dim, &dim));
-  *ret = {unwrap(out), unwrap(self), unwrap(index), unwrap(src), value, dim};
+  AOTIP_RETURN_IF_FAILED(read_scatter(out, self, dim, index, src, value, ret));
   return check(*ret);
 }
 

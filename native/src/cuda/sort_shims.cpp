@@ -2,12 +2,10 @@
 
 #include <aoti_plugins/cuda_shim.h>
 
-#include <algorithm>
-
 #include "cuda/gpu.h"
 #include "cuda/sort.h"
 #include "shim/run_shim.h"
-#include "shim/wrap_dim.h"
+#include "shim/sorted.h"
 
 using namespace aoti_plugins;
 
@@ -22,54 +20,18 @@ Status check(AtenTensorHandle self, AtenTensorHandle* ret0, AtenTensorHandle* re
   return cuda::use_gpu(unwrap(self)->device().index);
 }
 
-/// The results, with these sizes and strides.
-Status take_first(const Tensor& self, const int64_t* sizes, const int64_t* strides, int64_t dim,
-                  int64_t count, bool descending, AtenTensorHandle* ret0, AtenTensorHandle* ret1) {
-  OwnedTensor values(
-      Tensor::empty_strided(self.ndim(), sizes, strides, self.dtype(), self.device()));
-  if (values == nullptr) {
-    return Status::kFailed;
-  }
-  OwnedTensor places(Tensor::empty_strided(self.ndim(), sizes, strides, kInt64, self.device()));
-  if (places == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(cuda::sort_lines(self, *values, *places, dim, count, descending));
-  *ret0 = wrap(values.release());
-  *ret1 = wrap(places.release());
-  return Status::kOk;
-}
-
 Status sort(AtenTensorHandle self, int64_t dim, bool descending, AtenTensorHandle* ret0,
             AtenTensorHandle* ret1) {
   const cuda::ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(check(self, ret0, ret1));
-  const Tensor& t = *unwrap(self);
-  AOTIP_RETURN_IF_FAILED(wrap_dim(t, dim, &dim));
-  int64_t strides[Tensor::kMaxDims];
-  dense_strides(t, strides);
-  return take_first(t, t.sizes(), strides, dim, t.ndim() > 0 ? t.size(dim) : 1, descending, ret0,
-                    ret1);
+  return sorted(*unwrap(self), dim, descending, cuda::sort_lines, ret0, ret1);
 }
 
 Status topk(AtenTensorHandle self, int64_t k, int64_t dim, bool largest, AtenTensorHandle* ret0,
             AtenTensorHandle* ret1) {
   const cuda::ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(check(self, ret0, ret1));
-  const Tensor& t = *unwrap(self);
-  AOTIP_RETURN_IF_FAILED(wrap_dim(t, dim, &dim));
-  const int64_t length = t.ndim() > 0 ? t.size(dim) : 1;
-  AOTIP_CHECK(k >= 0 && k <= length, "k is %lld, expected 0 to %lld", static_cast<long long>(k),
-              static_cast<long long>(length));
-  int64_t sizes[Tensor::kMaxDims];
-  int64_t strides[Tensor::kMaxDims];
-  std::copy(t.sizes(), t.sizes() + t.ndim(), sizes);
-  if (t.ndim() > 0) {
-    sizes[dim] = k;
-  }
-  contiguous_strides(t.ndim(), sizes, strides);
-  return take_first(t, sizes, strides, dim, t.ndim() > 0 ? k : std::min<int64_t>(k, 1), largest,
-                    ret0, ret1);
+  return top(*unwrap(self), k, dim, largest, cuda::sort_lines, ret0, ret1);
 }
 
 }  // namespace

@@ -14,67 +14,24 @@
 #include "mps/mps_device.h"
 #include "mps/scatter.h"
 #include "shim/run_shim.h"
-#include "shim/wrap_dim.h"
+#include "shim/scatter.h"
 
 using namespace aoti_plugins;
 using aoti_plugins::mps::Combine;
 
 namespace {
 
-long long ll(int64_t value) {
-  return static_cast<long long>(value);
-}
-
-/// One scatter. `src` is null when `value` is written everywhere.
-struct Scatter {
-  Tensor* out;
-  const Tensor* self;
-  const Tensor* index;
-  const Tensor* src;
-  double value;
-  int64_t dim;
-};
-
-Status check_dtypes(const Scatter& s) {
-  const int32_t dtype = s.out->dtype();
-  AOTIP_CHECK(s.index->dtype() == kInt64, "index is %s, expected int64",
-              dtype_name(s.index->dtype()));
-  AOTIP_CHECK(dtype == s.self->dtype(), "out is %s, expected %s as self", dtype_name(dtype),
-              dtype_name(s.self->dtype()));
-  AOTIP_CHECK(is_integer(dtype) || (is_real(dtype) && dtype != kFloat64),
-              "no scatter for %s on mps", dtype_name(dtype));
-  AOTIP_CHECK(s.src == nullptr || s.src->dtype() == dtype, "src is %s, expected %s as self",
-              dtype_name(s.src->dtype()), dtype_name(dtype));
-  return Status::kOk;
-}
-
 Status check(const Scatter& s) {
-  const Tensor& out = *s.out;
-  const Tensor& index = *s.index;
-  AOTIP_RETURN_IF_FAILED(mps::check_on_mps(out, "out"));
+  const int32_t dtype = s.out->dtype();
+  AOTIP_RETURN_IF_FAILED(mps::check_on_mps(*s.out, "out"));
   AOTIP_RETURN_IF_FAILED(mps::check_on_mps(*s.self, "self"));
-  AOTIP_RETURN_IF_FAILED(mps::check_on_mps(index, "index"));
+  AOTIP_RETURN_IF_FAILED(mps::check_on_mps(*s.index, "index"));
   if (s.src != nullptr) {
     AOTIP_RETURN_IF_FAILED(mps::check_on_mps(*s.src, "src"));
   }
-  AOTIP_RETURN_IF_FAILED(check_dtypes(s));
-  AOTIP_CHECK(out.ndim() == s.self->ndim() &&
-                  std::equal(out.sizes(), out.sizes() + out.ndim(), s.self->sizes()),
-              "the sizes of out and self differ");
-  if (index.numel() == 0) {
-    return Status::kOk;
-  }
-  AOTIP_CHECK(index.ndim() == out.ndim() && index.ndim() <= LINES_DIMS &&
-                  (s.src == nullptr || s.src->ndim() == out.ndim()),
-              "index has %lld dims, expected %lld as out and src, at most %d", ll(index.ndim()),
-              ll(out.ndim()), LINES_DIMS);
-  for (int64_t d = 0; d < index.ndim(); ++d) {
-    const bool fits = (d == s.dim || index.size(d) <= out.size(d)) &&
-                      (s.src == nullptr || index.size(d) <= s.src->size(d));
-    AOTIP_CHECK(fits, "size %lld of dim %lld of index is larger than that of self or src",
-                ll(index.size(d)), ll(d));
-  }
-  return Status::kOk;
+  AOTIP_CHECK(is_integer(dtype) || (is_real(dtype) && dtype != kFloat64),
+              "no scatter for %s on mps", dtype_name(dtype));
+  return check_scatter(s, LINES_DIMS);
 }
 
 /// One pass over the index into `out`; a null `src` stands for `value`.
@@ -132,7 +89,7 @@ Status begin_counts(const Tensor& counts, int32_t first) {
 Status divide_by_counts(const Scatter& s, bool include_self) {
   const Tensor& out = *s.out;
   AOTIP_CHECK(out.numel() <= std::numeric_limits<uint32_t>::max(), "%lld elements are too many",
-              ll(out.numel()));
+              static_cast<long long>(out.numel()));
   const OwnedTensor counts(Tensor::empty(out.ndim(), out.sizes(), kInt32, out.device()));
   if (counts == nullptr) {
     return Status::kFailed;
@@ -173,11 +130,7 @@ Status reduce(const Scatter& s, Combine combine, bool mean, bool include_self) {
 
 Status scatter(AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
                AtenTensorHandle src, double value, Scatter* ret) {
-  AOTIP_CHECK_TENSOR(out);
-  AOTIP_CHECK_TENSOR(self);
-  AOTIP_CHECK_TENSOR(index);
-  AOTIP_RETURN_IF_FAILED(wrap_dim(*unwrap(out), dim, &dim));
-  *ret = {unwrap(out), unwrap(self), unwrap(index), unwrap(src), value, dim};
+  AOTIP_RETURN_IF_FAILED(read_scatter(out, self, dim, index, src, value, ret));
   return check(*ret);
 }
 
