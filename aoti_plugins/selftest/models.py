@@ -102,7 +102,7 @@ class _Cache(nn.Module):
 
 class _Order(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        values, indices = torch.sort(x, stable=True, dim=-1)
+        values, indices = x.sort(-1)
         top, where = x.topk(3, -1)
         return values, indices, top, where, x.cumsum(0)
 
