@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -20,9 +20,9 @@ from metal_objc import Objective
 SCHEDULES = ("forward", "reverse", "shuffle:1", "shuffle:2")
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _metal_cache(shared_dir: Path) -> Iterator[None]:
-    """Where compiled Metal is kept; compiled with all checks."""
+    """Where compiled Metal is kept; compiled with all checks, for this folder only."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AOTI_PLUGINS_METAL_CACHE", str(shared_dir / "metal_libraries"))
         patch.setenv("METAL_HOST_CHECK", "1")
@@ -67,16 +67,15 @@ def stand_in_library(shared_dir: Path) -> Path:
 
 
 @pytest.fixture
-def metal(stand_in_library: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The stand-in's Objective-C runtime, with counters at 0; misuse is counted, not fatal."""
+def metal(stand_in_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Objective:
+    """An Objective-C runtime of the test's own; misuse is counted, not fatal.
 
+    A copy of the library is loaded as another library: its counters are at 0, and no object lives.
+    """
     compiler = ROOT / "native" / "tests" / "metal_host" / "compile.py"
     monkeypatch.setenv("AOTI_PLUGINS_METAL_COMPILER", f"{sys.executable} {compiler}")
     monkeypatch.setenv("AOTI_PLUGINS_METAL_MISUSE", "count")
-    objective = Objective(stand_in_library)
-    objective.library.metal_stand_in_reset()
-    yield objective
-    objective.library.metal_stand_in_reset()
+    return Objective(Path(shutil.copy(stand_in_library, tmp_path)))
 
 
 @pytest.fixture

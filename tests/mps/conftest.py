@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from filelock import FileLock
@@ -40,11 +42,8 @@ def mps_programs(
     return lowered
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def metal(shared_dir: Path) -> Iterator[None]:
-    """Metal's stand-in, for the programs that this process runs."""
-    settings = stand_in(shared_dir)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name, value)
+    """Metal's stand-in, for the programs that this module runs."""
+    with mock.patch.dict(os.environ, stand_in(shared_dir)):
         yield

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from mps_operators import Operators
 from mps_support import NO_OPERATORS, operators_library, stand_in
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _metal(shared_dir: Path) -> Iterator[None]:
+    """Metal's stand-in, for the kernels that this module runs."""
+    with mock.patch.dict(os.environ, stand_in(shared_dir)):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -16,5 +25,5 @@ def operators(shared_dir: Path) -> Operators:
     path = operators_library()
     if path is None:
         pytest.skip(NO_OPERATORS)
-    os.environ.update(stand_in(shared_dir))
-    return Operators(path)
+    with mock.patch.dict(os.environ, stand_in(shared_dir)):
+        return Operators(path)
