@@ -380,19 +380,44 @@ BOOST_AUTO_TEST_CASE(kernel_libraries_provide_symbols) {
   BOOST_TEST(!Loaded(program).ok());
   check_reason(
       "kernel library libno_such_kernels.so (version 1.2, from their-hooks) does not load");
-  // The test program preloads the library as a plugin's Python package does.
-  void* library = dlopen(AOTIP_FAKE_MODEL_DIR "/libfake_kernels.so", RTLD_NOW | RTLD_LOCAL);
+  BOOST_TEST(aotip_add_kernel_library(nullptr, "path") != 0);
+  BOOST_TEST(aotip_add_kernel_library("libfake_kernels.so", nullptr) != 0);
+  BOOST_TEST_REQUIRE(aotip_add_kernel_library("libfake_kernels.so",
+                                              AOTIP_FAKE_MODEL_DIR "/libfake_kernels.so") == 0);
+  Program good("kernel");
+  good.payload.targets[0].symbols = {"aoti_torch_cpu_unheard_of"};
+  good.payload.targets[0].libraries = {{"libfake_kernels.so", "1.2", "their-hooks"}};
+  const Loaded loaded(good);
+  BOOST_TEST_REQUIRE(loaded.ok(), reason());
+  Call call;
+  BOOST_TEST((loaded.run(call.list()) == Error::Ok), reason());
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_library_that_is_in_the_process_comes_first) {
+  void* const library = dlopen(AOTIP_FAKE_MODEL_DIR "/libfake_kernels.so", RTLD_NOW | RTLD_LOCAL);
   BOOST_TEST_REQUIRE(library != nullptr, dlerror());
+  BOOST_TEST_REQUIRE(aotip_add_kernel_library("libfake_kernels.so", "/no/such/file.so") == 0);
   {
     Program good("kernel");
     good.payload.targets[0].symbols = {"aoti_torch_cpu_unheard_of"};
-    good.payload.targets[0].libraries = {{"libfake_kernels.so", "1.2", "their-hooks"}};
+    good.payload.targets[0].libraries = {{"libfake_kernels.so", "1.3.0", "their-hooks"}};
     const Loaded loaded(good);
-    BOOST_TEST_REQUIRE(loaded.ok(), reason());
-    Call call;
-    BOOST_TEST((loaded.run(call.list()) == Error::Ok), reason());
+    BOOST_TEST(loaded.ok(), reason());
   }
   dlclose(library);
+}
+
+BOOST_AUTO_TEST_CASE(an_older_kernel_library_is_refused) {
+  BOOST_TEST_REQUIRE(aotip_add_kernel_library("libfake_kernels.so",
+                                              AOTIP_FAKE_MODEL_DIR "/libfake_kernels.so") == 0);
+  for (const char* needed : {"1.3.1", "1.10", "2"}) {
+    Program program("unknown_shim");
+    program.payload.targets[0].libraries = {{"libfake_kernels.so", needed, "their-hooks"}};
+    BOOST_TEST(!Loaded(program).ok());
+    check_reason("kernel library libfake_kernels.so is version 1.3 here (");
+    check_reason(std::string("the program was made with version ") + needed +
+                 ", from their-hooks. Upgrade their-hooks to " + needed + ".");
+  }
 }
 
 BOOST_AUTO_TEST_CASE(damaged_programs_are_refused) {

@@ -35,6 +35,13 @@ enum {
 /// otherwise.
 __attribute__((visibility("default"))) int32_t aotip_delegate_stand_in(const char* backend_id);
 
+/// Says in which file the kernel library of a soname is, for programs that are loaded later and
+/// need it; one that is in the process already comes first. Without it the system looks for the
+/// soname. Both strings are copied, and a later path takes the place of an earlier one. Returns 0,
+/// or 1 for null or when memory runs out.
+__attribute__((visibility("default"))) int32_t aotip_add_kernel_library(const char* soname,
+                                                                        const char* path);
+
 #ifdef __cplusplus
 }
 #endif

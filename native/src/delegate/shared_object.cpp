@@ -9,6 +9,7 @@
 
 #include "delegate/blob_mapping.h"
 #include "delegate/crc32.h"
+#include "delegate/kernel_library.h"
 #include "delegate/thread_atexit.h"
 #include "shim/names.h"
 
@@ -57,11 +58,8 @@ void* SharedObject::symbol(const char* name) const noexcept {
 
 Status SharedObject::open_libraries(const TargetArtifact& target) {
   for (const LibraryRef& library : target.libraries) {
-    void* handle = dlopen(library.soname.c_str(), RTLD_NOW | RTLD_LOCAL);
-    AOTIP_CHECK(handle != nullptr,
-                "kernel library %s (version %s, from %s) does not load: %s. Install %s %s.",
-                library.soname.c_str(), library.version.c_str(), library.origin.c_str(), dlerror(),
-                library.origin.c_str(), library.version.c_str());
+    void* handle = nullptr;
+    AOTIP_RETURN_IF_FAILED(open_kernel_library(library, &handle));
     libraries_.push_back(handle);
   }
   return Status::kOk;
