@@ -36,11 +36,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class RegisteredKernel:
-    """One C shim of a fallback kernel, and the name of the plugin that offers it."""
+    """One C shim of a fallback kernel, and who offers it.
+
+    Attributes:
+        kernel: the kernel.
+        shim: one of its C shims.
+        plugin: name of the plugin.
+        origin: the distribution that one installs to get it; the plugin's name where it was
+            registered by a program.
+    """
 
     kernel: FallbackKernel
     shim: CShim
     plugin: str
+    origin: str
 
 
 class PluginManager(PluginRegistry):
@@ -75,7 +84,7 @@ class PluginManager(PluginRegistry):
         found = self._each("aoti_fallback_kernels", _expect_items(FallbackKernel), device=device)
         return merge_offers(
             (
-                (origin, shim.name, RegisteredKernel(kernel, shim, origin.name))
+                (origin, shim.name, _registered(kernel, shim, origin))
                 for origin, kernels in found
                 for kernel in kernels
                 for shim in kernel.c_shims
@@ -180,6 +189,10 @@ class PluginManager(PluginRegistry):
                 except AotiPluginsError as error:
                     messages[str(error)] = None
         return list(messages)
+
+
+def _registered(kernel: FallbackKernel, shim: CShim, origin: Origin) -> RegisteredKernel:
+    return RegisteredKernel(kernel, shim, origin.name, origin.distribution or origin.name)
 
 
 def _expect_preprocess_result(result: Any) -> PreprocessResult:

@@ -192,8 +192,8 @@ class _Lowering:
             artifact_nbytes=len(blob.data),
             artifact_crc32=zlib.crc32(blob.data),
             libraries=tuple(
-                LibraryRef(library.soname, library.version, plugin)
-                for library, plugin in self._shims.libraries(blob.shims)
+                LibraryRef(library.soname, library.version, origin)
+                for library, origin in self._shims.libraries(blob.shims)
             ),
             symbols=blob.shims,
         )

@@ -44,9 +44,9 @@ class AvailableShims:
         return tuple(dict.fromkeys(found))
 
     def libraries(self, shims: tuple[str, ...]) -> tuple[tuple[SharedLibrary, str], ...]:
-        """Libraries that a blob with these shims needs, each with the plugin that names it."""
+        """Libraries that a blob with these shims needs, each with the distribution it is from."""
         found = {
-            self.kernels[shim].kernel.provider: self.kernels[shim].plugin
+            self.kernels[shim].kernel.provider: self.kernels[shim].origin
             for shim in shims
             if shim in self.kernels
             and isinstance(self.kernels[shim].kernel.provider, SharedLibrary)
