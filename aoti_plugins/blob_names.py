@@ -10,6 +10,8 @@ import threading
 from aoti_plugins.hooks import hookimpl
 from aoti_plugins.types import BlobName
 
+AOTI_PLUGINS_API = 1
+
 _SHORT_DIGEST = 8
 
 

@@ -4,74 +4,16 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 import pluggy
 
 from aoti_plugins import hooks
+from aoti_plugins.api_version import check_api_version
 from aoti_plugins.errors import PluginError
+from aoti_plugins.origin import OWN_DISTRIBUTION, Origin, normalize
 
 ENTRY_POINT_GROUP = "aoti_plugins"
-BLOCK_VARIABLE = "AOTI_PLUGINS_BLOCK"
-OWN_DISTRIBUTION = "aoti-plugins"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a plugin comes from.
-
-    Attributes:
-        name: entry-point name, or the name it was registered under.
-        distribution: name of the distribution; ``None`` when registered by a program.
-        version: version of the distribution, or ``None``.
-    """
-
-    name: str
-    distribution: str | None = None
-    version: str | None = None
-
-    @property
-    def key(self) -> str:
-        """Distinct for distinct plugins, also where two distributions use one entry-point name."""
-        return self.name if self.distribution is None else f"{self.distribution}:{self.name}"
-
-    def __str__(self) -> str:
-        if self.distribution is None:
-            return f"plugin {self.name!r}"
-        return f"plugin {self.name!r} of {self.distribution} {self.version}"
-
-    @property
-    def provider(self) -> str:
-        """A line for a list of providers."""
-        if self.distribution is None:
-            return f"plugin {self.name!r}, registered by the running program"
-        line = f"{self.distribution} {self.version}"
-        if normalize(self.name) != normalize(self.distribution):
-            line += f" (plugin {self.name!r})"
-        return line
-
-    @property
-    def remedy(self) -> str:
-        """What a user can do about a plugin that does not work."""
-        if self.distribution is None:
-            return f"Fix {self}, or do not register it."
-        return (
-            f"Upgrade {self.distribution}, uninstall it, "
-            f"or block the plugin with {BLOCK_VARIABLE}={self.name}."
-        )
-
-    def is_blocked_by(self, names: Iterable[str]) -> bool:
-        """Whether one of the normalized ``names`` is this plugin's or its distribution's."""
-        own = {normalize(self.name), normalize(self.distribution or self.name)}
-        return not own.isdisjoint(names)
-
-
-def normalize(name: str) -> str:
-    """Make ``Acme_Kernels`` and ``acme-kernels`` equal, as package indexes do."""
-    return re.sub(r"[-_.]+", "-", name.strip()).lower()
 
 
 def installed_plugins() -> list[tuple[Origin, EntryPoint]]:
@@ -106,14 +48,16 @@ def load_plugin(origin: Origin, entry_point: EntryPoint) -> object:
     try:
         return entry_point.load()
     except Exception as error:
+        newer = isinstance(error, ImportError) and (error.name or "").startswith("aoti_plugins")
         raise PluginError(
             f"{origin} cannot be imported from {entry_point.value!r}: "
             f"{type(error).__name__}: {error}\n{origin.remedy}"
+            + (f" It may need a newer {OWN_DISTRIBUTION}." if newer else "")
         ) from error
 
 
 def check_plugin(origin: Origin, plugin: object) -> tuple[str, ...]:
-    """Check a plugin's functions against the hook specs.
+    """Check what a plugin was written for, and its functions against the hook specs.
 
     Returns:
         The names of the hooks that it implements, sorted.
@@ -121,6 +65,7 @@ def check_plugin(origin: Origin, plugin: object) -> tuple[str, ...]:
     Raises:
         PluginError: one message with everything that is wrong.
     """
+    check_api_version(origin, plugin)
     implemented, problems = [], []
     scratch = pluggy.PluginManager(ENTRY_POINT_GROUP)
     scratch.add_hookspecs(hooks)

@@ -15,10 +15,10 @@ from functools import partial, wraps
 from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aoti_plugins.discovery import Origin
 from aoti_plugins.errors import AotiPluginsError, PluginConflictError, PluginError
 from aoti_plugins.merging import conflict_message, merge_offers
 from aoti_plugins.ordering import order_passes
+from aoti_plugins.origin import Origin
 from aoti_plugins.registry import PluginInfo, PluginRegistry
 from aoti_plugins.types import DEVICES, CShim, FallbackKernel, GraphPass, ProgressEvent, Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from aoti_plugins.discovery import BLOCK_VARIABLE, OWN_DISTRIBUTION, Origin, normalize
 from aoti_plugins.errors import PluginConflictError
+from aoti_plugins.origin import BLOCK_VARIABLE, OWN_DISTRIBUTION, Origin, normalize
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

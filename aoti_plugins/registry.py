@@ -16,6 +16,7 @@ import pluggy
 
 from aoti_plugins import discovery, hooks
 from aoti_plugins.errors import AotiPluginsError, PluginError
+from aoti_plugins.origin import BLOCK_VARIABLE, Origin, normalize
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class PluginRegistry:
         self._pluggy.add_hookspecs(hooks)
         self.hook = self._pluggy.hook
         self._infos: dict[str, PluginInfo] = {}
-        self._origins: dict[str, discovery.Origin] = {}
+        self._origins: dict[str, Origin] = {}
         if load_entry_points:
             errors = self._load_installed(block)
             if errors:
@@ -83,7 +84,7 @@ class PluginRegistry:
         """
         if name in self._infos:
             raise PluginError(f"a plugin named {name!r} is registered already; use another name")
-        self._add(discovery.Origin(name), plugin)
+        self._add(Origin(name), plugin)
 
     def unregister(self, name: str) -> None:
         """Remove a plugin that was added with ``register``."""
@@ -106,8 +107,8 @@ class PluginRegistry:
         return list(self._infos.values())[::-1]
 
     def _load_installed(self, block: Collection[str]) -> list[PluginError]:
-        names = [*os.environ.get(discovery.BLOCK_VARIABLE, "").split(","), *block]
-        blocked = {discovery.normalize(name) for name in names if name.strip()}
+        names = [*os.environ.get(BLOCK_VARIABLE, "").split(","), *block]
+        blocked = {normalize(name) for name in names if name.strip()}
         unused = set(blocked)
         errors = []
         for origin, entry_point in discovery.installed_plugins():
@@ -126,7 +127,7 @@ class PluginRegistry:
             )
         return errors
 
-    def _add(self, origin: discovery.Origin, plugin: object) -> None:
+    def _add(self, origin: Origin, plugin: object) -> None:
         implemented = discovery.check_plugin(origin, plugin)
         try:
             self._pluggy.register(plugin, origin.key)
@@ -138,7 +139,7 @@ class PluginRegistry:
         self._origins[origin.key] = origin
         self._note(origin, hooks=implemented)
 
-    def _note(self, origin: discovery.Origin, **facts: Any) -> None:
+    def _note(self, origin: Origin, **facts: Any) -> None:
         info = PluginInfo(origin.name, origin.distribution, origin.version)
         self._infos[origin.key] = replace(info, **facts)
 
@@ -155,7 +156,7 @@ class PluginRegistry:
 
     def _each(
         self, hook_name: str, check: Callable[[object], T], **arguments: object
-    ) -> Iterator[tuple[discovery.Origin, T]]:
+    ) -> Iterator[tuple[Origin, T]]:
         """Call plugin by plugin, so that it is known who raised and who returned what."""
         for impl in self._implementations(hook_name):
             result = self._call(hook_name, impl, check, arguments)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload
     from torch.export import ExportedProgram
 
+AOTI_PLUGINS_API = 1
+
 _DEVICE = "mps"
 
 

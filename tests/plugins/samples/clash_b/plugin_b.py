@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aoti_plugins import CShim, FallbackKernel, GraphPass, Target, hookimpl
 
+AOTI_PLUGINS_API = 1
+
 SORT = CShim(
     "aoti_torch_cuda_sort_stable",
     "AOTITorchError aoti_torch_cuda_sort_stable(AtenTensorHandle self, int32_t* stable, "

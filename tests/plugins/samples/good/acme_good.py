@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aoti_plugins import GraphPass, hookimpl
 
+AOTI_PLUGINS_API = 1
+
 
 @hookimpl
 def aoti_graph_passes(device, compile_specs):

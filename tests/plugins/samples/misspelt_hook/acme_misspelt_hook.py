@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aoti_plugins import hookimpl
 
+AOTI_PLUGINS_API = 1
+
 
 @hookimpl
 def aoti_fallback_kernel(device):
