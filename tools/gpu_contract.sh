@@ -22,7 +22,7 @@ found = [p for folder in sys.path for p in pathlib.Path(folder or ".").glob(f"nv
 print(min(found, key=lambda p: len(p.name), default=""))
 PYTHON
 }
-for entry in AOTI_PLUGINS_CUBLASLT=libcublasLt AOTI_PLUGINS_CUDNN=libcudnn; do
+for entry in AOTI_PLUGINS_CUBLASLT=libcublasLt AOTI_PLUGINS_CUDNN=libcudnn AOTI_PLUGINS_CUFFT=libcufft; do
   library=$(find_library "${entry#*=}")
   [[ -z $library ]] || export "${entry%%=*}=$library"
 done
@@ -33,7 +33,7 @@ left_out='!@stand_in'
 
 status=0
 lines=()
-for program in "$programs"/cuda_{device,graphs,matmul,conv,index}_test; do
+for program in "$programs"/cuda_{device,graphs,matmul,conv,index,fft}_test; do
   for tool in alone "${tools[@]}"; do
     log="$output/$(basename "$program").$tool.log"
     command=("$program" "--run_test=$left_out")

@@ -1,13 +1,15 @@
-# Tests of the CUDA delegate without a GPU: stand-ins for the driver, cuBLASLt and cuDNN take the place of NVIDIA's.
+# Tests of the CUDA delegate without a GPU: stand-ins for the driver, cuBLASLt, cuDNN and cuFFT take the place of NVIDIA's.
 
 set(aotip_fake_cuda_dir "${CMAKE_CURRENT_BINARY_DIR}/fake_cuda")
 add_library(fake_cuda SHARED fake_cuda/fake_cuda.cpp fake_cuda/fake_kernels.cpp
             fake_cuda/emulated_device.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 add_library(fake_cublaslt SHARED fake_cuda/fake_cublaslt.cpp)
 add_library(fake_cudnn SHARED fake_cuda/fake_cudnn.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
+add_library(fake_cufft SHARED fake_cuda/fake_cufft.cpp)
 target_link_libraries(fake_cublaslt PRIVATE fake_cuda)
 target_link_libraries(fake_cudnn PRIVATE fake_cuda)
-foreach(library fake_cuda fake_cublaslt fake_cudnn)
+target_link_libraries(fake_cufft PRIVATE fake_cuda)
+foreach(library fake_cuda fake_cublaslt fake_cudnn fake_cufft)
   set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}")
   target_compile_features(${library} PRIVATE cxx_std_17)
   target_include_directories(${library} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" fake_cuda)
@@ -17,7 +19,7 @@ endforeach()
 
 function(aotip_cuda_test name)
   aotip_test(${name} ${ARGN})
-  add_dependencies(${name} fake_cuda fake_cublaslt fake_cudnn)
+  add_dependencies(${name} fake_cuda fake_cublaslt fake_cudnn fake_cufft)
   target_include_directories(${name} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
   target_include_directories(${name} PRIVATE fake_cuda)
   target_compile_definitions(${name} PRIVATE AOTIP_FAKE_CUDA_DIR="${aotip_fake_cuda_dir}")
@@ -25,17 +27,17 @@ function(aotip_cuda_test name)
     ${name}
     PROPERTIES
       ENVIRONMENT
-      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>;AOTI_PLUGINS_CUDNN=$<TARGET_FILE:fake_cudnn>"
+      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>;AOTI_PLUGINS_CUDNN=$<TARGET_FILE:fake_cudnn>;AOTI_PLUGINS_CUFFT=$<TARGET_FILE:fake_cufft>"
   )
 endfunction()
 
 foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_graphs_test cuda_matmul_test cuda_conv_test
-             cuda_index_test)
+             cuda_index_test cuda_fft_test)
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()
 
 # What tools/gpu_contract.sh runs on a real GPU.
-add_custom_target(cuda_contract DEPENDS cuda_device_test cuda_graphs_test cuda_matmul_test cuda_conv_test cuda_index_test)
+add_custom_target(cuda_contract DEPENDS cuda_device_test cuda_graphs_test cuda_matmul_test cuda_conv_test cuda_index_test cuda_fft_test)
 
 # A blob for each way to be: its target is <source>_<way>, and a macro says which one it is.
 function(aotip_fake_blobs source)

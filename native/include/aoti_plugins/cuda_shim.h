@@ -133,6 +133,15 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_scatter_reduce_two_out(
     AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
     AtenTensorHandle src, const char* reduce, int32_t include_self);
 
+/// Fourier transforms over cuFFT along the last dims, at most three, of a row-major tensor: of
+/// float32 or float64, and of complex64 or complex128. The result is row-major.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda__fft_r2c(AtenTensorHandle self, const int64_t* dim,
+                                                     int64_t dim_len_, int64_t normalization,
+                                                     int32_t onesided, AtenTensorHandle* ret0);
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda__fft_c2c(AtenTensorHandle self, const int64_t* dim,
+                                                     int64_t dim_len_, int64_t normalization,
+                                                     int32_t forward, AtenTensorHandle* ret0);
+
 /// The names of all shims of this library, as `aotip_shim_names()`.
 AOTIP_EXPORT const char* const* aotip_cuda_shim_names(size_t* ret_count);
 

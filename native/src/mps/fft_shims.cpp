@@ -3,22 +3,18 @@
 #include <aoti_plugins/mps_op_shims.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "mps/kernel.h"
 #include "mps/kernels/sources.h"
 #include "mps/lines.h"
 #include "mps/metal_types.h"
+#include "shim/fft_plan.h"
 #include "shim/run_shim.h"
-#include "shim/wrap_dim.h"
 
 using namespace aoti_plugins;
 
 namespace {
-
-/// PyTorch's numbers of what a transform is divided by.
-enum Normalization : int64_t { kNone = 0, kByRoot = 1, kByLength = 2 };
 
 /// The factors of the passes: fours, then primes.
 std::vector<int64_t> factors_of(int64_t length) {
@@ -81,42 +77,8 @@ Status transform(const Tensor& from, const Tensor& out, int64_t dim, float direc
   return run_elements(kernel, launch, target.length, target.count);
 }
 
-/// What is asked of a transform, checked. Dims are the last ones of a row-major tensor: only then
-/// do all builds of PyTorch agree on the strides of the result, which are row-major here.
-struct Plan {
-  std::vector<int64_t> dims;
-  double scale = 1.0;
-};
-
-Status make_plan(const Tensor& self, const int64_t* dim, int64_t count, int64_t normalization,
-                 Plan* plan) {
-  AOTIP_RETURN_IF_FAILED(mps::check_on_mps(self, "self"));
-  AOTIP_CHECK(count >= 1 && dim != nullptr, "there is no dim to transform");
-  AOTIP_CHECK(self.is_contiguous(), "self is not row-major");
-  double numel = 1.0;
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t wrapped = 0;
-    AOTIP_RETURN_IF_FAILED(wrap_dim(self, dim[i], &wrapped));
-    AOTIP_CHECK(self.ndim() > 0 && self.size(wrapped) > 0, "dim %lld has no elements",
-                static_cast<long long>(wrapped));
-    AOTIP_CHECK(std::find(plan->dims.begin(), plan->dims.end(), wrapped) == plan->dims.end(),
-                "dim %lld is named twice", static_cast<long long>(wrapped));
-    plan->dims.push_back(wrapped);
-    numel *= static_cast<double>(self.size(wrapped));
-  }
-  const int64_t least = *std::min_element(plan->dims.begin(), plan->dims.end());
-  AOTIP_CHECK(least == self.ndim() - count, "the dims are not the last %lld of %lld",
-              static_cast<long long>(count), static_cast<long long>(self.ndim()));
-  AOTIP_CHECK(normalization >= kNone && normalization <= kByLength, "normalization is %lld",
-              static_cast<long long>(normalization));
-  plan->scale = normalization == kByLength ? 1.0 / numel
-                : normalization == kByRoot ? 1.0 / std::sqrt(numel)
-                                           : 1.0;
-  return Status::kOk;
-}
-
 /// Transforms the last of the dims from `self` into `out`, and then the others in place.
-Status run(const Tensor& self, const Tensor& out, const Plan& plan, bool forward) {
+Status run(const Tensor& self, const Tensor& out, const FftPlan& plan, bool forward) {
   const float direction = forward ? -1.0f : 1.0f;
   AOTIP_RETURN_IF_FAILED(
       transform(self, out, plan.dims.back(), direction, static_cast<float>(plan.scale)));
@@ -131,16 +93,12 @@ Status fft(AtenTensorHandle self, const int64_t* dim, int64_t count, int64_t nor
   AOTIP_CHECK_TENSOR(self);
   AOTIP_CHECK_ARG(ret0);
   const Tensor& t = *unwrap(self);
-  const int32_t expected = real ? kFloat32 : kComplex64;
-  AOTIP_CHECK(t.dtype() == expected, "no transform of %s on mps, expected %s",
-              dtype_name(t.dtype()), dtype_name(expected));
-  Plan plan;
-  AOTIP_RETURN_IF_FAILED(make_plan(t, dim, count, normalization, &plan));
-  int64_t sizes[Tensor::kMaxDims];
-  std::copy(t.sizes(), t.sizes() + t.ndim(), sizes);
-  int64_t& last = sizes[plan.dims.back()];
-  last = onesided ? last / 2 + 1 : last;
-  OwnedTensor out(Tensor::empty(t.ndim(), sizes, kComplex64, t.device()));
+  AOTIP_RETURN_IF_FAILED(mps::check_on_mps(t, "self"));
+  AOTIP_CHECK(t.dtype() == kFloat32 || t.dtype() == kComplex64, "no transform of %s on mps",
+              dtype_name(t.dtype()));
+  FftPlan plan;
+  AOTIP_RETURN_IF_FAILED(make_fft_plan(t, dim, count, normalization, real, &plan));
+  OwnedTensor out(make_fft_output(t, plan, onesided));
   if (out == nullptr) {
     return Status::kFailed;
   }

@@ -63,16 +63,17 @@ const Kernel* find_kernel(const std::string& name) {
     #name, make_kernel(name) \
   }
   static const auto* kernels = new std::map<std::string, Kernel>{
-      FAKE_KERNEL(aotip_copy_1),     FAKE_KERNEL(aotip_copy_2),
-      FAKE_KERNEL(aotip_copy_4),     FAKE_KERNEL(aotip_copy_8),
-      FAKE_KERNEL(aotip_copy_16),    FAKE_KERNEL(aotip_fill_1),
-      FAKE_KERNEL(aotip_fill_2),     FAKE_KERNEL(aotip_fill_4),
-      FAKE_KERNEL(aotip_fill_8),     FAKE_KERNEL(aotip_fill_16),
-      FAKE_KERNEL(aotip_convert),    FAKE_KERNEL(aotip_scan),
-      FAKE_KERNEL(aotip_scatter),    FAKE_KERNEL(aotip_divide),
-      FAKE_KERNEL(aotip_sort_lines), FAKE_KERNEL(aotip_sort_load),
-      FAKE_KERNEL(aotip_sort_merge), FAKE_KERNEL(aotip_sort_step),
-      FAKE_KERNEL(aotip_sort_store), {"fake_scale_add", make_kernel(scale_add)},
+      FAKE_KERNEL(aotip_copy_1),        FAKE_KERNEL(aotip_copy_2),
+      FAKE_KERNEL(aotip_copy_4),        FAKE_KERNEL(aotip_copy_8),
+      FAKE_KERNEL(aotip_copy_16),       FAKE_KERNEL(aotip_fill_1),
+      FAKE_KERNEL(aotip_fill_2),        FAKE_KERNEL(aotip_fill_4),
+      FAKE_KERNEL(aotip_fill_8),        FAKE_KERNEL(aotip_fill_16),
+      FAKE_KERNEL(aotip_convert),       FAKE_KERNEL(aotip_scan),
+      FAKE_KERNEL(aotip_scatter),       FAKE_KERNEL(aotip_divide),
+      FAKE_KERNEL(aotip_sort_lines),    FAKE_KERNEL(aotip_sort_load),
+      FAKE_KERNEL(aotip_sort_merge),    FAKE_KERNEL(aotip_sort_step),
+      FAKE_KERNEL(aotip_sort_store),    FAKE_KERNEL(aotip_scale_float32),
+      FAKE_KERNEL(aotip_scale_float64), {"fake_scale_add", make_kernel(scale_add)},
   };
 #undef FAKE_KERNEL
   const auto found = kernels->find(name);
