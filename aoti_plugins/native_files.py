@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from typing import Final
 
 from aoti_plugins.errors import RuntimeLoadError
 
 LIBRARY_DIR_VARIABLE = "AOTI_PLUGINS_LIBRARY_DIR"
 """Environment variable that names a build folder, whose libraries then come before installed
 ones."""
+
+_IS_MACOS: Final = sys.platform == "darwin"
+
+LIBRARY_SUFFIX: Final = ".dylib" if _IS_MACOS else ".so"
+"""How names of libraries end on this system, ours and executorch's."""
+
+RUNNER: Final = f"libaoti_plugins_runner{LIBRARY_SUFFIX}"
+"""File name of the library behind ``aoti_plugins.runtime``."""
+
+_CORE = "libexecutorch_backend_aoti.so"
+DELEGATES: Final[dict[str, tuple[str, ...]]] = (
+    {"mps": ("libexecutorch_backend_aoti_mps.dylib",)}  # the core is in it
+    if _IS_MACOS
+    else {
+        "cpu": (_CORE,),
+        "cuda": (_CORE, "libexecutorch_backend_aoti_cuda.so"),
+        "mps": (_CORE, "libexecutorch_backend_aoti_mps.so"),
+    }
+)
+"""File names of the libraries of each delegate of this system, by device: its own last, after those
+that it needs."""
 
 
 def library(name: str) -> Path:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from aoti_plugins.errors import AotiPluginsError
@@ -23,6 +24,7 @@ LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
     "lowering for mps",
 )
 CPU_PATH = (LOWER_CPU, RUN_CPU)
+_NEED_DELEGATE = {"cpu": (RUN_CPU,), "cuda": (LOWER_CUDA, RUN_CUDA), "mps": (LOWER_MPS,)}
 
 
 @dataclass(frozen=True)
@@ -115,25 +117,19 @@ def _executorch_libraries() -> list[Finding]:
 
 
 def _native_libraries() -> list[Finding]:
-    from aoti_plugins.native_files import library
-    from aoti_plugins.runtime import library_path, register
-    from aoti_plugins.runtime._libraries import RUNNER
+    from aoti_plugins.native_files import DELEGATES, RUNNER, library
+    from aoti_plugins.runtime import register
 
+    checks: list[tuple[str, str, Callable[[], object], tuple[str, ...]]] = [
+        (f"delegate for {device}", names[-1], partial(register, device), _NEED_DELEGATE[device])
+        for device, names in DELEGATES.items()
+    ]
+    checks.append(("runner", RUNNER, _load_runner, (RUN_CPU, RUN_CUDA)))
     findings = []
-    for name, path, load, needed_for in (
-        ("delegate for cpu", lambda: library_path("cpu"), lambda: register("cpu"), (RUN_CPU,)),
-        (
-            "delegate for cuda",
-            lambda: library_path("cuda"),
-            lambda: register("cuda"),
-            (LOWER_CUDA, RUN_CUDA),
-        ),
-        ("delegate for mps", lambda: library_path("mps"), lambda: register("mps"), (LOWER_MPS,)),
-        ("runner", lambda: library(RUNNER), _load_runner, (RUN_CPU, RUN_CUDA)),
-    ):
+    for name, file, load, needed_for in checks:
         try:
             load()
-            findings.append(Finding(name, True, str(path()), needed_for))
+            findings.append(Finding(name, True, str(library(file)), needed_for))
         except AotiPluginsError as error:
             advice = "pip install --force-reinstall --no-deps aoti-plugins"
             findings.append(Finding(name, False, str(error), needed_for, advice))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aoti_plugins import native_files
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
+from aoti_plugins.lowering.artifacts.mach_o import is_mach_o, read_mach_o
 from aoti_plugins.lowering.artifacts.shared_object import LINK_NAME_PREFIX
 from aoti_plugins.manager import RegisteredKernel
 from aoti_plugins.types import BuiltinRuntime, LinkedObjects, SharedLibrary
@@ -78,6 +79,7 @@ def available(
 @functools.lru_cache(maxsize=8)
 def _exported(path: Path, mtime_ns: int) -> frozenset[str]:
     del mtime_ns  # part of the cache's key: a rebuilt library is read again
-    exported = read_shared_object(path.read_bytes()).exported
+    data = path.read_bytes()
+    exported = (read_mach_o if is_mach_o(data) else read_shared_object)(data).exported
     prefix = f"{LINK_NAME_PREFIX}aoti_"
     return frozenset(s.removeprefix(LINK_NAME_PREFIX) for s in exported if s.startswith(prefix))

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import torch
 
 from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cpu.lowering import RUNTIME_LIBRARY as CORE_LIBRARY
 from aoti_plugins.lowering.artifacts.compiler import check_compiler
 from aoti_plugins.lowering.artifacts.dylib import MacOs, build_dylib
 from aoti_plugins.lowering.artifacts.shared_object import (
@@ -21,9 +20,8 @@ from aoti_plugins.lowering.artifacts.zig import zig_compiler
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.mps.target import DEFAULT_GPU_CORES, default_target, minimum_macos
+from aoti_plugins.native_files import DELEGATES
 from aoti_plugins.types import Target
-
-RUNTIME_LIBRARY = "libexecutorch_backend_aoti_mps.so"
 
 INDUCTOR_OPTIONS = {
     "max_autotune": False,
@@ -105,7 +103,7 @@ def check_tools(target: Target) -> None:
 
 MPS = Device(
     name="mps",
-    runtime_libraries=(RUNTIME_LIBRARY, CORE_LIBRARY),
+    runtime_libraries=DELEGATES["mps"],
     environment=environment,
     probe_environment=environment,
     default_target=default_target,

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from aoti_plugins.errors import AotiPluginsError
-from aoti_plugins.runtime import cmake_dir, executorch_library_dir, library_path
+from aoti_plugins.native_files import RUNNER, library
+from aoti_plugins.runtime import cmake_dir, executorch_library_dir
 
 
 def main() -> int:
@@ -24,7 +25,7 @@ def main() -> int:
     chosen = parser.parse_args()
     wanted = {
         "cmake_dir": cmake_dir,
-        "library_dir": lambda: library_path("cpu").parent,
+        "library_dir": lambda: library(RUNNER).parent,
         "executorch_cmake_dir": lambda: executorch_library_dir() / "cmake" / "executorch",
     }
     options = [name for name in wanted if getattr(chosen, name)]

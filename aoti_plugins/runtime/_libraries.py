@@ -9,15 +9,8 @@ import threading
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
-from aoti_plugins.native_files import has_library, library
-
-RUNNER = "libaoti_plugins_runner.so"
-# All others need the CPU's, which holds what they share.
-DELEGATES = {
-    "cpu": "libexecutorch_backend_aoti.so",
-    "cuda": "libexecutorch_backend_aoti_cuda.so",
-    "mps": "libexecutorch_backend_aoti_mps.so",
-}
+from aoti_plugins.native_files import DELEGATES, LIBRARY_SUFFIX, has_library, library
+from aoti_plugins.runtime import _kernel_libraries
 
 # ExecuTorch's own backends that a delegate of ours can stand in for; must match
 # native/src/cuda/upstream_backend.h.
@@ -26,11 +19,14 @@ UPSTREAM_IDS = {"cuda": "CudaBackend"}
 # In this order: each needs those before it. The last one is optional, for programs that mix
 # delegates.
 _EXECUTORCH_LIBRARIES = (
-    ("libexecutorch.so", True),
-    ("libexecutorch_threadpool.so", True),
-    ("libexecutorch_kernels_optimized.so", True),
-    ("libexecutorch_backend_xnnpack.so", False),
+    ("libexecutorch", True),
+    ("libexecutorch_threadpool", True),
+    ("libexecutorch_kernels_optimized", True),
+    ("libexecutorch_backend_xnnpack", False),
 )
+
+# Every installation has this one: it holds what the delegates share.
+_FIRST = next(iter(DELEGATES))
 
 _INSTALL_EXECUTORCH = "pip install 'executorch==1.5.*'"
 _lock = threading.Lock()
@@ -56,7 +52,7 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
     if device not in DELEGATES:
         known = ", ".join(sorted(DELEGATES))
         raise RuntimeLoadError(
-            f"there is no delegate for device {device!r}; there is one for {known}"
+            f"there is no delegate for device {device!r} on this system; there is one for {known}"
         )
     if upstream and device not in UPSTREAM_IDS:
         known = ", ".join(map(repr, UPSTREAM_IDS))
@@ -64,15 +60,16 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
             f"no backend of ExecuTorch's own for device {device!r} is known here, only for {known}"
         )
     load_executorch()
-    for needed in dict.fromkeys(("cpu", device)):
-        load(library(DELEGATES[needed]))
+    for name in DELEGATES[device]:
+        load(library(name))
+    _kernel_libraries.announce(load(library(DELEGATES[device][0])))
     if upstream:
         _stand_in(UPSTREAM_IDS[device])
 
 
 def _stand_in(backend: str) -> None:
     """Have a library of ours run the programs of a backend that nobody has registered."""
-    function = load(library(DELEGATES["cpu"])).aotip_delegate_stand_in
+    function = load(library(DELEGATES[_FIRST][-1])).aotip_delegate_stand_in
     function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p,)
     if function(backend.encode()) == 0:
         raise RuntimeLoadError(f"{backend} cannot be registered: ExecuTorch takes no more backends")
@@ -80,8 +77,8 @@ def _stand_in(backend: str) -> None:
 
 def register_all() -> None:
     """Load the delegates that this installation has; without any, fail as ``register`` does."""
-    register("cpu")
-    for name in DELEGATES.values():
+    register(_FIRST)
+    for *_, name in DELEGATES.values():
         if has_library(name):
             load(library(name))
 
@@ -90,7 +87,7 @@ def load_executorch() -> None:
     """Load ExecuTorch's runtime and kernels from its wheel, without importing the package."""
     folder = executorch_library_dir()
     for name, required in _EXECUTORCH_LIBRARIES:
-        path = folder / name
+        path = folder / f"{name}{LIBRARY_SUFFIX}"
         if path.exists():
             load(path)
         elif required:
@@ -101,24 +98,25 @@ def load_executorch() -> None:
 
 
 def executorch_library_dir() -> Path:
-    """Return the folder of ``libexecutorch.so`` in the installed executorch package."""
+    """Return the folder of ExecuTorch's libraries in the installed executorch package."""
     spec = importlib.util.find_spec("executorch")
     folders = [Path(root) / "lib" for root in (spec and spec.submodule_search_locations) or ()]
     if not folders:
         raise RuntimeLoadError(f"executorch is not installed: {_INSTALL_EXECUTORCH}")
+    name = f"libexecutorch{LIBRARY_SUFFIX}"
     for folder in folders:
-        if (folder / "libexecutorch.so").exists():
+        if (folder / name).exists():
             return folder
     searched = ", ".join(map(str, folders))
     raise RuntimeLoadError(
-        f"executorch has no libexecutorch.so in {searched}: only the wheels of version 1.5 and "
+        f"executorch has no {name} in {searched}: only the wheels of version 1.5 and "
         f"later bring it. Install one: {_INSTALL_EXECUTORCH}"
     )
 
 
 def library_path(device: str) -> Path:
     """Return the path of a device's delegate library."""
-    return library(DELEGATES[device])
+    return library(DELEGATES[device][-1])
 
 
 def load(path: Path) -> ctypes.CDLL:

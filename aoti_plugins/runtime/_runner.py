@@ -9,8 +9,8 @@ from ctypes import c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from enum import IntEnum
 
 from aoti_plugins.errors import ProgramError, RuntimeLoadError
-from aoti_plugins.native_files import library
-from aoti_plugins.runtime._libraries import RUNNER, load, register_all
+from aoti_plugins.native_files import RUNNER, library
+from aoti_plugins.runtime._libraries import load, register_all
 
 
 class Tag(IntEnum):

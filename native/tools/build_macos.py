@@ -1,10 +1,12 @@
-"""Build libexecutorch_backend_aoti_mps.dylib, the runtime for Apple GPUs, on any machine.
+"""Build our libraries for macOS, on any machine.
 
-Run as ``python native/tools/build_macos.py EXECUTORCH OUTPUT [--arch arm64]``. EXECUTORCH is the
-macOS wheel of executorch, as a file or as the folder ``executorch`` that was unpacked from it:
-``pip download executorch==1.5.* --no-deps --only-binary=:all: --python-version 3.12 --platform
-macosx_14_0_arm64`` gets one. The compiler is zig, from ``pip install ziglang``, or what
-``--compiler`` names, for instance ``clang++ -arch arm64`` on a Mac. Equal sources give equal bytes.
+``libexecutorch_backend_aoti_mps.dylib`` is the runtime for Apple GPUs,
+``libaoti_plugins_runner.dylib`` the C interface to load and run programs. Run as ``python
+native/tools/build_macos.py EXECUTORCH FOLDER``. EXECUTORCH is the macOS wheel of executorch, as a
+file or as the folder ``executorch`` that was unpacked from it: ``pip download executorch==1.5.*
+--no-deps --only-binary=:all: --python-version 3.12 --platform macosx_14_0_arm64`` gets one. The
+compiler is zig, from ``pip install ziglang``, or what ``--compiler`` names, for instance ``clang++
+-arch arm64`` on a Mac. Equal sources give equal bytes.
 """
 
 from __future__ import annotations
@@ -16,16 +18,20 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 NATIVE = Path(__file__).resolve().parents[1]
-NAME = "libexecutorch_backend_aoti_mps.dylib"
-FOLDERS = ("slim", "shim", "delegate", "mps")
+BACKEND = "libexecutorch_backend_aoti_mps.dylib"
+RUNNER = "libaoti_plugins_runner.dylib"
+BACKEND_FOLDERS = ("slim", "shim", "delegate", "mps")
+RUNNER_FOLDERS = ("slim", "runner")
 # One shim for all devices is among those of the CPU.
 SHARED = (Path("src/cpu/index_put_shims.cpp"),)
+# Both libraries have a C++ library inside.
+NEW_DELETE = Path("src/delegate/new_delete_darwin.cpp")
 # What the library does without: the CPU delegate, and what is there for other systems.
 LEFT_OUT = ("delegate/backend.cpp", "delegate/cpu_delegate_device.cpp")
 FLAGS = (
@@ -58,17 +64,18 @@ class Toolchain:
         includes = ("-Isrc", "-Iinclude", "-isystem", self.include, "-isystem", portable)
         self.run(*FLAGS.split(), prefix, *includes, "-c", source, "-o", output)
 
-    def link(self, objects: Sequence[Path], output: Path) -> None:
-        """Link the library with a relative name and run path."""
+    def link(self, inputs: Sequence[Path], output: Path) -> None:
+        """Link a library with a relative name and run path."""
         rpaths = ("@loader_path", "@loader_path/../../executorch/lib")
-        options = [f"-Wl,-install_name,@rpath/{NAME}", *(f"-Wl,-rpath,{path}" for path in rpaths)]
-        self.run("-shared", "-s", "-Wl,-dead_strip", *options, *objects, self.library, "-o", output)
+        options = [f"-Wl,-install_name,@rpath/{output.name}"]
+        options += [f"-Wl,-rpath,{path}" for path in rpaths]
+        self.run("-shared", "-s", "-Wl,-dead_strip", *options, *inputs, self.library, "-o", output)
 
 
-def sources() -> list[Path]:
-    """List the files that the library is made of, relative to the native sources."""
-    found: list[Path] = [*SHARED]
-    for folder in FOLDERS:
+def sources(folders: Sequence[str]) -> list[Path]:
+    """List the files of macOS in folders of ``src``, relative to the native sources."""
+    found: list[Path] = []
+    for folder in folders:
         for path in sorted((NATIVE / "src" / folder).glob("*.cpp")):
             part = path.relative_to(NATIVE / "src").as_posix()
             if not part.endswith("_linux.cpp") and part not in LEFT_OUT:
@@ -107,7 +114,7 @@ def default_compiler(arch: str, macos: str) -> str:
 
 
 def build(executorch: Path, output: Path, compiler: str, jobs: int) -> None:
-    """Compile and link the library."""
+    """Compile and link the libraries into a folder."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         if executorch.is_file():
@@ -118,27 +125,50 @@ def build(executorch: Path, output: Path, compiler: str, jobs: int) -> None:
             if not needed.exists():
                 raise SystemExit(f"{needed} is not there: give the macOS wheel of executorch")
         toolchain = Toolchain(tuple(shlex.split(compiler)), include, library)
-        units = [*sources(), *embed_shaders(folder)]
-        names = [unit.stem if unit.is_absolute() else "_".join(unit.parts) for unit in units]
-        objects = [folder / f"{name}.o" for name in names]
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(toolchain.compile, units, objects))
-        output.parent.mkdir(parents=True, exist_ok=True)
-        toolchain.link(objects, output.resolve())
+        backend = [*SHARED, *sources(BACKEND_FOLDERS), *embed_shaders(folder)]
+        runner = [NEW_DELETE, *sources(RUNNER_FOLDERS)]
+        objects = compile_all(toolchain, dict.fromkeys([*backend, *runner]), folder, jobs)
+        output = output.resolve()
+        output.mkdir(parents=True, exist_ok=True)
+        toolchain.link([objects[unit] for unit in backend], output / BACKEND)
+        toolchain.link([*(objects[unit] for unit in runner), output / BACKEND], output / RUNNER)
+
+
+def compile_all(
+    toolchain: Toolchain, units: Iterable[Path], folder: Path, jobs: int
+) -> dict[Path, Path]:
+    """Compile files of C++; returns the object of each, in the folder."""
+    objects = {
+        unit: folder / f"{unit.stem if unit.is_absolute() else '_'.join(unit.parts)}.o"
+        for unit in units
+    }
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(toolchain.compile, objects.keys(), objects.values()))
+    return objects
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what a build is told."""
+    parser.add_argument("executorch", type=Path, help="wheel, or the folder unpacked from it")
+    parser.add_argument("output", type=Path, help="folder to write to")
+    parser.add_argument("--arch", choices=("arm64", "x86_64"), default="arm64")
+    parser.add_argument("--macos", default="12.0", help="oldest macOS that it runs on")
+    parser.add_argument("--compiler", help="compiler for macOS with its flags, in place of zig")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+
+
+def build_as(options: argparse.Namespace, output: Path) -> None:
+    """Build what the command line says into a folder."""
+    compiler = options.compiler or default_compiler(options.arch, options.macos)
+    build(options.executorch, output, compiler, options.jobs)
 
 
 def main() -> None:
     """Build what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("executorch", type=Path, help="wheel, or the folder unpacked from it")
-    parser.add_argument("output", type=Path, help="file to write")
-    parser.add_argument("--arch", choices=("arm64", "x86_64"), default="arm64")
-    parser.add_argument("--macos", default="12.0", help="oldest macOS that it runs on")
-    parser.add_argument("--compiler", help="compiler for macOS with its flags, in place of zig")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    add_arguments(parser)
     options = parser.parse_args()
-    compiler = options.compiler or default_compiler(options.arch, options.macos)
-    build(options.executorch, options.output, compiler, options.jobs)
+    build_as(options, options.output)
 
 
 if __name__ == "__main__":

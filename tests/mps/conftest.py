@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 from filelock import FileLock
+from macos_support import download, run_tool
 from mps_support import HostTarget, stand_in
 from support import lower
 
@@ -47,3 +48,23 @@ def metal(shared_dir: Path) -> Iterator[None]:
     """Metal's stand-in, for the programs that this module runs."""
     with mock.patch.dict(os.environ, stand_in(shared_dir)):
         yield
+
+
+@pytest.fixture(scope="session")
+def macos_executorch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The macOS wheel of executorch."""
+    folder = tmp_path_factory.mktemp("macos_executorch")
+    return download("AOTI_PLUGINS_MACOS_EXECUTORCH", "executorch==1.5.*", folder)
+
+
+@pytest.fixture(scope="session")
+def macos_libraries(shared_dir: Path, request: pytest.FixtureRequest) -> Path:
+    """The folder of our libraries for macOS, built once per run."""
+    if path := os.environ.get("AOTI_PLUGINS_MACOS_LIBRARIES"):
+        return Path(path)
+    output, built = shared_dir / "macos_libraries", shared_dir / "macos_libraries.built"
+    with FileLock(f"{output}.lock"):
+        if not built.exists():
+            run_tool("build_macos.py", request.getfixturevalue("macos_executorch"), output)
+            built.touch()
+    return output

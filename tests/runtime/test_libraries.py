@@ -39,15 +39,15 @@ def test_register_is_idempotent() -> None:
 
 def test_unknown_device() -> None:
     with pytest.raises(
-        RuntimeLoadError, match=r"no delegate for device 'tpu'; there is one for cpu"
+        RuntimeLoadError, match=r"device 'tpu' on this system; there is one for cpu"
     ):
         register("tpu")
 
 
 def test_build_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(native_files.LIBRARY_DIR_VARIABLE, str(tmp_path))
-    (tmp_path / _libraries.RUNNER).touch()
-    assert native_files.library(_libraries.RUNNER) == tmp_path / _libraries.RUNNER
+    (tmp_path / native_files.RUNNER).touch()
+    assert native_files.library(native_files.RUNNER) == tmp_path / native_files.RUNNER
 
 
 def test_missing_library() -> None:
@@ -85,7 +85,7 @@ def test_main_prints_folders() -> None:
     found = python("-m", "aoti_plugins.runtime", "--library-dir", "--executorch-cmake-dir")
     assert found.returncode == 0, found.stderr
     library_dir, executorch_cmake_dir = map(Path, found.stdout.split())
-    assert (library_dir / _libraries.RUNNER).exists()
+    assert (library_dir / native_files.RUNNER).exists()
     assert (executorch_cmake_dir / "executorch-config.cmake").exists()
 
 
