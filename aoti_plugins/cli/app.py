@@ -21,6 +21,7 @@ _COMMANDS = {
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
     "tune": ("tune", "Measure kernels on this machine's GPU; merge and show such records."),
     "plugins": ("plugins", "List the installed plugins and what each provides."),
+    "new-plugin": ("new_plugin", "Make a package with hooks: Python, Triton or C++ and CUDA."),
     "selftest": ("selftest", "Try a machine with programs that were made elsewhere."),
     "doctor": ("doctor", "Check this machine: what is there, what is missing, for what."),
 }

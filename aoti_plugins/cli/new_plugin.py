@@ -1,0 +1,117 @@
+"""``aoti-plugins new-plugin``."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from pathlib import Path
+
+import click
+
+import aoti_plugins
+from aoti_plugins.errors import AotiPluginsError
+from aoti_plugins.origin import normalize
+
+KINDS = {
+    "python": "a graph pass, an op that is decomposed, names of blobs",
+    "triton": "an op with a Triton kernel",
+    "native": "an op with kernels in C++ and CUDA, built with CMake",
+}
+_BUILT = ("__pycache__", ".pytest_cache", "build", "dist")
+
+
+@click.command("new-plugin")
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(list(KINDS)),
+    default="python",
+    show_default=True,
+    help="; ".join(f"{kind}: {text}" for kind, text in KINDS.items()) + ".",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder to make; the name in the current folder by default.",
+)
+def command(name: str, kind: str, output: Path | None) -> None:
+    """Make a package with hooks that builds, and whose tests pass.
+
+    It is one of examples/plugins under the NAME, which becomes the distribution's, the module's and
+    that of the namespace of its op.
+    """
+    folder = output or Path(normalize(name))
+    files = make_package(name, kind, folder)
+    click.echo(f"{folder}: {len(files)} files")
+    isolation = "--no-build-isolation " if kind == "native" else ""
+    click.echo(f"Next: cd {folder} && pip install {isolation}'.[test]' && pytest")
+
+
+def make_package(name: str, kind: str, folder: Path) -> list[Path]:
+    """Write a package; return its files, relative to the folder.
+
+    Raises:
+        AotiPluginsError: the name cannot be a module's, or the folder holds something.
+    """
+    distribution, module = _names(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise AotiPluginsError(f"{folder} is there already; choose another one with --output")
+    source = examples_dir() / kind
+    texts = {path.relative_to(source): path.read_text() for path in _sources(source)}
+
+    def renamed(text: str) -> str:
+        for old, new in (
+            (f"acme_{kind}", module),
+            (f"acme-{kind}", distribution),
+            (f"ACME_{kind.upper()}", module.upper()),
+        ):
+            text = text.replace(old, new)
+        return text
+
+    written = []
+    for path, text in texts.items():
+        written.append(Path(renamed(str(path))))
+        target = folder / written[-1]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(renamed(text))
+    return written
+
+
+def examples_dir() -> Path:
+    """Return the folder of the example packages: the clone's, or what was installed of it.
+
+    Raises:
+        AotiPluginsError: it is in neither place.
+    """
+    roots = [Path(root) for root in aoti_plugins.__path__]
+    clones = [root.parent for root in roots if (root.parent / "native/CMakeLists.txt").exists()]
+    folders = [*(c / "examples/plugins" for c in clones), *(root / "examples" for root in roots)]
+    for folder in folders:
+        if all((folder / kind).is_dir() for kind in KINDS):
+            return folder
+    raise AotiPluginsError(
+        f"the example packages are in none of {', '.join(map(str, folders))}; reinstall "
+        "aoti-plugins with 'pip install --force-reinstall --no-deps aoti-plugins'"
+    )
+
+
+def _names(name: str) -> tuple[str, str]:
+    distribution = normalize(name)
+    module = distribution.replace("-", "_")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", module) or keyword.iskeyword(module):
+        raise AotiPluginsError(
+            f"{name!r} cannot be a package's name: it begins with a letter and has letters, digits "
+            "and '-', and is no word of Python's"
+        )
+    if module in sys.stdlib_module_names or module in ("aoti_plugins", "aten", "prim", "torch"):
+        raise AotiPluginsError(f"the name {name!r} is taken, by Python or PyTorch; choose another")
+    return distribution, module
+
+
+def _sources(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and not any(part in _BUILT for part in path.relative_to(folder).parts)
+    )

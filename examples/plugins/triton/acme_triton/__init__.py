@@ -1,0 +1,1 @@
+"""An op with a Triton kernel. It is in ``acme_triton.op``, to be imported by models."""
