@@ -20,13 +20,13 @@ import math
 import multiprocessing
 import statistics
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import environment
 import torch
+from gpu_times import compare
 
 RESULTS = Path(__file__).parent / "results" / "cuda_matmul.json"
 OPS = ("mm", "addmm", "bmm")
@@ -45,7 +45,6 @@ SHAPES = [
     (8192, 8192, 8192),
 ]
 """Rows, columns and inner size."""
-ROUNDS, ROUND_US = 9, 4000
 
 
 class Product(torch.nn.Module):
@@ -104,46 +103,6 @@ def lower_all(folder: Path, target: str) -> None:
         ]
         for future in waiting:
             future.result()
-
-
-def row_us(call: Callable[[], Any], count: int) -> float:
-    """Microseconds of ``count`` calls in a row on the GPU, without the host's share."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda._sleep(2_000_000 + 100_000 * count)  # more cycles than the host takes
-    start.record()
-    for _ in range(count):
-        call()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) * 1000
-
-
-def gpu_us(call: Callable[[], Any], count: int) -> float:
-    """Microseconds of one call, as a long row takes longer than a short one.
-
-    What a row takes once does not count: up to 100 us pass until a stream that waited for another
-    one goes on.
-    """
-    short = count // 5
-    return (row_us(call, count) - row_us(call, short)) / (count - short)
-
-
-def compare(ours: Callable[[], Any], theirs: Callable[[], Any]) -> dict[str, float]:
-    """Median times of both sides in microseconds, in turns."""
-    for call in (ours, theirs):
-        for _ in range(3):
-            call()
-    count = max(5, min(100, int(ROUND_US / gpu_us(theirs, 5))))
-    times: dict[str, list[float]] = {"ours": [], "torch": []}
-    for _ in range(ROUNDS):
-        times["ours"].append(gpu_us(ours, count))
-        times["torch"].append(gpu_us(theirs, count))
-    median = {side: statistics.median(found) for side, found in times.items()}
-    return {
-        "ours_us": round(median["ours"], 2),
-        "torch_us": round(median["torch"], 2),
-        "speed": round(median["torch"] / median["ours"], 3),
-    }
 
 
 def measure(op: str, dtype: str, folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Test and measure on a machine with a GPU and without network.
 #
-#   tools/gpu_offline.sh WHEELS OUTPUT [tests | programs | process | matmul | attention | contract | peer ...]
+#   tools/gpu_offline.sh WHEELS OUTPUT [tests | programs | process | matmul | kernels | models | attention | contract | peer ...]
 #
 # Installs as tools/test_offline.sh does, then runs what is named (all of it by default): the tests marked gpu, the benchmarks
 # of benchmarks/, the contract tests in $CONTRACT (tools/gpu_contract.sh), ExecuTorch's operator suite. Results and logs go to
@@ -29,6 +29,8 @@ one() {
       ;;
     process) "$python" benchmarks/cuda_process.py --folder "$folder" --output "$output/cuda_process.json" ;;
     matmul) "$python" benchmarks/cuda_matmul.py --folder "$folder/products" --output "$output/cuda_matmul.json" ;;
+    kernels) "$python" benchmarks/cuda_kernels.py --folder "$folder/kernels" --output "$output/cuda_kernels.json" ;;
+    models) "$python" tests/zoo/run.py cuda ${MODELS:-} -n "${PROCESSES:-6}" --output "$output/models_cuda.json" ;;
     contract)
       LD_LIBRARY_PATH="$AOTI_PLUGINS_SITE/executorch/lib:$CONTRACT${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         tools/gpu_contract.sh "${CONTRACT:?a folder with the contract tests}" "$output/contract"
@@ -40,7 +42,7 @@ one() {
 }
 
 names=("$@")
-[[ ${#names[@]} -gt 0 ]] || names=(tests programs process matmul attention contract peer)
+[[ ${#names[@]} -gt 0 ]] || names=(tests programs process matmul kernels models attention contract peer)
 for name in "${names[@]}"; do
   echo "$name: $(date +%T)"
   one "$name" >"$output/$name.log" 2>&1 || echo "$name failed: $output/$name.log"

@@ -1,0 +1,258 @@
+"""Lower real architectures with random weights, run the programs, and say what came out.
+
+    python tests/zoo/run.py cuda -n 8 --output results.json
+    python tests/zoo/run.py cuda transformers. --plan    # what would be delegated; compiles nothing
+
+timm, torchvision and transformers must be installed. Each model has a process of its own. A model
+counts as right if it is delegated whole, runs, and equals eager PyTorch on the CPU in float32 to a
+relative error of 1e-3 in the Euclidean norm, integers exactly. On a machine without a GPU, programs
+for CUDA are lowered for an H100 and not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import catalogue
+import torch
+
+from aoti_plugins.hooks import hookimpl
+
+DEVICES = ("cpu", "cuda", "mps")
+RIGHT, LOWERED, PLANNED = "RIGHT", "LOWERED", "PLANNED"
+PARTLY, DIFFERENT = "PARTLY", "DIFFERENT"
+LIMIT = 1e-3
+_BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+_LONGEST_CAUSE = 300
+
+
+def examine(name: str, device: str, plan: bool, keep: Path | None) -> dict[str, Any]:
+    """What becomes of one model; a step that fails says which it was.
+
+    Args:
+        name: of the catalogue.
+        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        plan: only partition, compile nothing.
+        keep: a folder that gets the program.
+    """
+    step, start = "MODEL", time.perf_counter()
+    found: dict[str, Any] = {}
+    try:
+        with torch.no_grad():
+            case = catalogue.make(name)
+            step = "EAGER"
+            expected = _eager(case)
+            step = "EXPORT"
+            exported = torch.export.export(case.model, case.calls[0], strict=case.strict)
+        step = "LOWERING"
+        program, outside = _lower(exported, device, plan)
+        found = {"outside": outside, "lowered_s": round(time.perf_counter() - start, 1)}
+        if plan:
+            return {**found, "result": PARTLY if outside else PLANNED}
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / f"{name}.pte").write_bytes(program)
+        step = "RUN"
+        if device == "mps" or (device == "cuda" and not torch.cuda.is_available()):
+            return {**found, "result": PARTLY if outside else LOWERED}
+        error = _difference(_run(program, case), expected)
+        right = PARTLY if outside else RIGHT
+        return {
+            **found,
+            "relative_error": float(f"{error:.1e}"),
+            "result": right if error <= LIMIT else DIFFERENT,
+        }
+    except Exception as error:
+        return {**found, "result": f"{step}_FAILED", "cause": _cause(error)}
+
+
+def _eager(case: catalogue.Case) -> list[torch.Tensor]:
+    model = copy.deepcopy(case.model)
+    outputs = [
+        leaf for call in case.calls for leaf in torch.utils._pytree.tree_leaves(model(*call))
+    ]
+    assert any(torch.isfinite(output).any() for output in outputs), "nothing is finite"
+    return outputs
+
+
+def _lower(
+    exported: torch.export.ExportedProgram, device: str, plan: bool
+) -> tuple[bytes, list[str]]:
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    from aoti_plugins.manager import get_manager
+
+    config = EdgeCompileConfig(_check_ir_validity=False)
+    partitioner = _partitioner(device)
+    if not plan:
+        edge = to_edge_transform_and_lower(
+            exported, partitioner=[partitioner], compile_config=config
+        )
+        return bytes(edge.to_executorch().buffer), _outside(edge)
+    with get_manager().registered(NothingCompiled(), "nothing-compiled"):
+        edge = to_edge_transform_and_lower(
+            exported, partitioner=[partitioner], compile_config=config
+        )
+    return b"", _outside(edge)
+
+
+class NothingCompiled:
+    """A plugin in whose delegates there is nothing."""
+
+    @hookimpl
+    def aoti_preprocess(self) -> Any:
+        """An empty payload."""
+        from executorch.exir.backend.backend_details import PreprocessResult
+
+        return PreprocessResult(processed_bytes=b"")
+
+
+def _partitioner(device: str) -> Any:
+    from aoti_plugins import CpuPartitioner, CudaPartitioner, MpsPartitioner
+
+    if device == "cuda":
+        return CudaPartitioner(target="native" if torch.cuda.is_available() else "h100")
+    return CpuPartitioner() if device == "cpu" else MpsPartitioner()
+
+
+def _outside(edge: Any) -> list[str]:
+    """Ops that are not delegated, with how many there are of each."""
+    ops: Counter[str] = Counter()
+    for module in edge.exported_program().graph_module.modules():
+        if not isinstance(module, torch.fx.GraphModule) or "lowered_module" in str(type(module)):
+            continue
+        targets = [str(n.target) for n in module.graph.nodes if n.op == "call_function"]
+        ops.update(t for t in targets if "executorch_call_delegate" not in t and "getitem" not in t)
+    return [f"{op} x{count}" for op, count in sorted(ops.items())]
+
+
+def _run(program: bytes, case: catalogue.Case) -> list[torch.Tensor]:
+    from aoti_plugins.runtime import Program
+
+    with Program(program) as loaded:
+        return [output.clone() for call in case.calls for output in loaded(*call)]
+
+
+def _difference(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
+    """The largest relative error of any output; infinite where shapes or integers differ."""
+    if [t.shape for t in found] != [t.shape for t in expected]:
+        return float("inf")
+    return max(
+        (_error(a.cpu(), b) for a, b in zip(found, expected, strict=True) if b.numel()), default=0.0
+    )
+
+
+def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
+    if not expected.is_floating_point():
+        return 0.0 if torch.equal(found, expected) else float("inf")
+    finite = torch.isfinite(expected)
+    if not torch.equal(finite, torch.isfinite(found)):
+        return float("inf")
+    if not torch.equal(found[~finite].nan_to_num(), expected[~finite].nan_to_num()):
+        return float("inf")
+    exact = expected[finite].double()
+    return ((found[finite].double() - exact).norm() / exact.norm().clamp(min=1e-30)).item()
+
+
+def _cause(error: BaseException) -> str:
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    return f"{type(root).__name__}: {' '.join(str(root).split())}"[:_LONGEST_CAUSE]
+
+
+def in_own_process(name: str, arguments: list[str], seconds: float) -> dict[str, Any]:
+    """What a process of its own finds out about a model."""
+    command = [sys.executable, "-W", "ignore", __file__, *arguments, "--task", name]
+    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "2")}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=seconds, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return {"result": "TIMED_OUT", "cause": f"not done after {seconds:.0f} s"}
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines:
+        return {"result": "CRASHED", "cause": " ".join(done.stderr.split())[-_LONGEST_CAUSE:]}
+    return dict(json.loads(lines[-1]))
+
+
+def summary(results: dict[str, Any]) -> str:
+    """Counts by package, and one line on every model that is not right."""
+    lines = []
+    for package in sorted({name.partition(".")[0] for name in results}):
+        counts = Counter(
+            one["result"] for name, one in results.items() if name.startswith(f"{package}.")
+        )
+        text = ", ".join(f"{count} {result}" for result, count in counts.most_common())
+        lines.append(f"{package}: {text}")
+    for name, one in sorted(results.items()):
+        if one["result"] not in (RIGHT, LOWERED, PLANNED):
+            why = one.get("cause") or ", ".join(one.get("outside", ()))
+            lines.append(f"{name}: {one['result']} {one.get('relative_error', '')} {why}"[:250])
+    return "\n".join(lines)
+
+
+def chosen_names(patterns: Iterable[str]) -> list[str]:
+    """The models whose names hold one of the patterns; all without any."""
+    given = tuple(patterns)
+    return [n for n in catalogue.ENTRIES if not given or any(p in n for p in given)]
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("device", choices=DEVICES)
+    parser.add_argument("patterns", nargs="*", help="parts of names, such as timm.; all")
+    parser.add_argument("-n", "--processes", type=int, default=2)
+    parser.add_argument("--plan", action="store_true", help="partition, and compile nothing")
+    parser.add_argument("--seconds", type=float, default=600, help="for one model")
+    parser.add_argument("--keep", type=Path, help="a folder for the programs")
+    parser.add_argument(
+        "--output", type=Path, help="JSON of results; those in it are not run again"
+    )
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.task:
+        warnings.simplefilter("ignore")
+        print(json.dumps(examine(chosen.task, chosen.device, chosen.plan, chosen.keep)))
+        return 0
+    sys.path.insert(0, str(_BENCHMARKS))
+    import environment
+
+    results: dict[str, Any] = {}
+    if chosen.output and chosen.output.exists():
+        results = json.loads(chosen.output.read_text())["models"]
+    options = [chosen.device, *(["--plan"] if chosen.plan else [])]
+    options += ["--keep", str(chosen.keep)] if chosen.keep else []
+
+    def one(name: str) -> None:
+        results[name] = in_own_process(name, options, chosen.seconds)
+        print(f"{name}: {results[name]['result']}", file=sys.stderr, flush=True)
+        if chosen.output:
+            ordered = dict(sorted(results.items()))
+            environment.save(chosen.output, {"device": chosen.device, "models": ordered})
+
+    names = [name for name in chosen_names(chosen.patterns) if name not in results]
+    with ThreadPoolExecutor(chosen.processes) as pool:
+        list(pool.map(one, names))
+    print(summary(results))
+    return int(any(one["result"] not in (RIGHT, LOWERED, PLANNED) for one in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

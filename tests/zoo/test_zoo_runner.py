@@ -1,0 +1,85 @@
+"""The runner of real architectures tells right, partly delegated, different and failed apart."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+
+@pytest.fixture
+def zoo(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The runner, its catalogue with a few tiny models."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    catalogue = importlib.import_module("catalogue")
+    runner = importlib.import_module("run")
+
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if x.sum() > 0 else -x
+
+    class Edges(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvalsh(x @ x.mT).exp()
+
+    def case(model: nn.Module, *sizes: int) -> Any:
+        return lambda: catalogue.Case(model.eval(), ((torch.randn(sizes),), (torch.randn(sizes),)))
+
+    entries = {
+        "tiny.linear": case(nn.Sequential(nn.Linear(4, 3), nn.GELU()), 2, 4),
+        "tiny.branches": case(Branches(), 3),
+        "tiny.edges": case(Edges(), 3, 3),
+        "tiny.nothing": lambda: catalogue.Case(nn.Identity(), ((torch.full((2,), torch.nan),),)),
+    }
+    monkeypatch.setattr(catalogue, "ENTRIES", entries)
+    return runner
+
+
+def test_right(zoo: Any, tmp_path: Path) -> None:
+    found = zoo.examine("tiny.linear", "cpu", plan=False, keep=tmp_path)
+    assert found["result"] == zoo.RIGHT, found
+    assert found["outside"] == []
+    assert found["relative_error"] < 1e-5
+    assert (tmp_path / "tiny.linear.pte").stat().st_size > 1000
+
+
+def test_different(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo, "_lower", lambda *_: (b"", []))
+    monkeypatch.setattr(zoo, "_run", lambda *_: [torch.zeros(2, 3), torch.zeros(2, 3)])
+    found = zoo.examine("tiny.linear", "cpu", plan=False, keep=None)
+    assert found["result"] == zoo.DIFFERENT
+    assert found["relative_error"] > 0.5
+
+
+def test_plan_compiles_nothing(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from aoti_plugins.lowering import pipeline
+
+    monkeypatch.delattr(pipeline, "lower")
+    assert zoo.examine("tiny.linear", "cpu", plan=True, keep=None)["result"] == zoo.PLANNED
+    partly = zoo.examine("tiny.edges", "cpu", plan=True, keep=None)
+    assert partly["result"] == zoo.PARTLY
+    assert any("eigh" in op for op in partly["outside"]), partly
+
+
+def test_failed_steps_are_named(zoo: Any) -> None:
+    export = zoo.examine("tiny.branches", "cpu", plan=True, keep=None)
+    assert export["result"] == "EXPORT_FAILED"
+    assert export["cause"]
+    eager = zoo.examine("tiny.nothing", "cpu", plan=True, keep=None)
+    assert eager["result"] == "EAGER_FAILED"
+    assert "finite" in eager["cause"]
+
+
+def test_differences(zoo: Any) -> None:
+    one = torch.tensor([1.0, 2.0, torch.inf])
+    assert zoo._difference([one], [one]) == 0
+    assert zoo._difference([one], [torch.tensor([1.0, 2.0, -torch.inf])]) == float("inf")
+    assert zoo._difference([one], [torch.tensor([1.0, 2.0, 3.0])]) == float("inf")
+    assert zoo._difference([torch.zeros(2)], [torch.zeros(3)]) == float("inf")
+    assert zoo._difference([torch.tensor([1])], [torch.tensor([2])]) == float("inf")
+    assert zoo._difference([torch.tensor([2.0])], [torch.tensor([1.0])]) == 1
+    assert zoo._difference([torch.empty(0)], [torch.empty(0)]) == 0
