@@ -87,16 +87,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("peer")
     group.addoption("--peer-report", default="", help="JSON file that gets every result")
     group.addoption("--peer-every", type=int, default=1, help="run only each n-th test")
+    group.addoption("--peer-names", default="", help="run only tests that this file names")
     group.addoption("--peer-first", type=int, default=0, help="of these, from this one on")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a sample of the flow's tests, spread over the whole suite."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Take a sample of the flow's tests: those of a file, or some that are spread over all."""
+    if names := config.getoption("--peer-names"):
+        _keep(config, items, _named(Path(names), items))
+    yield
     every, first = config.getoption("--peer-every"), config.getoption("--peer-first")
-    kept = items[first::every]
+    _keep(config, items, items[first::every])
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if item not in kept])
     items[:] = kept
+
+
+def _named(path: Path, items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests that the lines of a file name as ``test_file.py::test_function``."""
+    lines = path.read_text().splitlines()
+    wanted = {line for line in lines if line and not line.startswith("#")}
+    if missing := sorted(wanted.difference(_name(item.nodeid) for item in items)):
+        raise pytest.UsageError(f"{path}: the suite has no test {', '.join(missing)}")
+    return [item for item in items if _name(item.nodeid) in wanted]
+
+
+def _name(node: str) -> str:
+    return node.rpartition("/")[2].partition("[")[0]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,6 +24,7 @@ FLOWS = ("aoti_cpu", "aoti_cuda", "aoti_cuda_h100_lowered", "aoti_mps_lowered", 
 PASSED = "SUCCESS"
 UNBROKEN = (PASSED, "SUCCESS_UNDELEGATED", "SKIPPED")
 ROOT = Path(__file__).parent.parent.parent
+SAMPLE = Path(__file__).with_name("sample.txt")
 
 
 def outcome(test: dict[str, Any]) -> str:
@@ -75,7 +76,12 @@ def _why(test: dict[str, Any]) -> str:
 
 
 def run(
-    flow: str, processes: int, every: int = 1, first: int = 0, keyword: str = ""
+    flow: str,
+    processes: int,
+    every: int = 1,
+    first: int = 0,
+    keyword: str = "",
+    names: Path | None = None,
 ) -> dict[str, Any]:
     """Run the suite.
 
@@ -85,6 +91,7 @@ def run(
         every: run only each n-th test,
         first: from this one on.
         keyword: only tests that match, as in pytest.
+        names: a file that names the tests to run.
 
     Returns:
         A report on each test that was run, by its name.
@@ -103,6 +110,7 @@ def run(
             *("-m", f"flow_{flow}", "-n", str(processes), "-k", keyword),
             *("--rootdir", folder, "-c", os.devnull, "-p", "no:cacheprovider", "-W", "ignore"),
             *(f"--peer-report={report}", f"--peer-every={every}", f"--peer-first={first}"),
+            f"--peer-names={names or ''}",
         ]
         environment = {**os.environ, "PYTHONPATH": path, "AOTI_RUNTIME_CHECK_INPUTS": "1"}
         if flow == EMULATED:
@@ -123,9 +131,11 @@ def main() -> int:
     parser.add_argument("-n", "--processes", type=int, default=2)
     parser.add_argument("-k", "--keyword", default="", help="only tests that match, as in pytest")
     parser.add_argument("--every", type=int, default=1, help="run only each n-th test")
+    parser.add_argument("--sample", action="store_true", help="run the 60 tests of sample.txt")
     parser.add_argument("--output", type=Path, default=Path("peer.json"), help="JSON of results")
     chosen = parser.parse_args()
-    tests = run(chosen.flow, chosen.processes, chosen.every, keyword=chosen.keyword)
+    names = SAMPLE if chosen.sample else None
+    tests = run(chosen.flow, chosen.processes, chosen.every, keyword=chosen.keyword, names=names)
     sys.path.insert(0, str(ROOT / "benchmarks"))
     import environment
 

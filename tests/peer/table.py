@@ -19,6 +19,9 @@ _FLOWS = {
     "aoti_cpu": "CPU, run",
     "aoti_cuda": "NVIDIA GPU, run",
     "aoti_cuda_h100_lowered": "H100, lowered without a GPU, not run",
+    "aoti_mps_lowered": "Apple GPU, lowered, not run",
+    "aoti_mps_emulated": "Apple GPU, run over a stand-in for Metal on the CPU",
+    "aoti_mps_emulated_sample": "60 tests of the same",
 }
 _INTRODUCTION = """\
 # ExecuTorch's operator suite
