@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
-from support import load_example, lower
+from support import ROOT, load_example, lower
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +46,29 @@ def lowered_programs(
         return path
 
     return lowered
+
+
+@pytest.fixture(scope="session")
+def cpp_runner(shared_dir: Path) -> Path:
+    """``examples/cpp_runner``, built once per run against the installed package."""
+    from aoti_plugins.runtime import cmake_dir, executorch_library_dir
+
+    source = ROOT / "examples" / "cpp_runner"
+    build = shared_dir / "cpp_runner"
+    # PyPI's CMake lies beside the interpreter; one that the system has may be too old.
+    places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    cmake = shutil.which("cmake", path=places)
+    assert cmake, "the tests need CMake: pip install cmake"
+    with FileLock(f"{build}.lock"):
+        if not (build / "cpp_runner").exists():
+            configure = [
+                *(cmake, "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"),
+                f"-Daoti_plugins_DIR={cmake_dir()}",
+                f"-Dexecutorch_DIR={executorch_library_dir() / 'cmake' / 'executorch'}",
+            ]
+            subprocess.run(configure, check=True)
+            subprocess.run([cmake, "--build", str(build)], check=True)
+    return build / "cpp_runner"
 
 
 @pytest.fixture

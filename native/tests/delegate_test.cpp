@@ -414,9 +414,10 @@ BOOST_AUTO_TEST_CASE(an_older_kernel_library_is_refused) {
     Program program("unknown_shim");
     program.payload.targets[0].libraries = {{"libfake_kernels.so", needed, "their-hooks"}};
     BOOST_TEST(!Loaded(program).ok());
-    check_reason("kernel library libfake_kernels.so is version 1.3 here (");
-    check_reason(std::string("the program was made with version ") + needed +
-                 ", from their-hooks. Upgrade their-hooks to " + needed + ".");
+    check_reason(std::string("kernel library libfake_kernels.so (version ") + needed +
+                 ", from their-hooks) is only version 1.3 here. Upgrade their-hooks to " + needed +
+                 ". Found: ");
+    check_reason("libfake_kernels.so.");
   }
 }
 

@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from filelock import FileLock
-
-from aoti_plugins.runtime import cmake_dir, executorch_library_dir
 
 Lowered = Callable[[str], Path]
-SOURCE = Path(__file__).parents[2] / "examples" / "cpp_runner"
-
-
-@pytest.fixture(scope="session")
-def cpp_runner(shared_dir: Path) -> Path:
-    build = shared_dir / "cpp_runner"
-    # PyPI's CMake lies beside the interpreter; one that the system has may be too old.
-    places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    cmake = shutil.which("cmake", path=places)
-    assert cmake, "the tests need CMake: pip install cmake"
-    with FileLock(f"{build}.lock"):
-        if not (build / "cpp_runner").exists():
-            configure = [
-                *(cmake, "-S", str(SOURCE), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"),
-                f"-Daoti_plugins_DIR={cmake_dir()}",
-                f"-Dexecutorch_DIR={executorch_library_dir() / 'cmake' / 'executorch'}",
-            ]
-            subprocess.run(configure, check=True)
-            subprocess.run([cmake, "--build", str(build)], check=True)
-    return build / "cpp_runner"
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

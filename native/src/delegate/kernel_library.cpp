@@ -64,11 +64,11 @@ Status check_version(const LibraryRef& library, void* handle) {
   Dl_info info = {};
   const bool placed = dladdr(address, &info) != 0 && info.dli_fname != nullptr;
   AOTIP_CHECK(!is_older_version(found, library.version),
-              "kernel library %s is version %s here (%s), and the program was made with version "
-              "%s, from %s. Upgrade %s to %s.",
-              library.soname.c_str(), found.c_str(),
-              placed ? info.dli_fname : "its file is unknown", library.version.c_str(),
-              library.origin.c_str(), library.origin.c_str(), library.version.c_str());
+              "kernel library %s (version %s, from %s) is only version %s here. Upgrade %s to %s. "
+              "Found: %s.",
+              library.soname.c_str(), library.version.c_str(), library.origin.c_str(),
+              found.c_str(), library.origin.c_str(), library.version.c_str(),
+              placed ? info.dli_fname : "in this process");
   return Status::kOk;
 }
 
