@@ -38,6 +38,7 @@ set(aotip_mps_operators
     src/mps/scatter_shims.cpp
     src/mps/index_put.cpp
     src/mps/fft_shims.cpp
+    src/mps/random_shims.cpp
     src/mps/view_shims.cpp)
 
 # Adds our kernels as text: each src/mps/kernels/<name>.metal becomes metal_<name>.

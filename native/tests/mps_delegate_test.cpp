@@ -286,13 +286,14 @@ BOOST_AUTO_TEST_CASE(programs_share_state_on_request) {
 }
 
 BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
-  BackendOption listed[3];
-  BOOST_TEST((get_option(kBackend, {listed, 3}) == Error::Ok), reason());
+  BackendOption listed[4];
+  BOOST_TEST((get_option(kBackend, {listed, 4}) == Error::Ok), reason());
   BOOST_TEST(std::string(listed[0].key) == "memory_limit_mib");
   BOOST_TEST(std::get<int>(listed[0].value) == 0);
   BOOST_TEST(std::string(listed[1].key) == "kept_memory_mib");
   BOOST_TEST(std::get<int>(listed[1].value) == 256);
-  BOOST_TEST(std::string(listed[2].key) == "");
+  BOOST_TEST(std::string(listed[2].key) == "seed");
+  BOOST_TEST(std::string(listed[3].key) == "");
   BackendOptions<1> limit;
   BOOST_TEST((limit.set_option("memory_limit_mib", 1) == Error::Ok));
   BOOST_TEST((set_option(kBackend, limit.view()) == Error::Ok), reason());
@@ -311,7 +312,7 @@ BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
     BOOST_TEST((set_option(kBackend, {&range, 1}) == Error::InvalidArgument), name);
     check_reason(
         "memory_limit_mib (int, 0 or more, 0 for no limit), kept_memory_mib (int, 0 or "
-        "more)");
+        "more), seed (int, what the random numbers to come are made from)");
   }
   BackendOptions<1> none;
   BOOST_TEST((none.set_option("memory_limit_mib", 0) == Error::Ok));

@@ -28,8 +28,8 @@ BACKEND = "libexecutorch_backend_aoti_mps.dylib"
 RUNNER = "libaoti_plugins_runner.dylib"
 BACKEND_FOLDERS = ("slim", "shim", "delegate", "mps")
 RUNNER_FOLDERS = ("slim", "runner")
-# One shim for all devices is among those of the CPU.
-SHARED = (Path("src/cpu/index_put_shims.cpp"),)
+# What all devices share of the CPU's.
+SHARED = (Path("src/cpu/index_put_shims.cpp"), Path("src/cpu/random.cpp"))
 # Both libraries have a C++ library inside.
 NEW_DELETE = Path("src/delegate/new_delete_darwin.cpp")
 # What the library does without: the CPU delegate, and what is there for other systems.

@@ -89,6 +89,12 @@ AOTIP_EXPORT AOTITorchError aoti_torch_mps__fft_c2c(AtenTensorHandle self, const
                                                     int64_t dim_len_, int64_t normalization,
                                                     int32_t forward, AtenTensorHandle* ret0);
 
+/// Random integers from `low` to `high - 1`, of the sequence that the backend's option `seed`
+/// starts. `size` is that of `out`, which is contiguous, of an integer or floating-point dtype.
+AOTIP_EXPORT AOTITorchError aoti_torch_mps_randint_low_out(AtenTensorHandle out, int64_t low,
+                                                           int64_t high, const int64_t* size,
+                                                           int64_t size_len_);
+
 AOTIP_EXPORT AOTITorchError aoti_torch_mps_view_dtype(AtenTensorHandle self, int32_t dtype,
                                                       AtenTensorHandle* ret0);
 AOTIP_EXPORT AOTITorchError aoti_torch_mps_view_as_real(AtenTensorHandle self,

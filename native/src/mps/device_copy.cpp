@@ -83,6 +83,36 @@ Size group_for(const Kernel& kernel) noexcept {
   return {std::min(kGroup, max_threads(kernel)), 1, 1};
 }
 
+/// Writes `nbytes` with a kernel, from a copy of the bytes at `from`, in steps of `stride`
+/// elements.
+Status copy_bytes(void* data, size_t nbytes, const void* from, size_t from_nbytes,
+                  int64_t stride) noexcept {
+  try {
+    const bool in_words = reinterpret_cast<uintptr_t>(data) % 4 == 0 && nbytes % 4 == 0;
+    const size_t count = in_words ? nbytes / 4 : nbytes;
+    AOTIP_CHECK(count <= std::numeric_limits<uint32_t>::max(), "copy: %zu bytes are too many",
+                nbytes);
+    const std::string type = in_words ? "uint" : "uchar";
+    const Kernel* kernel =
+        find_kernel(metal_copy, "copy_elements", define("TO", type) + define("FROM", type));
+    if (kernel == nullptr) {
+      return Status::kFailed;
+    }
+    CopyArgs loops = {};
+    loops.ndim = 1;
+    loops.sizes[0] = static_cast<uint32_t>(count);
+    loops.to[0] = 1;
+    loops.from[0] = stride;
+    return Launch(kernel)
+        .memory(data, nbytes)
+        .bytes(from, from_nbytes)
+        .value(loops)
+        .threads({count, 1, 1}, group_for(*kernel));
+  } catch (const std::exception& error) {
+    return fail("copy: %s", error.what());
+  }
+}
+
 }  // namespace
 
 bool can_copy_on_device(const Tensor& dst, const Tensor& src) noexcept {
@@ -111,30 +141,12 @@ Status copy_on_device(Tensor& dst, const Tensor& src) noexcept {
 }
 
 Status zero_on_device(void* data, size_t nbytes) noexcept {
-  try {
-    const bool in_words = reinterpret_cast<uintptr_t>(data) % 4 == 0 && nbytes % 4 == 0;
-    const size_t count = in_words ? nbytes / 4 : nbytes;
-    AOTIP_CHECK(count <= std::numeric_limits<uint32_t>::max(), "zeros: %zu bytes are too many",
-                nbytes);
-    const std::string type = in_words ? "uint" : "uchar";
-    const Kernel* kernel =
-        find_kernel(metal_copy, "copy_elements", define("TO", type) + define("FROM", type));
-    if (kernel == nullptr) {
-      return Status::kFailed;
-    }
-    CopyArgs loops = {};
-    loops.ndim = 1;
-    loops.sizes[0] = static_cast<uint32_t>(count);
-    loops.to[0] = 1;
-    const int64_t zero[2] = {};
-    return Launch(kernel)
-        .memory(data, nbytes)
-        .bytes(zero, sizeof(zero))
-        .value(loops)
-        .threads({count, 1, 1}, group_for(*kernel));
-  } catch (const std::exception& error) {
-    return fail("zeros: %s", error.what());
-  }
+  const int64_t zero[2] = {};
+  return copy_bytes(data, nbytes, zero, sizeof(zero), 0);
+}
+
+Status write_on_device(void* data, const void* bytes, size_t nbytes) noexcept {
+  return copy_bytes(data, nbytes, bytes, nbytes, 1);
 }
 
 }  // namespace aoti_plugins::mps

@@ -17,4 +17,8 @@ Status copy_on_device(Tensor& dst, const Tensor& src) noexcept;
 /// Sets bytes to zero with a kernel, in the order of the current stream.
 Status zero_on_device(void* data, size_t nbytes) noexcept;
 
+/// Writes a copy of at most `kMaxBytes` (encode.h) with a kernel, in the order of the current
+/// stream.
+Status write_on_device(void* data, const void* bytes, size_t nbytes) noexcept;
+
 }  // namespace aoti_plugins::mps
