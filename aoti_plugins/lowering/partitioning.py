@@ -20,6 +20,7 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_predicates import host_predicates
+from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.support import Support, warn, warn_of_state
@@ -58,7 +59,7 @@ class Plan:
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
         """Tag what the delegate takes, in the main graph and in the branches of control flow."""
-        support = self._support()
+        support = self.support()
         refusals = []
         tags: dict[str, DelegationSpec] = {}
         for module in _graphs(program.graph_module):
@@ -82,7 +83,7 @@ class Plan:
         An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could
         not run the rest.
         """
-        support = self._support()
+        support = self.support()
         refused: dict[torch._ops.OpOverload, bool] = {}
         for module in _graphs(program.graph_module):
             candidates = set(self._candidates(program, module))
@@ -110,10 +111,15 @@ class Plan:
         ops = {n.target for m in modules for n in m.graph.nodes}
         if ops & table.keys():  # what is known is asked only then: it takes a moment
             known = torch.export.default_decompositions()
-            # What ExecuTorch makes of a random op ends in others that it does not let in.
-            table = {op: how for op, how in table.items() if op not in known or _is_random(op)}
+            # What it makes of a random or a composite op ends in others that it does not let in.
+            table = {
+                op: how
+                for op, how in table.items()
+                if op not in known or _is_random(op) or _is_composite(op)
+            }
         table |= row_major_copies(modules)
-        return program.run_decompositions(table) if ops & table.keys() else program
+        with no_launch_in_decompositions():
+            return program.run_decompositions(table) if ops & table.keys() else program
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
         """Nodes that the delegate may take, if it can."""
@@ -130,7 +136,12 @@ class Plan:
     def _is_host(self) -> bool:
         return self._device.torch_device == "cpu"
 
-    def _support(self) -> Support:
+    def support(self) -> Support:
+        """Decides about the nodes of one program.
+
+        Raises:
+            LoweringError: a tool that the target needs is missing.
+        """
         for target in self._targets:
             self._device.check_tools(target)
         passes = get_manager().graph_passes(self._device.name, self._specs)
@@ -163,6 +174,10 @@ class Plan:
 
 def _is_random(op: torch._ops.OpOverload) -> bool:
     return torch.Tag.nondeterministic_seeded in op.tags
+
+
+def _is_composite(op: torch._ops.OpOverload) -> bool:
+    return bool(op.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd))
 
 
 def _keep_constants_used_outside(program: ExportedProgram) -> None:

@@ -28,10 +28,12 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObjectBuild,
     check_machine,
 )
+from aoti_plugins.lowering.decompositions import FOR_COMPLEX
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import generate, shims_called
+from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.manager import get_manager
 from aoti_plugins.payload import (
@@ -141,7 +143,7 @@ class _Lowering:
                 program = graph_pass.run(program) or program
         table = manager.decompositions(self._device.name)
         if _uses_any(program, table):
-            with progress.stage("decompose", self._place):
+            with progress.stage("decompose", self._place), no_launch_in_decompositions():
                 program = program.run_decompositions(table)
         return program
 
@@ -293,11 +295,16 @@ def _options_for_state(program: ExportedProgram) -> dict[str, bool]:
 
 def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:
     return any(
-        node.target in table
+        node.target in table and (table[node.target] not in FOR_COMPLEX or _is_complex(node))
         for module in program.graph_module.modules()
         if isinstance(module, torch.fx.GraphModule)
         for node in module.graph.nodes
     )
+
+
+def _is_complex(node: torch.fx.Node) -> bool:
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
 
 
 def _built_with() -> tuple[tuple[str, str], ...]:

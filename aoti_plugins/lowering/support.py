@@ -53,6 +53,23 @@ class Refusal:
         return f"{what}{where}\n    to delegate it: {self.remedy}"
 
 
+@dataclass(frozen=True)
+class Way:
+    """How one node is run.
+
+    Attributes:
+        refusal: why it stays outside the delegate; ``None`` if it does not.
+        kernels: C shims of kernels for ops that its code calls.
+        is_decomposed: whether a plugin decomposes it.
+        is_replaced: whether a graph pass puts something else in its place.
+    """
+
+    refusal: Refusal | None = None
+    kernels: frozenset[str] = frozenset()
+    is_decomposed: bool = False
+    is_replaced: bool = False
+
+
 class Support:
     """Decides about nodes of one program for one device.
 
@@ -84,6 +101,24 @@ class Support:
         if node not in self._decided:
             self._decided[node] = self._decide(node)
         return self._decided[node]
+
+    def way(self, node: Node) -> Way:
+        """How a node is run, or why it is not."""
+        refusal = self.refusal(node)
+        if refusal is not None:
+            return Way(refusal)
+        if node.op != "call_function" or node.target is operator.getitem:
+            return Way()
+        if _is_symbolic_arithmetic(node):
+            return Way()
+        if any(handles(node) for handles in self._handled):
+            return Way(is_replaced=True)
+        answers = [probe.ask(node) for probe in self._probes]
+        own = f"aoti_torch_{self._device}_"
+        return Way(
+            kernels=frozenset(s for a in answers for s in a.shims if s.startswith(own)),
+            is_decomposed=any(answer.is_decomposed for answer in answers),
+        )
 
     def _decide(self, node: Node) -> Refusal | None:
         if node.op != "call_function":

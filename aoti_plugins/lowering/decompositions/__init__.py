@@ -14,11 +14,26 @@ from torch._ops import OpOverload
 
 from aoti_plugins.lowering.decompositions import (
     adaptive_pool,
+    attention,
     avg_pool,
+    complex_numbers,
+    distances,
+    divisors,
     embedding_bag,
+    fourier,
+    grid_sample,
+    histograms,
     index_put,
     median,
+    order_statistics,
+    products,
     random_numbers,
+    recurrent,
+    scans,
+    search,
+    segments,
+    selection,
+    triangular,
 )
 
 _aten = torch.ops.aten
@@ -36,10 +51,53 @@ DECOMPOSITIONS: Table = {
     _aten._embedding_bag_forward_only.default: embedding_bag.embedding_bag,
     _aten.embedding_bag.default: embedding_bag.composite_embedding_bag,
     _aten.embedding_bag.padding_idx: embedding_bag.composite_embedding_bag,
+    _aten._efficient_attention_forward.default: attention.efficient_attention_forward,
+    _aten._flash_attention_forward.default: attention.flash_attention_forward,
+    _aten._scaled_dot_product_attention_math_for_mps.default: attention.math_for_mps,
+    _aten._scaled_dot_product_cudnn_attention.default: attention.cudnn_attention,
+    _aten._scaled_dot_product_efficient_attention.default: attention.efficient_attention,
+    _aten._scaled_dot_product_flash_attention.default: attention.flash_attention,
+    _aten._scaled_dot_product_flash_attention_for_cpu.default: attention.flash_attention_for_cpu,
+    _aten._scaled_dot_product_fused_attention_overrideable.default: attention.fused_attention,
+    _aten.abs.default: complex_numbers.absolute,
+    _aten.angle.default: complex_numbers.angle,
+    _aten.mul.Tensor: complex_numbers.multiply,
+    _aten.polar.default: complex_numbers.polar,
+    _aten.view_as_complex.default: complex_numbers.view_as_complex,
+    _aten._fft_c2r.default: fourier.fft_c2r,
+    _aten._cdist_forward.default: distances.cdist,
+    _aten._pdist_forward.default: distances.pdist,
+    _aten.gcd.default: divisors.gcd,
+    _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
+    _aten._thnn_fused_lstm_cell.default: recurrent.lstm_cell,
+    _aten.segment_reduce.default: segments.segment_reduce,
+    _aten.index_reduce.default: selection.index_reduce,
+    _aten.masked_scatter.default: selection.masked_scatter,
+    _aten.nonzero_static.default: selection.nonzero_static,
+    _aten.cholesky_inverse.default: triangular.cholesky_inverse,
+    _aten.cholesky_solve.default: triangular.cholesky_solve,
+    _aten.lu_unpack.default: triangular.lu_unpack,
+    _aten.ormqr.default: triangular.ormqr,
+    _aten.triangular_solve.default: triangular.triangular_solve,
+    _aten._grouped_mm.default: products.grouped_mm,
+    _aten._scaled_grouped_mm.default: products.scaled_grouped_mm,
+    _aten._scaled_mm.default: products.scaled_mm,
+    _aten._trilinear.default: products.trilinear,
+    _aten._weight_int8pack_mm.default: products.weight_int8pack_mm,
+    _aten.addbmm.default: products.addbmm,
+    _aten.bilinear.default: products.bilinear,
+    _aten.mm.dtype: products.mm_of_dtype,
+    _aten.histc.default: histograms.histc,
+    _aten.histogram.bin_ct: histograms.histogram,
+    _aten._histogramdd_from_bin_cts.default: histograms.histogramdd,
+    _aten.kthvalue.default: order_statistics.kthvalue,
     _aten.median.default: median.median,
     _aten.median.dim: median.median_dim,
     _aten.nanmedian.default: median.nanmedian,
     _aten.nanmedian.dim: median.nanmedian_dim,
+    _aten.bucketize.Scalar: search.bucketize_number,
+    _aten.searchsorted.Scalar: search.searchsorted_number,
+    _aten.mode.default: order_statistics.mode,
     _aten.bernoulli.default: random_numbers.bernoulli,
     _aten.bernoulli.p: random_numbers.bernoulli_of,
     _aten.bernoulli.Tensor: random_numbers.bernoulli_of,
@@ -65,8 +123,38 @@ DECOMPOSITIONS: Table = {
 }
 """For every device."""
 
-CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | {
+_SCANS_AND_SEARCHES: Table = {
+    _aten.bucketize.Tensor: search.bucketize,
+    _aten.cummax.default: scans.cummax,
+    _aten.cummin.default: scans.cummin,
+    _aten.logcumsumexp.default: scans.logcumsumexp,
+    _aten.searchsorted.Tensor: search.searchsorted,
+}
+"""Inductor generates these for NVIDIA GPUs alone."""
+
+_PRODUCTS: Table = {
+    _aten._addmm_activation.default: products.addmm_activation,
+    _aten._int_mm.default: products.int_mm,
+}
+"""The runtime for NVIDIA GPUs has libraries for them."""
+
+_TRANSFORMS: Table = {
+    _aten._fft_c2c.default: fourier.fft_c2c,
+    _aten._fft_r2c.default: fourier.fft_r2c,
+}
+"""The runtimes for GPUs have kernels for them."""
+
+CPU_DECOMPOSITIONS: Table = DECOMPOSITIONS | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS
+
+_WRITES: Table = {
     _aten.index_copy.default: index_put.index_copy,
     _aten.index_put.default: index_put.index_put,
 }
-"""For GPUs, where threads that write to one place race."""
+"""Threads of GPUs that write to one place race."""
+
+CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES
+
+MPS_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS
+
+FOR_COMPLEX = frozenset((complex_numbers.absolute, complex_numbers.angle, complex_numbers.multiply))
+"""Functions of the tables that leave real numbers alone."""

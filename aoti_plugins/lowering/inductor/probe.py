@@ -26,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import generate, inductor_lock, shims_called
+from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
 from aoti_plugins.lowering.values import hint
@@ -49,11 +50,13 @@ class Answer:
         shims: C shims that the code calls.
         proxy_ops: ops that have no C shim and would need libtorch.
         error: why Inductor cannot lower it; empty if it can.
+        is_decomposed: whether a plugin's decomposition took it apart before Inductor saw it.
     """
 
     shims: frozenset[str] = frozenset()
     proxy_ops: tuple[str, ...] = ()
     error: str = ""
+    is_decomposed: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,18 +118,19 @@ class Probe:
                 module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
                 if op in self._decompositions:
                     module = self._decomposed(module, inputs)
+                is_decomposed = op in self._decompositions and not _calls(module, op)
                 options = merge(self._options, custom_op_options(module, self._kernels))
                 options = {**options, **_OPTIONS}
                 code = generate(module, inputs, options, self._environment(), self._torch_device)
         except Exception as error:  # whatever a lowering raises means "no"
             logger.debug("probing %s failed", op, exc_info=True)
             return Answer(error=_first_line(error))
-        return Answer(shims_called(code), code.proxy_ops)
+        return Answer(shims_called(code), code.proxy_ops, is_decomposed=is_decomposed)
 
     def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:
         # Tensors that a decomposition makes must be as fake as the inputs.
         mode = detect_fake_mode(inputs)
-        with mode or FakeTensorMode():
+        with mode or FakeTensorMode(), no_launch_in_decompositions():
             traced = make_fx(module, decomposition_table=self._decompositions)(*inputs)
         if mode is None:  # Inductor makes a mode of its own, which must not meet this one
             for node in traced.graph.nodes:
@@ -141,6 +145,11 @@ def _is_generated(op: Any, node: Node) -> bool:
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
     floating = all(isinstance(v, torch.Tensor) and v.dtype in _FLOATS for v in values)
     return floating and torch.Tag.pointwise in getattr(op, "tags", ())
+
+
+def _calls(module: GraphModule, op: Any) -> bool:
+    """Whether a graph still has an op, as it does where its decomposition declined."""
+    return any(node.target is VIEWS.get(op, op) for node in module.graph.nodes)
 
 
 def _describe(leaf: Any) -> Any:

@@ -1,0 +1,36 @@
+"""The k-th smallest element and the most frequent one, by sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from aoti_plugins.lowering.decompositions.scans import running_maximum
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """``aten.kthvalue.default``: NaNs are above everything; of equal elements any is pointed at."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    values, indices = torch.sort(x, dim)
+    values, indices = values.narrow(dim, k - 1, 1), indices.narrow(dim, k - 1, 1)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """``aten.mode.default``: of equally frequent ones the smallest, and its last place."""
+    if x.dim() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    if x.dtype == torch.bool or any(isinstance(n, int) and n == 0 for n in x.shape):
+        return NotImplemented
+    values, indices = torch.sort(x.movedim(dim, -1), stable=True)
+    order = torch.arange(values.size(-1), device=x.device)
+    is_first = (values != values.roll(1, -1)) | (order == 0)
+    run = order - running_maximum(torch.where(is_first, order, 0), -1)
+    longest = run.argmax(-1, keepdim=True)
+    found = (values.gather(-1, longest), indices.gather(-1, longest))
+    if keepdim:
+        return tuple(one.movedim(-1, dim) for one in found)
+    return tuple(one.squeeze(-1) for one in found)

@@ -1,0 +1,96 @@
+"""Where numbers belong among sorted ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_FEW = 16
+
+
+def bucketize(
+    x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Any:
+    """``aten.bucketize.Tensor``."""
+    return _as_asked(place_among(boundaries, x, right), out_int32)
+
+
+def bucketize_number(
+    x: float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Any:
+    """``aten.bucketize.Scalar``."""
+    return searchsorted_number(boundaries, x, out_int32=out_int32, right=right)
+
+
+def searchsorted(
+    rows: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Any:
+    """``aten.searchsorted.Tensor``: rows ``[n]``, or ``[..., n]`` with ``x [..., k]``."""
+    if sorter is not None:
+        rows = rows.gather(-1, sorter)
+    return _as_asked(place_among(rows, x, right or side == "right"), out_int32)
+
+
+def searchsorted_number(
+    rows: Tensor,
+    x: float,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Any:
+    """``aten.searchsorted.Scalar``."""
+    # As PyTorch does, which compares in the dtype of a number by itself.
+    dtype = torch.get_default_dtype() if isinstance(x, float) else torch.int64
+    one = torch.full((), x, dtype=dtype, device=rows.device)
+    options = {"out_int32": out_int32, "right": right, "side": side, "sorter": sorter}
+    return torch.ops.aten.searchsorted.Tensor(rows, one, **options)
+
+
+def place_among(rows: Tensor, x: Tensor, right: bool) -> Tensor:
+    """Before how many of the sorted numbers each of ``x`` belongs.
+
+    NaN belongs behind all, since every comparison with it fails.
+
+    Args:
+        rows: ``[n]`` for any ``x``, or ``[..., n]`` with ``x [..., k]``; ascending.
+        x: what is looked for.
+        right: whether behind equal ones, rather than before them.
+
+    Returns:
+        int64, the shape of ``x``: from 0 to ``n``.
+    """
+    size = rows.size(-1)
+    if isinstance(size, int) and size > _FEW:
+        return _by_halving(rows, x, right)
+    sorted_ = rows[..., None, :] if rows.dim() > 1 else rows
+    return _is_before(sorted_, x[..., None], right).sum(-1)
+
+
+def _by_halving(rows: Tensor, x: Tensor, right: bool) -> Tensor:
+    size = rows.size(-1)
+    place = torch.zeros_like(x, dtype=torch.int64)
+    for bit in reversed(range(size.bit_length())):
+        further = place + 2**bit
+        last = (further - 1).clamp(max=size - 1)
+        passed = rows[last] if rows.dim() == 1 else rows.gather(-1, last)
+        steps = (further <= size) & _is_before(passed, x, right)
+        place = torch.where(steps, further, place)
+    return place
+
+
+def _is_before(sorted_: Tensor, x: Tensor, right: bool) -> Tensor:
+    return ~(sorted_ > x) if right else ~(sorted_ >= x)
+
+
+def _as_asked(places: Tensor, out_int32: bool) -> Tensor:
+    return places.to(torch.int32) if out_int32 else places

@@ -1,0 +1,104 @@
+"""Ask a device's partitioner how the operators of a program would be run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from operator_case import Case, Programs
+from torch.export import ExportedProgram
+
+from aoti_plugins.compile_specs import LoweringOptions, encode
+from aoti_plugins.cpu.backend import AotiCpuBackend
+from aoti_plugins.cpu.lowering import CPU
+from aoti_plugins.cuda.backend import AotiCudaBackend
+from aoti_plugins.cuda.lowering import CUDA
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.partitioning import Plan
+from aoti_plugins.lowering.support import Way
+from aoti_plugins.manager import get_manager
+from aoti_plugins.mps.backend import AotiMpsBackend
+from aoti_plugins.mps.lowering import MPS
+
+_DEVICES = {
+    "cpu": (CPU, AotiCpuBackend, "x86_64-v3"),
+    "cuda": (CUDA, AotiCudaBackend, "h100"),
+    "mps": (MPS, AotiMpsBackend, "macos-arm64"),
+}
+DEVICES = tuple(_DEVICES)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a partitioner says of one case.
+
+    Attributes:
+        reason: why a part of the program stays outside of the delegate; empty if none does.
+        kernels: C shims of the operators' kernels that the program calls, sorted.
+        is_decomposed: whether one of our decompositions takes part.
+        is_replaced: whether one of our graph passes does.
+    """
+
+    reason: str = ""
+    kernels: tuple[str, ...] = ()
+    is_decomposed: bool = False
+    is_replaced: bool = False
+
+
+class Survey:
+    """Asks about cases one after the other; each is exported once for all devices."""
+
+    def __init__(self, devices: Sequence[str] = DEVICES) -> None:
+        self._plans = {name: _plan(name) for name in devices}
+
+    def ask(self, case: Case) -> dict[str, Found]:
+        """What the partitioner of each device says."""
+        try:
+            exported = torch.export.export(Programs([case]), case.inputs)
+        except Exception as error:  # whatever it is, the case cannot be lowered
+            return dict.fromkeys(self._plans, Found(f"torch.export: {_first_line(error)}"))
+        return {device: _ask(exported, device, plan) for device, plan in self._plans.items()}
+
+
+def _plan(name: str) -> Plan:
+    device, backend, target = _DEVICES[name]
+    return Plan(device, backend.__name__, encode(LoweringOptions(targets=(target,))))
+
+
+def _ask(exported: ExportedProgram, device: str, plan: Plan) -> Found:
+    try:
+        program = plan.decompose_unknown_ops(exported)
+        ways = tuple(_ways(program, plan))
+        if any(way.refusal for way in ways):
+            # As ExecuTorch does, which takes apart what the delegate does not take whole.
+            others = torch.export.default_decompositions()
+            for op in plan.ops_to_keep_whole(program):
+                others.pop(op, None)
+            ways = tuple(_ways(program.run_decompositions(others), plan))
+    except (LoweringError, RuntimeError, AssertionError) as error:
+        return Found(_first_line(error))
+    gone = _ops(exported) - _ops(program)
+    ours = get_manager().decompositions(device).keys()
+    return Found(
+        next((f"{w.refusal.op}: {w.refusal.reason}" for w in ways if w.refusal), ""),
+        tuple(sorted({kernel for way in ways for kernel in way.kernels})),
+        any(way.is_decomposed for way in ways) or bool(gone & ours),
+        any(way.is_replaced for way in ways),
+    )
+
+
+def _ops(program: ExportedProgram) -> set[object]:
+    return {node.target for node in program.graph.nodes if node.op == "call_function"}
+
+
+def _ways(program: ExportedProgram, plan: Plan) -> Iterator[Way]:
+    support = plan.support()
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            yield support.way(node)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
