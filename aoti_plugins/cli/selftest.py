@@ -53,9 +53,12 @@ def make(output: Path, device: str, option_texts: tuple[str, ...], names: tuple[
 @command.command()
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the report here.")
+@click.option("--model", "names", multiple=True, help="Only this program; may be repeated.")
 @json_option
 @click.pass_context
-def run(ctx: click.Context, bundle: Path, output: Path | None, as_json: bool) -> None:
+def run(
+    ctx: click.Context, bundle: Path, output: Path | None, names: tuple[str, ...], as_json: bool
+) -> None:
     """Run a self-test and print a report to paste into an issue.
 
     The exit code is 1 if a case failed.
@@ -66,7 +69,7 @@ def run(ctx: click.Context, bundle: Path, output: Path | None, as_json: bool) ->
 
     read = read_bundle(bundle)
     results = []
-    for result in run_bundle(bundle):
+    for result in run_bundle(bundle, names):
         click.echo(f"{'FAILED' if result.error else 'ok':7} {result.name}", err=True)
         results.append(result)
     report = report_of(read, results)

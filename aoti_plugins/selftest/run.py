@@ -10,13 +10,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy
 
-from aoti_plugins.errors import AotiPluginsError
+from aoti_plugins.errors import AotiPluginsError, ProgramError
 from aoti_plugins.runtime import Program, register
 from aoti_plugins.selftest.bundle import Bundle, Call, Case, read_bundle
 
@@ -46,24 +46,42 @@ class Result:
     call_s: float = 0.0
 
 
-def run_bundle(path: Path) -> Iterator[Result]:
-    """Run all cases, one after the other.
+def run_bundle(path: Path, names: Sequence[str] = ()) -> Iterator[Result]:
+    """Run cases, one after the other.
+
+    Args:
+        path: of the self-test.
+        names: of the cases to run, in the self-test's order; empty: all.
 
     Raises:
-        ProgramError: the file is no self-test.
+        ProgramError: the file is no self-test, or has no case of a name.
     """
-    for case in read_bundle(path).cases:
+    for case in _chosen(read_bundle(path), names):
         yield _in_a_process(path, case.name)
 
 
 def run_case(path: Path, name: str) -> Result:
-    """Run one case in this process; failures of the program are in the result."""
+    """Run one case in this process; failures of the program are in the result.
+
+    Raises:
+        ProgramError: the file is no self-test, or has no case of that name.
+    """
     bundle = read_bundle(path)
-    case = next(case for case in bundle.cases if case.name == name)
+    (case,) = _chosen(bundle, [name])
     try:
         return _run(bundle, case)
     except AotiPluginsError as error:
         return Result(name, error=str(error)[-_LONGEST_ERROR:])
+
+
+def _chosen(bundle: Bundle, names: Sequence[str]) -> list[Case]:
+    known = [case.name for case in bundle.cases]
+    if unknown := sorted(set(names).difference(known)):
+        raise ProgramError(
+            f"the self-test has no program called {', '.join(unknown)}; there are: "
+            f"{', '.join(known)}"
+        )
+    return [case for case in bundle.cases if not names or case.name in names]
 
 
 def _in_a_process(path: Path, name: str) -> Result:

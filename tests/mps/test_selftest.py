@@ -102,6 +102,21 @@ def test_the_command_prints_a_report(bundle: Path, metal: None, tmp_path: Path) 
     assert [one["name"] for one in json.loads(found.stdout)["results"]] == list(QUICK)
 
 
+def test_one_program_can_be_run_alone(bundle: Path, metal: None) -> None:
+    assert [one.name for one in run_bundle(bundle, ["mlp_dynamic"])] == ["mlp_dynamic"]
+
+
+def test_unknown_programs_are_named(bundle: Path) -> None:
+    reason = "no program called resnet, vgg; there are: pointwise, mlp_dynamic, cache"
+    with pytest.raises(ProgramError, match=reason):
+        list(run_bundle(bundle, ["vgg", "cache", "resnet"]))
+    with pytest.raises(ProgramError, match="no program called resnet"):
+        run_case(bundle, "resnet")
+    done = CliRunner().invoke(app, ["selftest", "run", str(bundle), "--model", "resnet"])
+    assert done.exit_code == 1
+    assert "the self-test has no program called resnet; there are: pointwise" in done.output
+
+
 def test_errors_are_in_the_report(bundle: Path) -> None:
     report = report_of(read_bundle(bundle), [Result("one", error="why\nnot"), Result("two")])
     assert "self-test: mps, 1 of 2 passed" in report
