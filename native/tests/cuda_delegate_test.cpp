@@ -273,15 +273,16 @@ BOOST_AUTO_TEST_CASE(modules_that_a_model_leaves_are_unloaded) {
 }
 
 BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
-  BackendOption listed[4];
-  BOOST_TEST((get_option("AotiCudaBackend", {listed, 4}) == Error::Ok), reason());
+  BackendOption listed[5];
+  BOOST_TEST((get_option("AotiCudaBackend", {listed, 5}) == Error::Ok), reason());
   BOOST_TEST(std::string(listed[0].key) == "memory_limit_mib");
   BOOST_TEST(std::get<int>(listed[0].value) == 0);
   BOOST_TEST(std::string(listed[1].key) == "allow_tf32");
   BOOST_TEST(!std::get<bool>(listed[1].value));
   BOOST_TEST(std::string(listed[2].key) == "cuda_graphs");
   BOOST_TEST(std::get<int>(listed[2].value) == 1);
-  BOOST_TEST(std::string(listed[3].key) == "");
+  BOOST_TEST(std::string(listed[3].key) == "seed");
+  BOOST_TEST(std::string(listed[4].key) == "");
 
   BackendOptions<2> wanted;
   BOOST_TEST((wanted.set_option("allow_tf32", true) == Error::Ok));

@@ -112,6 +112,27 @@ def test_state_and_control_flow() -> None:
     assert constants == [("total", ConstantKind.MUTABLE_BUFFER)]
 
 
+class RandomOps(nn.Module):
+    """Ops whose generated kernels draw from seeds."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Numbers of several distributions."""
+        return (
+            torch.nn.functional.dropout(x, 0.5, True),
+            x + torch.rand_like(x),
+            torch.randn(4, 5) * x,
+            torch.randint(0, 9, (4,)),
+            torch.multinomial(x.abs(), 3, True),
+        )
+
+
+def test_random_ops_are_delegated() -> None:
+    lowered = Lowered(export(RandomOps(), (torch.randn(4, 5),)), check_ir=False)
+    assert lowered.outside == {"forward": []}
+    (payload,) = lowered.payloads["forward"]
+    assert "aoti_torch_cuda_randint_low_out" in payload.targets[0].symbols
+
+
 class Middle(nn.Module):
     """An op without a kernel among others."""
 

@@ -9,14 +9,17 @@ from typing import Any
 
 import pytest
 import torch
+from support import lower
 
+from aoti_plugins import CudaPartitioner
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.runtime import Program
+from aoti_plugins.runtime import Program, set_options
 
 pytestmark = pytest.mark.gpu
 
 Programs = Callable[[str, str], Path]
 Models = dict[str, Callable[[], Any]]
+CUDA = "AotiCudaBackend"
 
 NAMES = ["mlp", "cnn", "transformer", "transformer_bf16", "lstm", "decoder"]
 
@@ -179,3 +182,31 @@ def test_a_mixed_program_refuses_memory_of_a_gpu(gpu_programs: Programs) -> None
             program(n, x.cuda())
         check(program(n, x)[0], x.sin())
         check(program(torch.tensor(1), x)[0], x.cos())
+
+
+class Draws(torch.nn.Module):
+    """Noise, and a dropout."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Both of the size of ``x``."""
+        return torch.rand_like(x), torch.nn.functional.dropout(x, 0.5, True)
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_a_seed_repeats_the_numbers(graphs: bool) -> None:
+    x = torch.ones(256, 256)
+    options = {CUDA: {"cuda_graphs": graphs}}
+    with Program(bytes(lower(Draws(), (x,), partitioner=CudaPartitioner()).buffer)) as program:
+        method = program.method(options=options)
+
+        def draw(seed: int) -> list[list[torch.Tensor]]:
+            set_options(CUDA, seed=seed)
+            return [[one.clone() for one in method(x.cuda())] for _ in range(4)]
+
+        first, again, other = draw(1), draw(1), draw(2)
+    for one, same in zip(first, again, strict=True):
+        assert all(map(torch.equal, one, same))
+    noises = [noise for noise, _ in first + other]
+    assert not any(map(torch.equal, noises, noises[1:]))
+    assert all(abs(noise.mean().item() - 0.5) < 0.02 for noise in noises)
+    assert all(set(dropped.unique().tolist()) == {0.0, 2.0} for _, dropped in first)

@@ -142,6 +142,12 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda__fft_c2c(AtenTensorHandle self, cons
                                                      int64_t dim_len_, int64_t normalization,
                                                      int32_t forward, AtenTensorHandle* ret0);
 
+/// Random integers from `low` to `high - 1`, of the process's sequence (the option `seed`), as
+/// `aoti_torch_cpu_randint_low_out`; not while a graph is captured.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_randint_low_out(AtenTensorHandle out, int64_t low,
+                                                            int64_t high, const int64_t* size,
+                                                            int64_t size_len_);
+
 /// The names of all shims of this library, as `aotip_shim_names()`.
 AOTIP_EXPORT const char* const* aotip_cuda_shim_names(size_t* ret_count);
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "cpu/random.h"
 #include "cuda/memory_pool.h"
 #include "cuda/tf32.h"
 #include "delegate/payload.h"
@@ -71,6 +72,12 @@ const std::vector<DelegateOption>& options() noexcept {
          return true;
        },
        "0 never, 1 where the program asks for it, 2 always"},
+      {"seed", [] { return Value(cpu::random_seed()); },
+       [](const Value& value) {
+         cpu::set_random_seed(std::get<int>(value));
+         return true;
+       },
+       ""},
   };
   return *all;
 }
