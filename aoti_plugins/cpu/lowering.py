@@ -33,6 +33,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor generates for a CPU target."""
     del options
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
+    from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
     from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
@@ -40,6 +41,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     with (
         vector_isa(target.properties["vector_isa"]),
         no_onednn(),
+        no_triton(),
         parallel_threshold(),
         scatter_to_one_place(),
     ):

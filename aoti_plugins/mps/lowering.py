@@ -46,11 +46,13 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.metal.described import described_apple_gpu
     from aoti_plugins.lowering.inductor.metal.literals import literals_of_macos
     from aoti_plugins.lowering.inductor.metal.sources import small_sources
+    from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
     literals = literals_of_macos if "zig_target" in target.properties else contextlib.nullcontext
     with (
         no_onednn(),
+        no_triton(),
         vector_isa("scalar"),
         no_device_init(),
         indexing_by_ops(),

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import torch
 import torch._inductor.lowering
+from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import codecache, compile_fx, cpu_vec_isa
 from torch._inductor.codegen import cpp, cpp_micro_gemm
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 
 from aoti_plugins.lowering.inductor.capture import captured_code
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
+from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions, no_triton
 from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
 from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
 from aoti_plugins.lowering.inductor.size_checks import size_checks
@@ -30,6 +32,8 @@ def _state() -> dict[str, Any]:
         "pick in gemm": cpp_micro_gemm.pick_vec_isa,
         "onednn": torch._C._get_mkldnn_enabled(),
         "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "launch": triton_kernel_wrap.TritonKernelWrapperFunctional.__call__,
+        "launch in place": triton_kernel_wrap.TritonKernelWrapperMutation.__call__,
         "depth": cpp.CppKernel.decide_parallel_depth,
         "vector store": cpp.CppVecKernel.store,
         "flatten": compile_fx._aoti_flatten_inputs,
@@ -45,6 +49,8 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (captured_code, {"compile"}),
     (lambda: vector_isa("scalar"), {"pick", "pick in codecache", "pick in gemm"}),
     (no_onednn, {"onednn"}),
+    (no_triton, {"launch", "launch in place"}),
+    (no_launch_in_decompositions, {"launch", "launch in place"}),
     (math_attention, {"flash"}),
     (parallel_threshold, {"depth"}),
     (scatter_to_one_place, {"vector store"}),
@@ -56,7 +62,18 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
 @pytest.mark.parametrize(
     ("patch", "changed"),
     PATCHES,
-    ids=["capture", "isa", "onednn", "attention", "threads", "scatter", "numbers", "sizes"],
+    ids=[
+        "capture",
+        "isa",
+        "onednn",
+        "triton",
+        "decomposed",
+        "attention",
+        "threads",
+        "scatter",
+        "numbers",
+        "sizes",
+    ],
 )
 @pytest.mark.parametrize("fails", [False, True])
 def test_patch_and_way_back(

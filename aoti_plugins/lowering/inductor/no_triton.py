@@ -1,0 +1,60 @@
+"""Refuse Triton kernels by name where they cannot run, or would be lost.
+
+An op of ``torch.library.triton_op`` becomes a kernel launch while Inductor traces it, and on the
+CPU or an Apple GPU that ends in a complaint about missing drivers. A launch with ``wrap_triton`` in
+a decomposition is worse: it writes to a tensor while nothing in the graph says so, and is dropped
+as dead code. The patch can go when Inductor itself says that a device has no Triton, and PyTorch
+keeps such launches. Tested with torch 2.11 and 2.13.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from aoti_plugins.errors import UnsupportedError
+
+
+def no_triton() -> AbstractContextManager[None]:
+    """Raise ``UnsupportedError`` where a program launches a Triton kernel: not on this device."""
+    return _refused(lambda: True, "for NVIDIA GPUs only")
+
+
+def no_launch_in_decompositions() -> AbstractContextManager[None]:
+    """Raise ``UnsupportedError`` where a decomposition launches a kernel, and not an op does."""
+    from torch.fx.experimental.proxy_tensor import get_proxy_mode
+
+    return _refused(
+        # Not traced is what an op does to find out what its result looks like.
+        lambda: get_proxy_mode() is not None,
+        "which a decomposition cannot: make the launch an op, with torch.library.triton_op, and "
+        "call that op",
+    )
+
+
+@contextlib.contextmanager
+def _refused(applies: Callable[[], bool], why: str) -> Iterator[None]:
+    from torch._higher_order_ops.triton_kernel_wrap import (
+        TritonKernelWrapperFunctional,
+        TritonKernelWrapperMutation,
+        kernel_side_table,
+    )
+
+    def refusing(original: Callable[..., Any]) -> Callable[..., Any]:
+        def launch(self: Any, kernel_idx: int, *args: Any, **kwargs: Any) -> Any:
+            if not applies():
+                return original(self, kernel_idx, *args, **kwargs)
+            kernel = kernel_side_table.get_kernel(kernel_idx)
+            function = getattr(kernel, "base_fn", kernel)  # of an autotuner
+            name = getattr(function, "__name__", "of no name")
+            raise UnsupportedError(f"it launches the Triton kernel {name!r}, {why}")
+
+        return launch
+
+    with contextlib.ExitStack() as stack:
+        for kind in (TritonKernelWrapperMutation, TritonKernelWrapperFunctional):
+            stack.enter_context(mock.patch.object(kind, "__call__", refusing(kind.__call__)))
+        yield
