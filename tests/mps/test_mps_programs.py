@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from filelock import FileLock
 from mps_support import SCHEDULES
-from support import load_example, lower
+from support import ROOT, load_example, lower
 from torch import nn
 from torch.export import Dim, export
 
@@ -22,6 +23,8 @@ from aoti_plugins.runtime import Program
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
 PROMPT = [17, 200, 5, 33, 255, 0, 42]
 NEW_TOKENS = 6
+# Of a sum of Inductor's, and what follows.
+BARRIER = "::metal::threadgroup_barrier(::metal::mem_flags::mem_threadgroup);\nreturn data[0];"
 
 pytestmark = pytest.mark.usefixtures("metal")
 
@@ -72,6 +75,49 @@ def test_float16(float16_transformer: Path) -> None:
     with torch.no_grad():
         expected = model(*inputs)
     _check(_run(float16_transformer, inputs), expected)
+
+
+CHECKED = """
+    import sys, torch
+    from aoti_plugins.runtime import Program
+    inputs, expected = torch.load(sys.argv[2])
+    try:
+        with Program(sys.argv[1]) as program:
+            found = program(*inputs)[0]
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        print("right")
+    except Exception as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("", "right"), (BARRIER, "without a barrier")], ids=["right", "no barrier"]
+)
+def test_with_every_access_to_memory_checked(
+    fault: str,
+    said: str,
+    mps_programs: Callable[..., Path],
+    example_models: dict[str, Callable[[], Any]],
+    run_python: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    """In a process that has built no kernel yet; that it looks is seen where a barrier is gone."""
+    model, inputs = example_models["transformer"]()
+    with torch.no_grad():
+        torch.save((inputs, model(*inputs)), tmp_path / "values.pt")
+    environment = {"METAL_HOST_CHECK": "1"}
+    if fault:
+        compiler = ROOT / "tests" / "mps_kernels" / "faulty_compile.py"
+        environment |= {
+            "AOTI_PLUGINS_METAL_COMPILER": f"{sys.executable} {compiler}",
+            "METAL_FAULT_OLD": fault,
+            "METAL_FAULT_NEW": "return data[0];",
+            "PYTHONPATH": str(ROOT / "tests"),
+        }
+    program = mps_programs("transformer", "host")
+    assert fault.encode() in program.read_bytes()
+    assert said in run_python(CHECKED, program, tmp_path / "values.pt", **environment)
 
 
 def decoder() -> nn.Module:
