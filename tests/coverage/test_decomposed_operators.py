@@ -13,27 +13,33 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from aoti_plugins.lowering.decompositions import CPU_DECOMPOSITIONS, CUDA_DECOMPOSITIONS
+from aoti_plugins.lowering.decompositions import (
+    CPU_DECOMPOSITIONS,
+    CUDA_DECOMPOSITIONS,
+    MPS_DECOMPOSITIONS,
+    Table,
+)
 
-_TABLE = CPU_DECOMPOSITIONS | CUDA_DECOMPOSITIONS
+TABLES = {"cpu": CPU_DECOMPOSITIONS, "gpu": MPS_DECOMPOSITIONS | CUDA_DECOMPOSITIONS}
 
 
-def decomposed(case: Case) -> GraphModule:
+def decomposed(case: Case, table: Table) -> GraphModule:
     """The program in terms of what our decompositions leave."""
-    trace = make_fx(lambda *x: case.program(*x), decomposition_table=_TABLE, tracing_mode="fake")
+    trace = make_fx(lambda *x: case.program(*x), decomposition_table=table, tracing_mode="fake")
     with torch.no_grad():
         return trace(*case.inputs)
 
 
+@pytest.mark.parametrize("device", TABLES)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_equal_to_pytorch(family: str) -> None:
+def test_equal_to_pytorch(family: str, device: str) -> None:
     problems = []
     for case in FAMILIES[family]:
-        if isinstance(case.program, torch.nn.Module):
-            continue  # a network with weights of its own: lowered and run elsewhere
+        if isinstance(case.program, torch.nn.Module) or not case.is_run:
+            continue  # networks with weights of their own are lowered and run elsewhere
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of PyTorch about its own operators
-            program = decomposed(case)
+            program = decomposed(case, TABLES[device])
             expected = pytree.tree_leaves(case.expected())
             found = pytree.tree_leaves(program(*case.inputs))
         problems.append(differences([str(case)] * len(expected), found, expected))

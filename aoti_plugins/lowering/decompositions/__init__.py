@@ -21,6 +21,7 @@ from aoti_plugins.lowering.decompositions import (
     divisors,
     embedding_bag,
     fourier,
+    fourier_kernels,
     grid_sample,
     histograms,
     index_put,
@@ -142,7 +143,14 @@ _TRANSFORMS: Table = {
     _aten._fft_c2c.default: fourier.fft_c2c,
     _aten._fft_r2c.default: fourier.fft_r2c,
 }
-"""The runtimes for GPUs have kernels for them."""
+"""The runtimes for GPUs have kernels for them, of some forms."""
+
+_TRANSFORMS_BY_KERNELS: Table = {
+    _aten._fft_c2c.default: fourier_kernels.fft_c2c,
+    _aten._fft_c2r.default: fourier_kernels.fft_c2r,
+    _aten._fft_r2c.default: fourier_kernels.fft_r2c,
+}
+"""The other forms, in terms of those."""
 
 CPU_DECOMPOSITIONS: Table = DECOMPOSITIONS | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS
 
@@ -152,9 +160,11 @@ _WRITES: Table = {
 }
 """Threads of GPUs that write to one place race."""
 
-CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES
+CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS
 
-MPS_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS
+MPS_DECOMPOSITIONS: Table = (
+    DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS_BY_KERNELS
+)
 
 FOR_COMPLEX = frozenset((complex_numbers.absolute, complex_numbers.angle, complex_numbers.multiply))
 """Functions of the tables that leave real numbers alone."""
