@@ -206,6 +206,28 @@ CASES: tuple[Case, ...] = (
     ),
     *cases(
         "aten._fft_c2c.default",
+        lambda x: torch.view_as_real(torch.fft.fftn(torch.view_as_complex(x), dim=(0, 2))),
+        (some(4, 3, 6, 2),),
+        (some(3, 2, 4, 2).double(),),
+    ),
+    *cases(
+        "aten._fft_c2c.default",
+        lambda x: torch.view_as_real(torch.fft.fftn(torch.view_as_complex(x))),
+        (some(2, 3, 4, 5, 2),),
+    ),
+    *cases(
+        "aten._fft_r2c.default",
+        lambda x: torch.view_as_real(torch.fft.rfftn(x, dim=(2, 0))),
+        (some(4, 3, 6),),
+        (some(3, 2, 4).double(),),
+    ),
+    *cases(
+        "aten._fft_c2c.default",
+        lambda x: torch.fft.irfft2(torch.view_as_complex(x), s=(4, 7), dim=(1, 0)),
+        (some(4, 4, 3, 2),),
+    ),
+    *cases(
+        "aten._fft_c2c.default",
         lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2, n=x.size(-1)),
         (some(3, 20),),
         (some(3, 21),),
