@@ -2,7 +2,7 @@
 
 Run as ``python native/tools/build_macos_wheel.py EXECUTORCH FOLDER``, with what ``build_macos.py``
 needs, in an environment with scikit-build-core 1.0 or newer. The wheel holds the Python sources,
-our headers and the two libraries that ``build_macos.py`` makes.
+our headers, the examples of plugins, and the two libraries that ``build_macos.py`` makes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ PROJECT = build_macos.NATIVE.parent
 
 def build_wheel(libraries: Path, output: Path, platform: str) -> Path:
     """Pack the package with the libraries of a folder; returns the wheel's path."""
-    include = build_macos.NATIVE / "include" / "aoti_plugins"
+    # As CMake installs it, but for what C++ programs are built with there.
     added = {
-        include: "aoti_plugins/include/aoti_plugins",
+        build_macos.NATIVE / "include" / "aoti_plugins": "aoti_plugins/include/aoti_plugins",
+        PROJECT / "examples" / "plugins": "aoti_plugins/examples",
         **{path: f"aoti_plugins/lib/{path.name}" for path in sorted(libraries.glob("*.dylib"))},
     }
     settings: dict[str, str | list[str]] = {

@@ -66,9 +66,13 @@ def test_contents(installed: Path, macos_libraries: Path) -> None:
     assert [path.name for path in installed.rglob("*.so")] == []
     headers = {path.name for path in (NATIVE / "include" / "aoti_plugins").iterdir()}
     assert {path.name for path in (package / "include" / "aoti_plugins").iterdir()} == headers
-    sources = NATIVE.parent / "aoti_plugins"
-    expected = {path.relative_to(sources) for path in sources.rglob("*.py")}
-    assert {path.relative_to(package) for path in package.rglob("*.py")} == expected
+    for sources, target in (
+        (NATIVE.parent / "aoti_plugins", package),
+        (NATIVE.parent / "examples" / "plugins", package / "examples"),
+    ):
+        for path in sources.rglob("*.py"):
+            copied = target / path.relative_to(sources)
+            assert copied.read_bytes() == path.read_bytes()
 
 
 def test_metadata(installed: Path) -> None:
