@@ -35,7 +35,7 @@ function(aoti_plugins_add_kernels name)
   target_include_directories(${name}_objects SYSTEM PRIVATE "${aoti_plugins_INCLUDE_DIR}")
   target_compile_options(
     ${name}_objects
-    PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include aoti_plugins/kernel_prelude.h>"
+    PRIVATE "$<$<COMPILE_LANGUAGE:CXX,CUDA>:SHELL:-include aoti_plugins/kernel_prelude.h>"
             "$<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections>" "$<$<CXX_COMPILER_ID:GNU>:$<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>>")
   set_target_properties(
     ${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden

@@ -64,7 +64,8 @@ def run_tests(package: Package, marked: str, folder: Path) -> None:
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert re.search(r"\d+ passed", done.stdout), done.stdout
-    assert not re.search(r"failed|skipped", done.stdout.splitlines()[-1]), done.stdout
+    if marked == "gpu":
+        assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from acme_native.hooks import aoti_fallback_kernels
 from acme_native.op import scaled_cube
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
@@ -35,6 +36,15 @@ def test_on_the_cpu(form, monkeypatch):
     assert (b"libacme_native.so.1" in program) == (form == "library")
     with Program(program) as loaded:
         torch.testing.assert_close(loaded(X)[0], Model()(X))
+
+
+@pytest.mark.parametrize("form", ["linked", "library"])
+def test_lowered_for_a_gpu(form, monkeypatch):
+    monkeypatch.setenv("ACME_NATIVE_KERNELS", form)
+    if not list(aoti_fallback_kernels("cuda")):
+        pytest.skip("the package was built without nvcc")
+    program = lower(CudaPartitioner(target="h100"))
+    assert (b"libacme_native_cuda.so.1" in program) == (form == "library")
 
 
 @pytest.mark.gpu
