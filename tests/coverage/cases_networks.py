@@ -26,12 +26,6 @@ def _attention(op: str, program: Callable[..., Any], *inputs: Any) -> tuple[Case
     return cases(f"aten.{op}", program, *(inputs or HEADS[:3]), reference=_plain)
 
 
-def _statistics(x: Tensor) -> Tensor:
-    """What random numbers have in common, however they were drawn."""
-    x = x.double()
-    return torch.stack((x.mean(), x.std())).mul(4).round()
-
-
 def _lstm_cell(gates: Tensor, hidden: Tensor, cx: Tensor) -> tuple[Tensor, Tensor]:
     i, f, g, o = (gates + hidden).chunk(4, 1)
     cy = f.sigmoid() * cx + i.sigmoid() * g.tanh()
@@ -43,11 +37,24 @@ def _fp8(x: Tensor) -> Tensor:
 
 
 def _random(op: str, draw: Callable[[Tensor], Tensor], *inputs: tuple[Tensor]) -> tuple[Case, ...]:
-    return cases(op, lambda x: _statistics(draw(x)), *(inputs or ((torch.zeros(4096),),)))
+    """Whether mean and deviation are near those of other draws: ten standard errors at most."""
+    given = inputs or ((torch.zeros(4096),),)
+    sample = draw(*given[0]).double()
+    mean, deviation = sample.mean().item(), sample.std().item()
+    reach = 10 * deviation / sample.numel() ** 0.5
+
+    def program(x: Tensor) -> Tensor:
+        found = draw(x).double()
+        return torch.stack((found.mean() - mean, found.std() - deviation)).abs() < reach
+
+    return cases(op, program, *given)
 
 
 DROPPED = torch.ones(4096)
 MANY = torch.zeros(4096)
+
+# 16 columns of 64 four-bit numbers, packed for tensor cores.
+INT4 = torch.zeros(2, 2, 32, 1, dtype=torch.int32)
 
 CASES: tuple[Case, ...] = (
     *cases(
@@ -102,6 +109,26 @@ CASES: tuple[Case, ...] = (
         lambda q, k, v: aten._efficient_attention_forward(
             *(x.transpose(1, 2) for x in (q, k, v)), None, None, None, None, None, 0.0, 0
         )[0].transpose(1, 2),
+    ),
+    *cases(
+        "aten._flash_attention_forward_no_dropout_inplace.default",
+        lambda q, k, v: aten._flash_attention_forward_no_dropout_inplace(
+            q.clone(), q, k, v, None, None, 5, 7, 0.0, False, False
+        ),
+        tuple(some(2, n, 3, 8, dtype=torch.float16) for n in (5, 7, 7)),
+        is_run=False,
+    ),
+    *cases(
+        "aten._weight_int4pack_mm.default",
+        lambda x, w, s: aten._weight_int4pack_mm(x, w, 32, s),
+        (some(4, 64).bfloat16(), INT4, some(2, 16, 2).bfloat16()),
+        is_run=False,
+    ),
+    *cases(
+        "aten._weight_int4pack_mm_with_scales_and_zeros.default",
+        lambda x, w, s, z: aten._weight_int4pack_mm_with_scales_and_zeros(x, w, 32, s, z),
+        (some(4, 64).half(), INT4, some(16, 2).half(), some(16, 2).half()),
+        is_run=False,
     ),
     *cases(
         "aten._cudnn_rnn.default",

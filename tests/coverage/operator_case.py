@@ -24,6 +24,7 @@ class Case:
         inputs: real numbers, integers or truth values; ExecuTorch takes no others.
         reference: what to compare with, where it is not ``program`` itself.
         is_first: whether it stands for those that differ from it in the inputs alone.
+        is_run: whether PyTorch can run it on this machine; others are only asked about.
     """
 
     op: str
@@ -31,6 +32,7 @@ class Case:
     inputs: tuple[Tensor, ...]
     reference: Callable[..., Any] | None = None
     is_first: bool = True
+    is_run: bool = True
 
     def __str__(self) -> str:
         return f"{self.op}({', '.join(map(describe, self.inputs))})"
@@ -78,9 +80,12 @@ def cases(
     program: Callable[..., Any],
     *inputs: tuple[Tensor, ...],
     reference: Callable[..., Any] | None = None,
+    is_run: bool = True,
 ) -> tuple[Case, ...]:
     """One case for each tuple of inputs."""
-    return tuple(Case(op, program, one, reference, index == 0) for index, one in enumerate(inputs))
+    return tuple(
+        Case(op, program, one, reference, index == 0, is_run) for index, one in enumerate(inputs)
+    )
 
 
 def describe(x: Tensor) -> str:

@@ -141,19 +141,19 @@ class Middle(nn.Module):
         self.layer = nn.Linear(8, 8)
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positive places, and more."""
+        """Distances, and more."""
         y = self.layer(x)
-        places = torch.nonzero_static(y > 0, size=4)
-        return torch.relu(y) + 1, places
+        distances = torch.cdist(y, y, 1.0)
+        return torch.relu(y) + 1, distances
 
 
 def test_an_op_without_a_kernel_stays_outside(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "aoti_plugins"):
         lowered = Lowered(export(Middle(), (torch.randn(4, 8),)), check_ir=False)
-    assert lowered.outside == {"forward": ["aten::nonzero_static.out"]}
+    assert lowered.outside == {"forward": ["aten::_cdist_forward.out"]}
     assert lowered.payloads["forward"]
-    assert "aoti_torch_cuda_nonzero_static, which nobody provides for cuda" in caplog.text
-    assert "torch.nonzero_static(y > 0, size=4)" in caplog.text
+    assert "aoti_torch_cuda__cdist_forward, which nobody provides for cuda" in caplog.text
+    assert "torch.cdist(y, y, 1.0)" in caplog.text
 
 
 class AllDtypes(nn.Module):

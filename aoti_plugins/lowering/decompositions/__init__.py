@@ -66,7 +66,6 @@ DECOMPOSITIONS: Table = {
     _aten.polar.default: complex_numbers.polar,
     _aten.view_as_complex.default: complex_numbers.view_as_complex,
     _aten._fft_c2r.default: fourier.fft_c2r,
-    _aten._cdist_forward.default: distances.cdist,
     _aten._pdist_forward.default: distances.pdist,
     _aten.gcd.default: divisors.gcd,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
@@ -145,7 +144,7 @@ _TRANSFORMS: Table = {
 }
 """The runtimes for GPUs have kernels for them, of some forms."""
 
-_TRANSFORMS_BY_KERNELS: Table = {
+_TRANSFORMS_BY_KERNELS: Table = fourier_kernels.composites() | {
     _aten._fft_c2c.default: fourier_kernels.fft_c2c,
     _aten._fft_c2r.default: fourier_kernels.fft_c2r,
     _aten._fft_r2c.default: fourier_kernels.fft_r2c,
