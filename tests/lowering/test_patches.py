@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch._inductor.lowering
 from torch._higher_order_ops import triton_kernel_wrap
-from torch._inductor import codecache, compile_fx, cpu_vec_isa
+from torch._inductor import codecache, compile_fx, cpu_vec_isa, graph
 from torch._inductor.codegen import cpp, cpp_micro_gemm
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 
@@ -18,6 +18,7 @@ from aoti_plugins.lowering.inductor.capture import captured_code
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions, no_triton
 from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
+from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
@@ -41,6 +42,7 @@ def _state() -> dict[str, Any]:
         "checks": CppWrapperCpu.generate_input_output_runtime_checks,
         "constructor": CppWrapperCpu.codegen_model_constructor,
         "inputs": CppWrapperCpu.codegen_inputs,
+        "transforms": graph.fallback_handler,
         "grad": torch.is_grad_enabled(),
     }
 
@@ -56,6 +58,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (scatter_to_one_place, {"vector store"}),
     (symbolic_inputs, {"flatten", "extract", "checks", "constructor"}),
     (size_checks, {"inputs"}),
+    (row_major_transforms, {"transforms"}),
 ]
 
 
@@ -73,6 +76,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
         "scatter",
         "numbers",
         "sizes",
+        "transforms",
     ],
 )
 @pytest.mark.parametrize("fails", [False, True])

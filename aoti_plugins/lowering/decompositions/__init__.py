@@ -81,7 +81,6 @@ DECOMPOSITIONS: Table = {
     _aten.triangular_solve.default: triangular.triangular_solve,
     _aten._grouped_mm.default: products.grouped_mm,
     _aten._scaled_grouped_mm.default: products.scaled_grouped_mm,
-    _aten._scaled_mm.default: products.scaled_mm,
     _aten._trilinear.default: products.trilinear,
     _aten._weight_int8pack_mm.default: products.weight_int8pack_mm,
     _aten.addbmm.default: products.addbmm,
@@ -135,6 +134,7 @@ _SCANS_AND_SEARCHES: Table = {
 _PRODUCTS: Table = {
     _aten._addmm_activation.default: products.addmm_activation,
     _aten._int_mm.default: products.int_mm,
+    _aten._scaled_mm.default: products.scaled_mm,
 }
 """The runtime for NVIDIA GPUs has libraries for them."""
 

@@ -6,11 +6,13 @@ there and back, more of them are done one group after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 
 from aoti_plugins.lowering.decompositions.complex_numbers import from_parts, parts, view_as_complex
 from aoti_plugins.lowering.decompositions.fourier import mirrored
@@ -91,3 +93,14 @@ def _back(x: Tensor, dims: list[int]) -> Tensor:
     order = _order(x.dim(), dims)
     inverse = [order.index(d) for d in range(x.dim())]
     return view_as_complex(torch.view_as_real(x).permute([*inverse, x.dim()]).contiguous())
+
+
+def composites() -> dict[OpOverload, Callable[..., Any]]:
+    """``torch.fft``'s ops, each with what PyTorch makes of it.
+
+    Inductor would take them as they are, and apart, behind our back.
+    """
+    names = [name for name in dir(torch.ops.aten) if name.startswith("fft_")]
+    ops = [getattr(torch.ops.aten, name).default for name in names]
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return {op: functools.partial(op._op_dk, key) for op in ops if op._can_decompose()}

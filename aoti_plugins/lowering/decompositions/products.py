@@ -48,11 +48,6 @@ def int_mm(left: Tensor, right: Tensor) -> Any:
     return left.to(torch.int32) @ right.to(torch.int32)
 
 
-def int_mm_on_gpu(left: Tensor, right: Tensor) -> Any:
-    """The same where products of integers have no kernel."""
-    return (left.to(torch.int32)[:, :, None] * right.to(torch.int32)).sum(1, dtype=torch.int32)
-
-
 def weight_int8pack_mm(x: Tensor, weight: Tensor, scales: Tensor) -> Any:
     """``aten._weight_int8pack_mm.default``: ``x [m, k]``, ``weight [n, k]`` of int8."""
     return (x @ weight.to(x.dtype).t()) * scales

@@ -15,6 +15,7 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
+from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
 
@@ -58,6 +59,7 @@ def generate(
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
         stack.enter_context(math_attention())
+        stack.enter_context(row_major_transforms())
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())
         stack.enter_context(environment)

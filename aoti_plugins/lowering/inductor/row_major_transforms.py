@@ -1,0 +1,48 @@
+"""Give kernels of Fourier transforms row-major inputs.
+
+Inductor calls what has complex results as it is. It may lay out the real tensors before that as it
+likes, and leaves out a copy whose only end is another layout; the strides of the result it takes
+from what PyTorch says of the kernel, which for transforms differs from device to device. With
+row-major inputs all agree. Complex tensors it cannot copy, so the real ones that they are views of
+are made row-major, too. Tested with torch 2.11 and 2.13. The patch can go when Inductor keeps to
+the strides of a graph for what it does not generate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+_TRANSFORMS = (torch.ops.aten._fft_c2c.default, torch.ops.aten._fft_r2c.default)
+_VIEW = torch.ops.aten.view.dtype
+
+
+@contextlib.contextmanager
+def row_major_transforms() -> Iterator[None]:
+    """Inputs of transforms, and real tensors that are viewed as complex, are row-major."""
+    from torch._inductor import graph
+
+    original = graph.fallback_handler
+    with mock.patch.object(graph, "fallback_handler", _with_row_major(original)):
+        yield
+
+
+def _with_row_major(original: Callable[..., Any]) -> Callable[..., Any]:
+    from torch._inductor.ir import ExternKernel
+
+    def fallback_handler(kernel: Any, *options: Any, **named: Any) -> Any:
+        handler = original(kernel, *options, **named)
+
+        def on_row_major(x: Any, *args: Any, **kwargs: Any) -> Any:
+            is_real = not x.get_dtype().is_complex
+            if (is_real and kernel is _VIEW) or kernel in _TRANSFORMS:
+                x = ExternKernel.require_contiguous(x)
+            return handler(x, *args, **kwargs)
+
+        return on_row_major if kernel is _VIEW or kernel in _TRANSFORMS else handler
+
+    return fallback_handler
