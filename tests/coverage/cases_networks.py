@@ -64,6 +64,11 @@ CASES: tuple[Case, ...] = (
         (some(2, 0, 5, 8), some(2, 0, 7, 8), some(2, 0, 7, 8)),
     ),
     *cases(
+        "aten._scaled_dot_product_flash_attention.default",
+        lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=-0.5),
+        *HEADS[:1],
+    ),
+    *cases(
         "aten._scaled_dot_product_flash_attention_for_cpu.default",
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, is_causal=True),
         *HEADS[:3],

@@ -214,17 +214,22 @@ def _speech(name: str) -> Case:
     return Case(Outputs(model, ("input_values",), return_dict=False), ((sound,),))
 
 
+_ENCODER_DECODER = {
+    "vocab_size": 128,
+    "d_model": 64,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 128,
+    "decoder_ffn_dim": 128,
+}
+
+
 def _whisper() -> Case:
     config = _config(
         "Whisper",
-        vocab_size=128,
-        d_model=64,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=128,
-        decoder_ffn_dim=128,
+        **_ENCODER_DECODER,
         max_source_positions=100,
         max_target_positions=32,
         pad_token_id=0,
@@ -249,14 +254,7 @@ def _t5() -> Case:
 def _bart() -> Case:
     config = _config(
         "Bart",
-        vocab_size=128,
-        d_model=64,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=128,
-        decoder_ffn_dim=128,
+        **_ENCODER_DECODER,
         max_position_embeddings=64,
     )
     inputs = (torch.randint(5, 120, (2, 16)), torch.randint(5, 120, (2, 8)))

@@ -28,12 +28,7 @@ def flash_attention(
     scale: float | None = None,
 ) -> Any:
     """``aten._scaled_dot_product_flash_attention.default`` of ``[b, heads, n, d]``."""
-    del return_debug_mask
-    if dropout_p:
-        return NotImplemented
-    found, logsumexp = _attend(q, k, v, _causal(q, k, 0) if is_causal else None, scale)
-    seed, nothing = _nothing(q)
-    return found, logsumexp, None, None, q.size(2), k.size(2), seed, seed.clone(), nothing
+    return fused_attention(q, k, v, None, dropout_p, is_causal, return_debug_mask, scale=scale)
 
 
 def flash_attention_for_cpu(
@@ -208,8 +203,9 @@ def _scores(
     q: Tensor, k: Tensor, mask: Tensor | None, scale: float | None, bias: Tensor | None
 ) -> Tensor:
     wide = accumulation_dtype(q.dtype)
-    root = math.sqrt(scale if scale is not None else 1 / math.sqrt(q.size(-1)))
-    scores = ((q * root) @ (k * root).mT).to(wide)
+    factor = scale if scale is not None else 1 / math.sqrt(q.size(-1))
+    root = math.sqrt(abs(factor))
+    scores = ((q * math.copysign(root, factor)) @ (k * root).mT).to(wide)
     if bias is not None and bias.dtype == torch.bool:
         scores = torch.where(bias, scores, -math.inf)
     elif bias is not None:

@@ -1,6 +1,5 @@
 #include "cuda/cublaslt.h"
 
-#include <atomic>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -10,8 +9,6 @@
 
 namespace aoti_plugins::cuda::lt {
 namespace {
-
-std::atomic<const Library*> opened{nullptr};
 
 std::mutex& mutex() {
   static std::mutex* instance = new std::mutex();
@@ -51,19 +48,8 @@ Status load(Library* table) {
 }  // namespace
 
 const Library* open() noexcept {
-  if (const Library* known = opened.load(std::memory_order_acquire)) {
-    return known;
-  }
-  const std::lock_guard<std::mutex> lock(mutex());
-  if (const Library* known = opened.load(std::memory_order_acquire)) {
-    return known;
-  }
-  static Library table{};
-  if (load(&table) != Status::kOk) {
-    return nullptr;
-  }
-  opened.store(&table, std::memory_order_release);
-  return &table;
+  static OpenedOnce<Library> library;
+  return library.get(load);
 }
 
 Handle handle_for(int32_t gpu) noexcept {

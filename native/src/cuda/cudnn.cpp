@@ -1,6 +1,5 @@
 #include "cuda/cudnn.h"
 
-#include <atomic>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -14,8 +13,6 @@
 
 namespace aoti_plugins::cuda::dnn {
 namespace {
-
-std::atomic<const Library*> opened{nullptr};
 
 struct Handles {
   std::mutex mutex;
@@ -90,20 +87,8 @@ void give_back(int32_t gpu, Handle handle) {
 }  // namespace
 
 const Library* open() noexcept {
-  if (const Library* known = opened.load(std::memory_order_acquire)) {
-    return known;
-  }
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (const Library* known = opened.load(std::memory_order_acquire)) {
-    return known;
-  }
-  static Library table{};
-  if (load(&table) != Status::kOk) {
-    return nullptr;
-  }
-  opened.store(&table, std::memory_order_release);
-  return &table;
+  static OpenedOnce<Library> library;
+  return library.get(load);
 }
 
 Descriptor::Descriptor(Descriptor&& other) noexcept

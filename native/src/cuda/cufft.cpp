@@ -1,6 +1,5 @@
 #include "cuda/cufft.h"
 
-#include <atomic>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -12,8 +11,6 @@
 
 namespace aoti_plugins::cuda::fft {
 namespace {
-
-std::atomic<const Library*> opened{nullptr};
 
 struct Plans {
   std::mutex mutex;
@@ -140,20 +137,8 @@ Status is_captured(bool* ret) {
 }  // namespace
 
 const Library* open() noexcept {
-  if (const Library* known = opened.load(std::memory_order_acquire)) {
-    return known;
-  }
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (const Library* known = opened.load(std::memory_order_acquire)) {
-    return known;
-  }
-  static Library table{};
-  if (load(&table) != Status::kOk) {
-    return nullptr;
-  }
-  opened.store(&table, std::memory_order_release);
-  return &table;
+  static OpenedOnce<Library> library;
+  return library.get(load);
 }
 
 bool Shape::operator<(const Shape& other) const noexcept {

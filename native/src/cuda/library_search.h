@@ -2,7 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <mutex>
 #include <string>
+
+#include "slim/status.h"
 
 namespace aoti_plugins::cuda {
 
@@ -29,6 +33,31 @@ void find_function(void* library, const char* name, Function* ret, const char** 
     *missing = name;
   }
 }
+
+/// The functions of a library, found by the first call that can, and kept. Any thread may ask.
+template <typename Library>
+class OpenedOnce {
+ public:
+  /// What `load` filled in, in this call or an earlier one; null, with its reason, where it fails.
+  const Library* get(Status (*load)(Library*)) noexcept {
+    if (const Library* known = opened_.load(std::memory_order_acquire)) {
+      return known;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (opened_.load(std::memory_order_relaxed) == nullptr) {
+      if (load(&table_) != Status::kOk) {
+        return nullptr;
+      }
+      opened_.store(&table_, std::memory_order_release);
+    }
+    return &table_;
+  }
+
+ private:
+  std::atomic<const Library*> opened_{nullptr};
+  std::mutex mutex_;
+  Library table_{};
+};
 
 /// Whether the driver is there and can run libraries of CUDA 13.
 bool driver_has_cuda_13() noexcept;
