@@ -206,3 +206,28 @@ def test_no_tensor_input(check: Callable[..., None]) -> None:
 
 def test_numbers_only(check: Callable[..., None]) -> None:
     check(lambda n: torch.full((2,), 1.5) + torch.arange(2), 3)
+
+
+class Lstms(nn.Module):
+    """Several layers, each with its last states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LSTM(5, 4, batch_first=True)
+        self.two_ways = nn.LSTM(5, 4, num_layers=2, bidirectional=True)
+        self.projected = nn.LSTM(5, 4, proj_size=3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """Outputs, hidden states and cells of each."""
+        found = []
+        for layer in (self.first, self.two_ways, self.projected):
+            outputs, states = layer(x)
+            found += [outputs, *states]
+        return found
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes", "ignore:LSTM with projections")
+def test_last_states_of_lstms(check: Callable[..., None]) -> None:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        check(Lstms().eval(), torch.randn(2, 3, 5))

@@ -70,6 +70,7 @@ DECOMPOSITIONS: Table = {
     _aten.gcd.default: divisors.gcd,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
     _aten._thnn_fused_lstm_cell.default: recurrent.lstm_cell,
+    _aten.lstm.input: recurrent.lstm,
     _aten.segment_reduce.default: segments.segment_reduce,
     _aten.index_reduce.default: selection.index_reduce,
     _aten.masked_scatter.default: selection.masked_scatter,

@@ -1,4 +1,4 @@
-"""A cell of an LSTM."""
+"""LSTMs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import decomposition_table
+
+from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
 
 
 def lstm_cell(
@@ -24,3 +27,13 @@ def lstm_cell(
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     cy = f * cx + i * g
     return o * cy.tanh(), cy, torch.cat((i, f, g, o), 1)
+
+
+def lstm(x: Tensor, hx: list[Tensor], *how: Any) -> Any:
+    """``aten.lstm.input``: PyTorch's own form, step by step.
+
+    PyTorch 2.11 gives the last states of batches one dimension too many.
+    """
+    with no_onednn():
+        outputs, *states = decomposition_table[torch.ops.aten.lstm.input](x, hx, *how)
+    return outputs, *(state.view(first.shape) for state, first in zip(states, hx, strict=True))
