@@ -2,8 +2,10 @@
 
 Each model is lowered by us three times: on the GPU; in a process that sees no GPU, with the tuning
 records that the first lowering wrote; and there with the cost model alone. The second program is
-also there for CUDA graphs. Then each is compiled by plain AOTInductor with max-autotune, two at a
-time by default. All are then timed in this process, in turns, with inputs and outputs on the GPU:
+also there for CUDA graphs. ``--without-measuring`` leaves out the first two, which take minutes for
+large models, and makes the program for graphs with the cost model. Each is also compiled by plain
+AOTInductor with max-autotune, two at a time by default. All are then timed in this process, in
+turns, with inputs and outputs on the GPU:
 ``latency`` is a call with a synchronization after it, ``throughput`` a call in a row of many. The
 median round counts. Every call gives new tensors, with graphs it gives the same ones again.
 torch.compile, which cannot run beside loaded packages, is timed in a process of its own.
@@ -50,6 +52,8 @@ COMPILED = "torch.compile"
 SHOWN = (EAGER, COMPILED, AOTI, *WAYS, GRAPHS)
 ROUNDS = 15
 CALLS = 100
+ROUND_US = 50_000
+"""Calls are fewer where a round of them would take longer."""
 
 
 def lower(name: str, way: str, target: str, records: str, output: str) -> None:
@@ -70,10 +74,11 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
     program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
     Path(output).write_bytes(program.buffer)
     print(f"lowered {name} {way} in {time.perf_counter() - start:.1f} s", flush=True)
-    if way == "records":
+    graphs = Path(output).with_name(f"{name}_{GRAPHS}.pte")
+    if way == "records" or (way == "estimated" and not Path(records).exists()):
         partitioner = CudaPartitioner(max_autotune=True, cuda_graphs=True, **options)
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
-        Path(output).with_name(f"{name}_{GRAPHS}.pte").write_bytes(edge.to_executorch().buffer)
+        graphs.write_bytes(edge.to_executorch().buffer)
 
 
 def package(name: str, output: str) -> None:
@@ -102,7 +107,9 @@ class Builds:
         kind = {AOTI: "pt2", COMPILED: "json"}.get(way, "pte")
         return self._folder / f"{name}_{way}.{kind}"
 
-    def build_all(self, names: Sequence[str], packages_at_a_time: int, compiled: bool) -> None:
+    def build_all(
+        self, names: Sequence[str], packages_at_a_time: int, compiled: bool, measured: bool
+    ) -> None:
         """Build everything there is time for; with ``compiled``, time torch.compile, too."""
         with (
             ThreadPoolExecutor(4) as without_gpu,
@@ -110,8 +117,10 @@ class Builds:
         ):
             waiting = []
             for name in names:
-                self.build(name, "measured")
-                waiting += [without_gpu.submit(self.build, name, way) for way in WAYS[1:]]
+                if measured:
+                    self.build(name, "measured")
+                ways = WAYS[1:] if measured else WAYS[2:]
+                waiting += [without_gpu.submit(self.build, name, way) for way in ways]
             waiting += [packages.submit(self.build, name, AOTI) for name in names]
             for one in waiting:
                 one.result()
@@ -131,7 +140,9 @@ class Builds:
             print(f"no time is left for {name} {way}", file=sys.stderr)
             return
         command = [sys.executable, __file__, "--task", *task]
-        caches = {"TORCHINDUCTOR_CACHE_DIR": str(self._folder / f"cache_{name}_{way}")}
+        # torch.compile finds what AOTInductor measured.
+        cache = self._folder / f"cache_{name}_{AOTI if way == COMPILED else way}"
+        caches = {"TORCHINDUCTOR_CACHE_DIR": str(cache)}
         try:
             subprocess.run(
                 command, env={**os.environ, **hidden, **caches}, timeout=left, check=True
@@ -186,6 +197,7 @@ def _timed(
         for call in calls.values():
             for _ in range(10):
                 call()
+        counts = {way: max(5, min(CALLS, int(ROUND_US / _row(calls[way], 5)))) for way in calls}
         errors = {
             way: ((call().double() - expected).norm() / expected.norm()).item()
             for way, call in calls.items()
@@ -194,8 +206,8 @@ def _timed(
         throughput: dict[str, list[float]] = {way: [] for way in calls}
         for _ in range(ROUNDS):
             for way, call in calls.items():
-                latency[way].append(statistics.median(_times(call, CALLS)))
-                throughput[way].append(_row(call, CALLS))
+                latency[way].append(statistics.median(_times(call, counts[way])))
+                throughput[way].append(_row(call, counts[way]))
     return {
         way: {
             "latency_us": round(statistics.median(latency[way]), 2),
@@ -274,6 +286,12 @@ def main() -> None:
     parser.add_argument(
         "--compiled", action="store_true", help="time torch.compile with max-autotune, too"
     )
+    parser.add_argument(
+        "--without-measuring",
+        dest="measured",
+        action="store_false",
+        help="lower with the cost model alone",
+    )
     parser.add_argument("--folder", type=Path, help="where programs go; a temporary one")
     parser.add_argument("--task", nargs=5, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -291,7 +309,7 @@ def main() -> None:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         builds = Builds(folder, chosen.target, time.monotonic() + chosen.seconds)
-        builds.build_all(names, chosen.packages, chosen.compiled)
+        builds.build_all(names, chosen.packages, chosen.compiled, chosen.measured)
         results = {}
         for name in names:
             results[name] = measure(name, builds)

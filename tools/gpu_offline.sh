@@ -6,7 +6,8 @@
 # Installs as tools/test_offline.sh does, then runs what is named (all of it by default): the tests marked gpu, the benchmarks
 # of benchmarks/, the contract tests in $CONTRACT (tools/gpu_contract.sh), ExecuTorch's operator suite. Results and logs go to
 # OUTPUT; the tables are printed last. What fails does not stop the rest. PROGRAMS and SECONDS_FOR_PROGRAMS limit which programs
-# that benchmark builds, and how long (COMPILED=1 adds torch.compile); FOLDER keeps them for the next run, which goes on where
+# that benchmark builds, and how long (COMPILED=1 adds torch.compile, WITHOUT_MEASURING=1
+# lowers with the cost model alone); FOLDER keeps them for the next run, which goes on where
 # this one was cut off.
 set -euo pipefail
 wheels=$(realpath "$1")
@@ -24,7 +25,7 @@ one() {
   case $1 in
     tests) "$python" -m pytest -q -p no:cacheprovider -p no:benchmark -n 8 -m gpu -o filterwarnings=ignore tests/gpu ;;
     programs)
-      "$python" benchmarks/cuda_programs.py ${PROGRAMS:-} ${COMPILED:+--compiled} --seconds "${SECONDS_FOR_PROGRAMS:-3600}" \
+      "$python" benchmarks/cuda_programs.py ${PROGRAMS:-} ${COMPILED:+--compiled} ${WITHOUT_MEASURING:+--without-measuring} --seconds "${SECONDS_FOR_PROGRAMS:-3600}" \
         --folder "$folder" --output "$output/cuda_programs.json"
       ;;
     process) "$python" benchmarks/cuda_process.py --folder "$folder" --output "$output/cuda_process.json" ;;
