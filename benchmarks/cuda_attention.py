@@ -75,6 +75,7 @@ SHAPES = (
     Shape("one token, 32/8 heads, 4096", 1, 32, 8, 1, 4096, 128),
     Shape("one token, 32/8 heads, 65536", 1, 32, 8, 1, 65536, 128),
     Shape("one token, batch 16, 4096", 16, 32, 8, 1, 4096, 128),
+    Shape("one token, batch 16, 32 heads", 16, 32, 32, 1, 4096, 128),
     Shape("one token, cache 1/4 full", 1, 32, 8, 1, 16384, 128, mask="cache"),
     Shape("8 tokens, 32/8 heads, 8192", 1, 32, 8, 8, 8192, 128),
 )
@@ -231,10 +232,11 @@ def other_configs(call: launch.Call, target: AttentionTarget) -> Iterator[Any]:
         )
     else:
         splits = sorted({1, *(max(1, round(chosen.splits * f)) for f in (0.5, 0.75, 1, 1.5, 2, 4))})
-        stages = (1, 2) if chosen.block_m == 1 else (2, 3, 4)
+        ways = [(chosen.block_m, (2, 3, 4))] if chosen.block_m > 1 else [(1, (1, 2)), (16, (2, 3))]
         tried = (
-            DecodeConfig(chosen.block_m, *numbers)
-            for numbers in itertools.product((32, 64, 128), splits, (2, 4, 8), stages)
+            DecodeConfig(block_m, *numbers)
+            for block_m, stages in ways
+            for numbers in itertools.product((16, 32, 64, 128), splits, (2, 4, 8), stages)
         )
     for config in tried:
         if config != chosen and shared_nbytes(config, problem, target) <= target.shared_memory:
@@ -309,7 +311,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--round-us", type=float, default=20000.0, help="length of a round")
-    parser.add_argument("--only", default="", help="shapes whose name contains this")
+    parser.add_argument("--only", nargs="*", default=[""], help="shapes whose name contains one")
     parser.add_argument("--sweep", action="store_true", help="try other configurations, too")
     parser.add_argument("--smoke", action="store_true", help="one call in a graph")
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -321,7 +323,7 @@ def main() -> None:
     results = []
     with torch.no_grad(), set_wrap_triton_enabled(False):  # launch kernels, trace nothing
         for shape in SHAPES:
-            if options.only in shape.name:
+            if any(part in shape.name for part in options.only):
                 results.append(measure(shape, target, options))
                 report(results[-1])
     ratios = [result["speed_against_best"] for result in results]
