@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,11 +19,11 @@ from aoti_plugins import compile_specs as specs
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.device import Device
-from aoti_plugins.lowering.host_predicates import host_predicates
+from aoti_plugins.lowering.host_values import host_values
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
-from aoti_plugins.lowering.support import Support, warn, warn_of_state
+from aoti_plugins.lowering.support import Support, is_assertion, warn, warn_of_state
 from aoti_plugins.manager import get_manager
 
 if TYPE_CHECKING:
@@ -123,14 +123,13 @@ class Plan:
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
         """Nodes that the delegate may take, if it can."""
-        # A delegate cannot return a truth value that is no tensor.
-        nodes = [node for node in _candidates(module) if not _is_truth_value(node)]
+        nodes = _without_decisions(_candidates(module))
         if self._is_host():
             return nodes
         signature = program.graph_signature
         written = set(signature.buffers_to_mutate.values())
         state = [name for name, fqn in signature.inputs_to_buffers.items() if fqn in written]
-        on_host = host_predicates(module, state if module is program.graph_module else ())
+        on_host = host_values(module, state if module is program.graph_module else ())
         return [node for node in nodes if node not in on_host]
 
     def _is_host(self) -> bool:
@@ -257,6 +256,33 @@ def _candidates(module: GraphModule) -> list[Node]:
     return [node for node in get_non_lowered_nodes(module.graph) if node.op == "call_function"]
 
 
+def _without_decisions(nodes: Sequence[Node]) -> list[Node]:
+    """Leave out truth values that are no tensors, which a delegate cannot return.
+
+    Those that serve assertions among the same nodes need not be returned. An assertion about a
+    truth value that is left out is, too.
+    """
+    kept = dict.fromkeys(nodes)
+    found = [n for n in nodes if _is_truth_value(n) or is_assertion(n)]
+    is_done = False
+    while not is_done:
+        wrong = [n for n in found if n in kept and not _stays_inside(n, kept)]
+        is_done = not wrong
+        for node in wrong:
+            del kept[node]
+    return list(kept)
+
+
+def _stays_inside(node: Node, nodes: Container[Node]) -> bool:
+    if is_assertion(node):
+        return all(one in nodes for one in node.all_input_nodes if _is_truth_value(one))
+    return all(user in nodes and _serves_assertions(user) for user in node.users)
+
+
+def _serves_assertions(node: Node) -> bool:
+    return is_assertion(node) or _is_truth_value(node)
+
+
 def _is_truth_value(node: Node) -> bool:
     return isinstance(node.meta.get("val"), bool | torch.SymBool)
 
@@ -273,6 +299,7 @@ def _partitions(module: GraphModule, supported: set[Node]) -> list[list[Node]]:
     )
     position = {node: index for index, node in enumerate(module.graph.nodes)}
     groups = [sorted(p.nodes, key=position.__getitem__) for p in partitioner.propose_partitions()]
+    groups = [_without_decisions(group) for group in groups]
     groups = [group for group in groups if any(_computes(node) for node in group)]
     return sorted(groups, key=lambda group: position[group[0]])
 

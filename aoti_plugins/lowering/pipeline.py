@@ -28,11 +28,11 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObjectBuild,
     check_machine,
 )
-from aoti_plugins.lowering.decompositions import FOR_COMPLEX
+from aoti_plugins.lowering.decompositions import ONLY_FOR
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
-from aoti_plugins.lowering.inductor.generate import generate, shims_called
+from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.manager import get_manager
@@ -144,6 +144,7 @@ class _Lowering:
         table = manager.decompositions(self._device.name)
         if _uses_any(program, table):
             with progress.stage("decompose", self._place), no_launch_in_decompositions():
+                forget_pending_sizes(_example_inputs(program))
                 program = program.run_decompositions(table)
         return program
 
@@ -295,16 +296,16 @@ def _options_for_state(program: ExportedProgram) -> dict[str, bool]:
 
 def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:
     return any(
-        node.target in table and (table[node.target] not in FOR_COMPLEX or _is_complex(node))
+        node.target in table and ONLY_FOR.get(table[node.target], _any_node)(node)
         for module in program.graph_module.modules()
         if isinstance(module, torch.fx.GraphModule)
         for node in module.graph.nodes
     )
 
 
-def _is_complex(node: torch.fx.Node) -> bool:
-    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
-    return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
+def _any_node(node: torch.fx.Node) -> bool:
+    del node
+    return True
 
 
 def _built_with() -> tuple[tuple[str, str], ...]:

@@ -109,7 +109,7 @@ class Support:
             return Way(refusal)
         if node.op != "call_function" or node.target is operator.getitem:
             return Way()
-        if _is_symbolic_arithmetic(node):
+        if is_assertion(node) or _is_symbolic_arithmetic(node):
             return Way()
         if any(handles(node) for handles in self._handled):
             return Way(is_replaced=True)
@@ -127,7 +127,7 @@ class Support:
             return self.refusal(node.args[0]) if isinstance(node.args[0], Node) else None
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return _refuse_control_flow(node)
-        if _is_symbolic_arithmetic(node):
+        if is_assertion(node) or _is_symbolic_arithmetic(node):
             return None
         try:
             _check_dtypes(node)
@@ -239,6 +239,20 @@ def op_name(node: Node) -> str:
     """Qualified name of a node's op, for instance ``aten.sort.default``."""
     op = aten_op(node.target)
     return str(op) if isinstance(op, torch._ops.OpOverload) else getattr(op, "__name__", str(op))
+
+
+def is_assertion(node: Node) -> bool:
+    """Whether a node only checks a truth value or the range of a number; it has no result."""
+    return aten_op(node.target) in _ASSERTIONS
+
+
+_ASSERTIONS = frozenset(
+    {
+        torch.ops.aten._assert_scalar.default,
+        torch.ops.aten.sym_constrain_range.default,
+        torch.ops.aten.sym_constrain_range_for_size.default,
+    }
+)
 
 
 def _module_path(node: Node) -> str:

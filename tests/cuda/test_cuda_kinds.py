@@ -31,7 +31,7 @@ from torchao.quantization import (
 
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.payload import ConstantKind, Payload, decode
+from aoti_plugins.payload import ConstantKind, Payload, ValueKind, decode
 
 
 class Lowered:
@@ -131,6 +131,54 @@ def test_random_ops_are_delegated() -> None:
     assert lowered.outside == {"forward": []}
     (payload,) = lowered.payloads["forward"]
     assert "aoti_torch_cuda_randint_low_out" in payload.targets[0].symbols
+
+
+class Counted(nn.Module):
+    """Sizes that the data decides, of results and on the way to them."""
+
+    def forward(
+        self, x: torch.Tensor, repeats: torch.Tensor, count: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """Choose by truth values, repeat, and take as many as an input says."""
+        n = count.item()
+        torch._check(n >= 1)
+        torch._check(n <= 64)
+        mask = x > 0
+        chosen = x[mask]
+        repeated = torch.repeat_interleave(x, repeats, 0)
+        return (
+            torch.nonzero(mask),
+            chosen * 2,
+            torch.masked_select(x, x < 0.5) + 1,
+            chosen[chosen > 1].sum(),
+            repeated.mean(0),
+            x[mask.any(1)],
+            torch.arange(n) * x[0, 0],
+        )
+
+
+def test_data_decides_sizes() -> None:
+    lowered = Lowered(
+        export(Counted(), (torch.randn(64, 40), torch.ones(64).long(), torch.tensor(5)))
+    )
+    # What comes from an input is read before the GPU has it.
+    assert lowered.outside == {"forward": ["aten::_local_scalar_dense.out"]}
+    (payload,) = lowered.payloads["forward"]
+    assert "aoti_torch_item_int64" in payload.targets[0].symbols
+    assert not [name for name in payload.targets[0].symbols if name.startswith(KERNELS)]
+    assert [value.kind for value in payload.inputs].count(ValueKind.INT) == 1
+    assert [value.dims for value in payload.outputs] == [
+        ((0, 2560), (2, 2)),
+        ((0, 2560),),
+        ((0, 2560),),
+        (),
+        ((40, 40),),
+        ((0, 64), (40, 40)),
+        ((1, 64),),
+    ]
+
+
+KERNELS = ("aoti_torch_cuda_nonzero", "aoti_torch_cuda_masked", "aoti_torch_cuda_repeat")
 
 
 class Middle(nn.Module):

@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
+from torch.fx import Node
 
 from aoti_plugins.lowering.decompositions import (
     adaptive_pool,
     attention,
     avg_pool,
     complex_numbers,
+    counted,
     distances,
     divisors,
     embedding_bag,
@@ -65,6 +67,11 @@ DECOMPOSITIONS: Table = {
     _aten.mul.Tensor: complex_numbers.multiply,
     _aten.polar.default: complex_numbers.polar,
     _aten.view_as_complex.default: complex_numbers.view_as_complex,
+    _aten.index.Tensor: counted.index,
+    _aten.masked_select.default: counted.masked_select,
+    _aten.nonzero.default: counted.nonzero,
+    _aten.repeat_interleave.Tensor: counted.repeat_interleave,
+    _aten.repeat_interleave.self_Tensor: counted.composite_repeat_interleave,
     _aten._fft_c2r.default: fourier.fft_c2r,
     _aten._pdist_forward.default: distances.pdist,
     _aten.gcd.default: divisors.gcd,
@@ -166,5 +173,21 @@ MPS_DECOMPOSITIONS: Table = (
     DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS_BY_KERNELS
 )
 
-FOR_COMPLEX = frozenset((complex_numbers.absolute, complex_numbers.angle, complex_numbers.multiply))
-"""Functions of the tables that leave real numbers alone."""
+
+def _is_complex(node: Node) -> bool:
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
+
+
+def _has_mask(node: Node) -> bool:
+    indices: Any = node.args[1]
+    return any(one is not None and counted.is_mask(one.meta["val"]) for one in indices)
+
+
+ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
+    complex_numbers.absolute: _is_complex,
+    complex_numbers.angle: _is_complex,
+    complex_numbers.multiply: _is_complex,
+    counted.index: _has_mask,
+}
+"""Functions of the tables that leave most nodes of their ops alone, and which they do not."""

@@ -71,12 +71,12 @@ def generate(
             stack.enter_context(channels_last_weights(placement))
             code = stack.enter_context(captured_code(placement.real))
             inputs = placement.inputs
-        _forget_pending_sizes(inputs)
+        forget_pending_sizes(inputs)
         torch._inductor.aot_compile(module, tuple(inputs), options={**BASE_OPTIONS, **options})
     return code
 
 
-def _forget_pending_sizes(inputs: Sequence[Any]) -> None:
+def forget_pending_sizes(inputs: Sequence[Any]) -> None:
     """Sizes that were made as others traced the program; Inductor would miss them in this graph."""
     mode = detect_fake_mode(inputs)
     if mode is not None and mode.shape_env is not None:

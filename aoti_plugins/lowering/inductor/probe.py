@@ -22,10 +22,16 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
-from aoti_plugins.lowering.inductor.generate import generate, inductor_lock, shims_called
+from aoti_plugins.lowering.inductor.generate import (
+    forget_pending_sizes,
+    generate,
+    inductor_lock,
+    shims_called,
+)
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
@@ -130,6 +136,7 @@ class Probe:
     def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:
         # Tensors that a decomposition makes must be as fake as the inputs.
         mode = detect_fake_mode(inputs)
+        forget_pending_sizes(inputs)
         with mode or FakeTensorMode(), no_launch_in_decompositions():
             traced = make_fx(module, decomposition_table=self._decompositions)(*inputs)
         if mode is None:  # Inductor makes a mode of its own, which must not meet this one
@@ -165,7 +172,7 @@ def _graph_of_one(
     graph = Graph()
     inputs: list[Any] = []
     arguments: list[Any] = []
-    with FakeTensorMode() as mode:
+    with _mode_for(op) as mode:
         for leaf in described:
             if isinstance(leaf, _Leaf):
                 node = graph.placeholder(f"arg{len(inputs)}")
@@ -194,6 +201,14 @@ def _graph_of_one(
     else:
         graph.output((result,))
     return GraphModule(torch.nn.Module(), graph), inputs
+
+
+def _mode_for(op: Any) -> FakeTensorMode:
+    """A mode in which sizes may be unknown where the op's result has such ones."""
+    tags = getattr(op, "tags", ())
+    data_decides = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
+    shape_env = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
+    return FakeTensorMode(shape_env=shape_env if data_decides else None)
 
 
 @contextlib.contextmanager

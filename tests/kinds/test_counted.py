@@ -1,0 +1,225 @@
+"""Results whose sizes the data decides are computed by the delegate, in eager PyTorch's order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+from torch.export import Dim, ExportedProgram, export
+from torch.utils import _pytree as pytree
+
+from aoti_plugins import CpuPartitioner
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import Program
+
+
+class Chosen(nn.Module):
+    """Every way to choose by truth values, alone and as part of more."""
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows, columns = mask.any(1), mask[0]
+        return (
+            torch.nonzero(mask),
+            torch.argwhere(x > 0),
+            *torch.where(mask),
+            x[mask] * 2,
+            torch.masked_select(x, mask),
+            torch.masked_select(x, rows[:, None]),
+            x[rows],
+            x[rows, 2:4].relu(),
+            x[:, columns].sum(1),
+            x[rows][:, 1] + rows.nonzero()[:, 0],
+        )
+
+
+class Following(nn.Module):
+    """Results of which the next op chooses again, or which go together."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mask = x > 0
+        first = x[mask]
+        second = first[first > 0.5]
+        places = torch.nonzero(mask)
+        return (
+            first * y[mask] + 1,
+            second,
+            second.sum() + first.numel(),
+            places[:, 1] - places[:, 0],
+            torch.zeros_like(x).index_put((places[:, 0], places[:, 1]), first),
+        )
+
+
+class OfDtypes(nn.Module):
+    """What is not zero, of tensors of several dtypes."""
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(
+            one for x in tensors for one in (torch.nonzero(x), torch.masked_select(x, x != 0))
+        )
+
+
+class OfSmall(nn.Module):
+    """Tensors of no dims, of one element, and of many dims."""
+
+    def forward(self, x: torch.Tensor, one: torch.Tensor, many: torch.Tensor) -> tuple[Any, ...]:
+        return (
+            torch.nonzero(x),
+            torch.masked_select(x, x > 0),
+            torch.nonzero(one),
+            torch.nonzero(many),
+            many[many > 0],
+        )
+
+
+class OfAnySize(nn.Module):
+    """Inputs whose sizes are dynamic."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mask = x > 0
+        return torch.nonzero(x), x[mask], torch.nonzero(mask.any(1)), y[y != 0] + y.size(0)
+
+
+class Repeated(nn.Module):
+    """Slices, each as often as a tensor says."""
+
+    def forward(self, x: torch.Tensor, repeats: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        slices = torch.repeat_interleave(x, repeats, 0)
+        torch._check(slices.size(0) <= 64)
+        every = torch.repeat_interleave(x[:, 0], repeats[:1] + 1)
+        torch._check(every.size(0) <= 512)
+        return slices, every, torch.repeat_interleave(x, repeats, 1, output_size=x.size(0)).sum(0)
+
+
+class Between(nn.Module):
+    """Sizes that one delegate decides and others use: cdist stays outside."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        chosen = x[x[:, 0] > 0] * 2
+        torch._check(chosen.size(0) > 0)  # or cdist cannot be exported
+        distances = torch.cdist(chosen, x, 1.0)
+        return chosen, distances + 1, distances.sum(1) + chosen[:, 0]
+
+
+class Limited(nn.Module):
+    """Refuses more than three."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found = x[x > 0]
+        torch._check(found.size(0) <= 3)
+        return found + 1
+
+
+def _programs() -> dict[str, ExportedProgram]:
+    rows, columns, length = Dim("rows", max=20), Dim("columns", max=9), Dim("length", max=2000)
+    torch.manual_seed(0)
+    x = torch.randn(4, 6)
+    return {
+        "chosen": export(Chosen(), (x, x > 0)),
+        "following": export(Following(), (x, x + 1)),
+        "of_dtypes": export(OfDtypes(), tuple((x * 3).to(dtype) for dtype in DTYPES)),
+        "of_small": export(OfSmall(), (x[0, 0], x[:1, :1], torch.randn(2, 3, 4, 5))),
+        "of_any_size": export(
+            OfAnySize(),
+            (x, torch.randn(30)),
+            dynamic_shapes=({0: rows, 1: columns}, {0: length}),
+        ),
+        "repeated": export(Repeated(), (torch.randn(5, 5), torch.tensor([1, 0, 2, 0, 2]))),
+        "between": export(Between(), (x,)),
+        "limited": export(Limited(), (x,)),
+    }
+
+
+DTYPES = (torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.float64)
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Program]:
+    edge = to_edge_transform_and_lower(_programs(), partitioner=[CpuPartitioner()])
+    lowered = edge.to_executorch()
+    outside = {
+        plan.name: [op.name for op in plan.operators]
+        for plan in lowered.executorch_program.execution_plan
+    }
+    assert outside.pop("between") == ["aten::_cdist_forward"]
+    assert not any(outside.values()), outside
+    with Program(bytes(lowered.buffer)) as loaded:
+        yield loaded
+
+
+def _check(program: Program, method: str, model: nn.Module, *inputs: torch.Tensor) -> None:
+    expected = pytree.tree_leaves(model(*inputs))
+    found = program.method(method)(*inputs)
+    assert len(found) == len(expected)
+    for index, (one, other) in enumerate(zip(found, expected, strict=True)):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other, msg=lambda text, i=index: f"output {i}: {text}")
+
+
+MASKS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "some": lambda x: x > 0,
+    "none": lambda x: torch.zeros_like(x, dtype=torch.bool),
+    "all": lambda x: torch.ones_like(x, dtype=torch.bool),
+    "the last": lambda x: torch.arange(24).view(4, 6) == 23,
+    "every other": lambda x: torch.arange(24).view(4, 6) % 2 == 0,
+}
+
+
+@pytest.mark.parametrize("which", MASKS)
+def test_chosen(program: Program, which: str) -> None:
+    x = torch.randn(4, 6)
+    _check(program, "chosen", Chosen(), x, MASKS[which](x))
+
+
+def test_sizes_grow_and_shrink(program: Program) -> None:
+    x = torch.randn(4, 6)
+    for which in ("all", "none", "some", "all"):
+        _check(program, "chosen", Chosen(), x, MASKS[which](x))
+
+
+@pytest.mark.parametrize("shift", [0, -9, 9])
+def test_what_was_chosen_decides_again(program: Program, shift: int) -> None:
+    _check(program, "following", Following(), torch.randn(4, 6) + shift, torch.randn(4, 6))
+
+
+@pytest.mark.parametrize("factor", [3, 0])
+def test_dtypes(program: Program, factor: int) -> None:
+    inputs = [(torch.randn(4, 6).abs() * factor).to(dtype) for dtype in DTYPES]
+    _check(program, "of_dtypes", OfDtypes(), *inputs)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.0, 2.0, math.nan])
+def test_few_elements_and_many_dims(program: Program, value: float) -> None:
+    x = torch.tensor(value)
+    _check(program, "of_small", OfSmall(), x, x.view(1, 1), torch.randn(2, 3, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "length"), [(4, 6, 30), (20, 9, 2000), (2, 2, 2), (3, 7, 1999)]
+)
+def test_dynamic_shapes(program: Program, rows: int, columns: int, length: int) -> None:
+    y = torch.randn(length) * (torch.rand(length) < 0.5)
+    _check(program, "of_any_size", OfAnySize(), torch.randn(rows, columns), y)
+
+
+@pytest.mark.parametrize("repeats", [[1, 0, 2, 0, 2], [0, 0, 0, 0, 5], [1, 1, 1, 1, 1]])
+def test_repeated(program: Program, repeats: list[int]) -> None:
+    _check(program, "repeated", Repeated(), torch.randn(5, 5), torch.tensor(repeats))
+
+
+def test_between_delegates(program: Program) -> None:
+    for shift in (0, 5, 0):
+        _check(program, "between", Between(), torch.randn(4, 6) + shift)
+
+
+def test_what_a_model_checks_is_checked(program: Program) -> None:
+    x = torch.full((4, 6), -1.0)
+    x[0, 1] = x[3, 5] = 1.0
+    _check(program, "limited", Limited(), x)
+    with pytest.raises(ProgramError, match="Expected .* <= 3"):
+        program.method("limited")(-x)
+    _check(program, "limited", Limited(), x)
