@@ -11,6 +11,7 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils import _pytree as pytree
 
 from aoti_plugins import CpuPartitioner
@@ -220,6 +221,33 @@ def test_what_a_model_checks_is_checked(program: Program) -> None:
     x = torch.full((4, 6), -1.0)
     x[0, 1] = x[3, 5] = 1.0
     _check(program, "limited", Limited(), x)
-    with pytest.raises(ProgramError, match="Expected .* <= 3"):
+    with pytest.raises(ProgramError, match=r"Expected .* <= 3"):
         program.method("limited")(-x)
     _check(program, "limited", Limited(), x)
+
+
+def _lower(model: nn.Module, *inputs: torch.Tensor) -> None:
+    edge = to_edge_transform_and_lower(export(model, inputs), partitioner=[CpuPartitioner()])
+    edge.to_executorch()
+
+
+class Columns(nn.Module):
+    """Chosen columns, returned."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[:, x[0] > 0]
+
+
+class Unbounded(nn.Module):
+    """Any number of repetitions."""
+
+    def forward(self, x: torch.Tensor, repeats: torch.Tensor) -> torch.Tensor:
+        return torch.repeat_interleave(x, repeats)
+
+
+def test_what_executorch_refuses() -> None:
+    """Limits of its own: when it plans the memory of a program's results."""
+    with pytest.raises(GuardOnDataDependentSymNode, match="exir/tensor.py"):
+        _lower(Columns(), torch.randn(4, 6))
+    with pytest.raises(RuntimeError, match="Cannot evaluate a finite upper bound"):
+        _lower(Unbounded(), torch.randn(3), torch.tensor([1, 2, 3]))

@@ -15,7 +15,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from aoti_plugins.lowering import decompositions
-from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS, DECOMPOSITIONS, windows
+from aoti_plugins.lowering.decompositions import (
+    CUDA_DECOMPOSITIONS,
+    DECOMPOSITIONS,
+    ONLY_FOR,
+    counted,
+    windows,
+)
 from aoti_plugins.runtime import Program
 
 ATEN = torch.ops.aten
@@ -319,3 +325,15 @@ def test_a_plugins_decomposition_takes_the_place_of_ours() -> None:
     assert found[torch.ops.aten.median.default] is mine
     assert found.keys() == before.keys()
     assert get_manager().decompositions("cpu") == before
+
+
+def test_only_masks_are_counted() -> None:
+    """Most uses of an op leave a program as it is, and it is not traced again for them."""
+
+    class Both(torch.nn.Module):
+        def forward(self, x: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x[places], x[:, x[0] > 0]
+
+    program = torch.export.export(Both(), (torch.randn(3, 4), torch.tensor([1, 2])))
+    nodes = [n for n in program.graph.nodes if n.target is ATEN.index.Tensor]
+    assert [ONLY_FOR[counted.index](node) for node in nodes] == [False, True]

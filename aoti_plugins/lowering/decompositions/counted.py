@@ -119,4 +119,4 @@ def _size_from(number: Tensor, most: int | None = None) -> int:
     if most is not None:
         # PyTorch asks for more than 1 of the bounds of a size, so that it is not taken for one.
         torch._check(size <= (max(most, 2) if isinstance(most, int) else most))
-    return size  # type: ignore[return-value]
+    return size
