@@ -35,7 +35,11 @@ class Case:
     is_run: bool = True
 
     def __str__(self) -> str:
-        return f"{self.op}({', '.join(map(describe, self.inputs))})"
+        return f"{self.op}({self.inputs_text()})"
+
+    def inputs_text(self) -> str:
+        """Dtypes, sizes and strides of the inputs."""
+        return ", ".join(map(describe, self.inputs))
 
     def expected(self) -> Any:
         """What eager PyTorch gives."""

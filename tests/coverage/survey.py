@@ -28,6 +28,17 @@ _DEVICES = {
 }
 DEVICES = tuple(_DEVICES)
 
+_LAUNCHES = (
+    "aoti_torch_mps_create_",
+    "aoti_torch_mps_delete_",
+    "aoti_torch_mps_dispatch_",
+    "aoti_torch_mps_get_kernel_function",
+    "aoti_torch_mps_run_command_block",
+    "aoti_torch_mps_set_arg_",
+    "aoti_torch_mps_start_encoding",
+)
+"""C shims by which generated Metal kernels are run."""
+
 
 @dataclass(frozen=True)
 class Found:
@@ -82,7 +93,7 @@ def _ask(exported: ExportedProgram, device: str, plan: Plan) -> Found:
     ours = get_manager().decompositions(device).keys()
     return Found(
         next((f"{w.refusal.op}: {w.refusal.reason}" for w in ways if w.refusal), ""),
-        tuple(sorted({kernel for way in ways for kernel in way.kernels})),
+        tuple(sorted({k for way in ways for k in way.kernels if not k.startswith(_LAUNCHES)})),
         any(way.is_decomposed for way in ways) or bool(gone & ours),
         any(way.is_replaced for way in ways),
     )
