@@ -166,7 +166,10 @@ class Support:
         return self._judge_dtypes(node, answer)
 
     def _judge_dtypes(self, node: Node, answer: Answer) -> Refusal | None:
-        found = {str(t.dtype).removeprefix("torch.") for t in _tensors(node.all_input_nodes)}
+        dtypes = {tensor.dtype for tensor in _tensors(node.all_input_nodes)}
+        if answer.is_decomposed:  # complex numbers into pairs of real ones
+            dtypes |= {dtype.to_real() for dtype in dtypes if dtype.is_complex}
+        found = {str(dtype).removeprefix("torch.") for dtype in dtypes}
         for shim in sorted(answer.shims):
             taken = self._shims.dtypes(shim)
             # A kernel may get but some of the tensors, and others in another dtype.

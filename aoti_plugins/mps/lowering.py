@@ -103,6 +103,14 @@ def check_tools(target: Target) -> None:
         check_compiler(target.machine, target.name)
 
 
+_EIGHT_BITS = (
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+)
+
 MPS = Device(
     name="mps",
     runtime_libraries=DELEGATES["mps"],
@@ -113,6 +121,9 @@ MPS = Device(
     headers=headers,
     build=build,
     features=features,
-    missing_dtypes={torch.float64: "Metal has no float64"},
+    missing_dtypes={
+        torch.float64: "Metal has no float64",
+        **dict.fromkeys(_EIGHT_BITS, "Metal has no floats of eight bits"),
+    },
     check_tools=check_tools,
 )

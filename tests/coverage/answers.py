@@ -59,11 +59,12 @@ class Answers:
         return cls(stored["fallback_ops"], {op: _record(r) for op, r in stored["ops"].items()})
 
     def add(self, op: str, answers: Iterable[Answer]) -> None:
-        """Store the answers on one operator."""
+        """Store the answers on one operator; those on operators without cases are dropped."""
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         self.fallback_ops = sorted(inductor_fallback_ops)
         self.records[op] = Record(today, *versions(), tuple(answers))
-        ops = {op: _stored(record) for op, record in sorted(self.records.items())}
+        known = cases_of_ops()
+        ops = {op: _stored(self.records[op]) for op in sorted(self.records) if op in known}
         content = {"fallback_ops": self.fallback_ops, "ops": ops}
         STORED.write_text(json.dumps(content, indent=1) + "\n")
 

@@ -59,8 +59,9 @@ CASES: tuple[Case, ...] = (
     *cases(
         "aten.pow.Tensor_Tensor",
         lambda x, y: torch.pow(x.abs(), y.abs()),
-        *_pairs((*FLOATS, torch.int64)),
+        *_pairs(FLOATS),
     ),
+    *cases("aten.pow.Tensor_Tensor", torch.pow, *_pairs(INTEGERS)),
     *cases("aten.angle.default", torch.angle, *forms(4, 6), (with_nans(some(3, 4)),)),
     *cases("aten.angle.default", lambda x: _complex(x).angle(), (some(3, 8),)),
     *cases(

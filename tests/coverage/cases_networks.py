@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from operator_case import FLOATS, Case, cases, forms, some
+from operator_case import FLOATS, Case, cases, forms, places, some
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,8 +27,8 @@ def _attention(op: str, program: Callable[..., Any], *inputs: Any) -> tuple[Case
     return cases(f"aten.{op}", program, *(inputs or HEADS[:3]), reference=_plain)
 
 
-def _lstm_cell(gates: Tensor, hidden: Tensor, cx: Tensor) -> tuple[Tensor, Tensor]:
-    i, f, g, o = (gates + hidden).chunk(4, 1)
+def _lstm_cell(gates: Tensor, hidden: Tensor, cx: Tensor, *biases: Tensor) -> tuple[Tensor, Tensor]:
+    i, f, g, o = (gates + hidden + sum(biases)).chunk(4, 1)
     cy = f.sigmoid() * cx + i.sigmoid() * g.tanh()
     return o.sigmoid() * cy.tanh(), cy
 
@@ -53,8 +54,26 @@ def _random(op: str, draw: Callable[[Tensor], Tensor], *inputs: tuple[Tensor]) -
 DROPPED = torch.ones(4096)
 MANY = torch.zeros(4096)
 
-# 16 columns of 64 four-bit numbers, packed for tensor cores.
-INT4 = torch.zeros(2, 2, 32, 1, dtype=torch.int32)
+BIASES = some(2, 20)
+INT4 = places(16, 16, 64)
+
+
+def _packed(numbers: Tensor, inner: int) -> Tensor:
+    """``numbers [n, k]`` below 16, as PyTorch packs them for tensor cores (``int4mm.cu``)."""
+    n, k = numbers.shape
+    packed = torch.zeros(n // 8, k // (16 * inner), 32, inner // 2, dtype=torch.int64)
+    for tile, outer, lane, word in itertools.product(*map(range, packed.shape)):
+        start = (outer * inner + word * 2) * 16 + lane % 4 * 2
+        for index, offset in enumerate((0, 8, 16, 24, 1, 9, 17, 25)):
+            number = numbers[tile * 8 + lane // 4, start + offset]
+            packed[tile, outer, lane, word] |= number << 4 * index
+    return packed.to(torch.int32)
+
+
+def _int4_product(x: Tensor, scales: Tensor) -> Tensor:
+    scale, zero = (scales[..., part].t().repeat_interleave(32, 1).float() for part in (0, 1))
+    return (x.float() @ ((INT4 - 8) * scale + zero).t()).to(x.dtype)
+
 
 CASES: tuple[Case, ...] = (
     *cases(
@@ -116,24 +135,11 @@ CASES: tuple[Case, ...] = (
         )[0].transpose(1, 2),
     ),
     *cases(
-        "aten._flash_attention_forward_no_dropout_inplace.default",
-        lambda q, k, v: aten._flash_attention_forward_no_dropout_inplace(
-            q.clone(), q, k, v, None, None, 5, 7, 0.0, False, False
-        ),
-        tuple(some(2, n, 3, 8, dtype=torch.float16) for n in (5, 7, 7)),
-        is_run=False,
-    ),
-    *cases(
         "aten._weight_int4pack_mm.default",
         lambda x, w, s: aten._weight_int4pack_mm(x, w, 32, s),
-        (some(4, 64).bfloat16(), INT4, some(2, 16, 2).bfloat16()),
-        is_run=False,
-    ),
-    *cases(
-        "aten._weight_int4pack_mm_with_scales_and_zeros.default",
-        lambda x, w, s, z: aten._weight_int4pack_mm_with_scales_and_zeros(x, w, 32, s, z),
-        (some(4, 64).half(), INT4, some(16, 2).half(), some(16, 2).half()),
-        is_run=False,
+        (some(4, 64).bfloat16(), _packed(INT4, 2), some(2, 16, 2).bfloat16()),
+        (some(1, 64).bfloat16(), _packed(INT4, 4), some(2, 16, 2).bfloat16()),
+        reference=lambda x, w, s: _int4_product(x, s),
     ),
     *cases(
         "aten._cudnn_rnn.default",
@@ -144,9 +150,10 @@ CASES: tuple[Case, ...] = (
     *cases(
         "aten._thnn_fused_lstm_cell.default",
         lambda *gates: aten._thnn_fused_lstm_cell(*gates)[:2],
-        (some(3, 20), some(3, 20).flip(0), some(3, 5)),
-        (some(3, 20).half(), some(3, 20).half().flip(0), some(3, 5).half()),
-        (some(0, 20), some(0, 20), some(0, 5)),
+        *(
+            (*(some(n, size, dtype=dtype) for size in (20, 20, 5)), *BIASES.to(dtype))
+            for n, dtype in ((3, torch.float32), (4, torch.float16), (0, torch.float32))
+        ),
         reference=_lstm_cell,
     ),
     *cases("aten._thnn_fused_lstm_cell.default", nn.LSTMCell(6, 5).eval(), (some(3, 6),)),
@@ -162,12 +169,12 @@ CASES: tuple[Case, ...] = (
     ),
     *cases(
         "aten._scaled_mm.default",
-        lambda x, y, s, t: torch._scaled_mm(_fp8(x), _fp8(y.t()), s, t, out_dtype=torch.bfloat16),
+        lambda x, y, s, t: torch._scaled_mm(_fp8(x), _fp8(y).t(), s, t, out_dtype=torch.bfloat16),
         (some(16, 32), some(16, 32), torch.tensor(0.5), torch.tensor(0.25)),
     ),
     *cases(
         "aten._scaled_mm.out",
-        lambda x, y, s, t: torch._scaled_mm(_fp8(x), _fp8(y.t()), s, t, out_dtype=torch.bfloat16),
+        lambda x, y, s, t: torch._scaled_mm(_fp8(x), _fp8(y).t(), s, t, out_dtype=torch.bfloat16),
         (some(16, 32), some(16, 32), some(16, 1, low=0), some(1, 16, low=0)),
         reference=lambda x, y, s, t: ((_fp8(x).float() * s) @ (_fp8(y).float().t() * t)).bfloat16(),
     ),

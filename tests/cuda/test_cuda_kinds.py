@@ -189,19 +189,19 @@ class Middle(nn.Module):
         self.layer = nn.Linear(8, 8)
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Distances, and more."""
+        """An exponential of a matrix, and more."""
         y = self.layer(x)
-        distances = torch.cdist(y, y, 1.0)
-        return torch.relu(y) + 1, distances
+        exponential = torch.linalg.matrix_exp(y @ y.T)
+        return torch.relu(y) + 1, exponential
 
 
 def test_an_op_without_a_kernel_stays_outside(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "aoti_plugins"):
         lowered = Lowered(export(Middle(), (torch.randn(4, 8),)), check_ir=False)
-    assert lowered.outside == {"forward": ["aten::_cdist_forward.out"]}
+    assert lowered.outside == {"forward": ["aten::linalg_matrix_exp.out"]}
     assert lowered.payloads["forward"]
-    assert "aoti_torch_cuda__cdist_forward, which nobody provides for cuda" in caplog.text
-    assert "torch.cdist(y, y, 1.0)" in caplog.text
+    assert "it has no C shim; libtorch would run aten::linalg_matrix_exp" in caplog.text
+    assert "torch.linalg.matrix_exp(y @ y.T)" in caplog.text
 
 
 class AllDtypes(nn.Module):

@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from aoti_plugins.lowering.decompositions import (
     adaptive_pool,
+    arithmetic,
     attention,
     avg_pool,
     complex_numbers,
@@ -27,11 +28,13 @@ from aoti_plugins.lowering.decompositions import (
     grid_sample,
     histograms,
     index_put,
+    int4,
     median,
     order_statistics,
     products,
     random_numbers,
     recurrent,
+    reflections,
     scans,
     search,
     segments,
@@ -63,9 +66,13 @@ DECOMPOSITIONS: Table = {
     _aten._scaled_dot_product_flash_attention_for_cpu.default: attention.flash_attention_for_cpu,
     _aten._scaled_dot_product_fused_attention_overrideable.default: attention.fused_attention,
     _aten.abs.default: complex_numbers.absolute,
+    _aten.add.Scalar: arithmetic.add_number,
+    _aten.pow.Tensor_Tensor: arithmetic.power,
+    _aten.add.Tensor: complex_numbers.add,
     _aten.angle.default: complex_numbers.angle,
     _aten.mul.Tensor: complex_numbers.multiply,
     _aten.polar.default: complex_numbers.polar,
+    _aten.sub.Tensor: complex_numbers.subtract,
     _aten.view_as_complex.default: complex_numbers.view_as_complex,
     _aten.index.Tensor: counted.index,
     _aten.masked_select.default: counted.masked_select,
@@ -73,6 +80,7 @@ DECOMPOSITIONS: Table = {
     _aten.repeat_interleave.Tensor: counted.repeat_interleave,
     _aten.repeat_interleave.self_Tensor: counted.composite_repeat_interleave,
     _aten._fft_c2r.default: fourier.fft_c2r,
+    _aten._cdist_forward.default: distances.cdist,
     _aten._pdist_forward.default: distances.pdist,
     _aten.gcd.default: divisors.gcd,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
@@ -84,12 +92,14 @@ DECOMPOSITIONS: Table = {
     _aten.nonzero_static.default: selection.nonzero_static,
     _aten.cholesky_inverse.default: triangular.cholesky_inverse,
     _aten.cholesky_solve.default: triangular.cholesky_solve,
+    _aten.geqrf.default: reflections.geqrf,
     _aten.lu_unpack.default: triangular.lu_unpack,
     _aten.ormqr.default: triangular.ormqr,
     _aten.triangular_solve.default: triangular.triangular_solve,
     _aten._grouped_mm.default: products.grouped_mm,
     _aten._scaled_grouped_mm.default: products.scaled_grouped_mm,
     _aten._trilinear.default: products.trilinear,
+    _aten._weight_int4pack_mm.default: int4.mm_for_tensor_cores,
     _aten._weight_int8pack_mm.default: products.weight_int8pack_mm,
     _aten.addbmm.default: products.addbmm,
     _aten.bilinear.default: products.bilinear,
@@ -167,10 +177,22 @@ _WRITES: Table = {
 }
 """Threads of GPUs that write to one place race."""
 
-CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS
+_INTEGER_PRODUCTS: Table = {
+    _aten.bmm.default: products.integer_product,
+    _aten.mm.default: products.integer_product,
+}
+"""cuBLASLt has none."""
+
+CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _INTEGER_PRODUCTS
+
+_FOR_METAL: Table = {
+    _aten._weight_int4pack_mm.default: int4.mm_for_metal,
+    _aten.abs.default: complex_numbers.absolute_by_division,
+}
+"""Weights are packed in another way there, and Inductor has no ``hypot`` for it."""
 
 MPS_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS_BY_KERNELS
+    DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS_BY_KERNELS | _FOR_METAL
 )
 
 
@@ -179,15 +201,25 @@ def _is_complex(node: Node) -> bool:
     return any(isinstance(value, torch.Tensor) and value.is_complex() for value in values)
 
 
+def _is_integer(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and arithmetic.is_integer(value.dtype)
+
+
 def _has_mask(node: Node) -> bool:
     indices: Any = node.args[1]
     return any(one is not None and counted.is_mask(one.meta["val"]) for one in indices)
 
 
 ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
+    arithmetic.power: _is_integer,
     complex_numbers.absolute: _is_complex,
+    complex_numbers.absolute_by_division: _is_complex,
+    complex_numbers.add: _is_complex,
     complex_numbers.angle: _is_complex,
     complex_numbers.multiply: _is_complex,
+    complex_numbers.subtract: _is_complex,
     counted.index: _has_mask,
+    products.integer_product: _is_integer,
 }
 """Functions of the tables that leave most nodes of their ops alone, and which they do not."""

@@ -52,9 +52,68 @@ def absolute(x: Tensor) -> Any:
     return torch.hypot(*parts(x))
 
 
-def multiply(x: Tensor, y: Any) -> Any:
-    """``aten.mul.Tensor`` of two complex tensors of one dtype."""
-    if not isinstance(y, Tensor) or not x.is_complex() or y.dtype != x.dtype:
+def absolute_by_division(x: Tensor) -> Any:
+    """As ``absolute``, for devices without ``hypot``: nothing overflows."""
+    if not x.is_complex():
         return NotImplemented
-    (a, b), (c, d) = parts(x), parts(y)
-    return from_parts(a * c - b * d, a * d + b * c)
+    real, imaginary = (one.abs() for one in parts(x))
+    larger, smaller = torch.maximum(real, imaginary), torch.minimum(real, imaginary)
+    ratio = smaller / larger
+    found = torch.where(larger == 0, larger, larger * torch.sqrt(1 + ratio * ratio))
+    infinite = torch.isinf(real) | torch.isinf(imaginary)
+    return torch.where(infinite, torch.inf, found)
+
+
+def add(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+    """``aten.add.Tensor`` where one at least is complex."""
+    return _sum(x, y, alpha)
+
+
+def subtract(x: Any, y: Any, *, alpha: Any = 1) -> Any:
+    """``aten.sub.Tensor`` where one at least is complex."""
+    return _sum(x, y, -alpha)
+
+
+def multiply(x: Any, y: Any) -> Any:
+    """``aten.mul.Tensor`` where one at least is complex."""
+    dtype = _dtype_of(x, y)
+    if dtype is None:
+        return NotImplemented
+    if not _is_complex(x) or not _is_complex(y):
+        factor, number = (y, x) if _is_complex(x) else (x, y)
+        factor = factor.to(dtype) if isinstance(factor, Tensor) else factor
+        return _joined(*(part * factor for part in _parts(number, dtype)))
+    (a, b), (c, d) = _parts(x, dtype), _parts(y, dtype)
+    return _joined(a * c - b * d, a * d + b * c)
+
+
+def _sum(x: Any, y: Any, alpha: Any) -> Any:
+    dtype = _dtype_of(x, y)
+    if dtype is None or isinstance(alpha, complex):
+        return NotImplemented
+    (a, b), (c, d) = _parts(x, dtype), _parts(y, dtype)
+    return _joined(a + c * alpha, b + d * alpha)
+
+
+def _is_complex(x: Any) -> bool:
+    return x.is_complex() if isinstance(x, Tensor) else isinstance(x, complex)
+
+
+def _dtype_of(x: Any, y: Any) -> torch.dtype | None:
+    """The dtype of the parts of what ``x`` and ``y`` give; ``None`` if it is not complex."""
+    found = {complex_: real for real, complex_ in _COMPLEX.items()}
+    return found.get(torch.result_type(x, y))
+
+
+def _parts(x: Any, dtype: torch.dtype) -> tuple[Any, Any]:
+    """Real and imaginary parts of a tensor or number; tensors in ``dtype``."""
+    if not isinstance(x, Tensor):
+        return complex(x).real, complex(x).imag
+    if not x.is_complex():
+        return x.to(dtype), 0.0
+    real, imaginary = parts(x)
+    return real.to(dtype), imaginary.to(dtype)
+
+
+def _joined(real: Any, imaginary: Any) -> Tensor:
+    return from_parts(*torch.broadcast_tensors(real, imaginary))

@@ -9,6 +9,13 @@ import torch
 from torch import Tensor
 
 
+def cdist(x: Tensor, y: Tensor, p: float, compute_mode: int | None) -> Any:
+    """``aten._cdist_forward.default``: ``[..., m, k]`` and ``[..., n, k]`` to ``[..., m, n]``."""
+    if p == 2 and compute_mode != 2 and _is_large(x, y):
+        return NotImplemented  # PyTorch's own form is a matrix product
+    return _norm(x[..., :, None, :] - y[..., None, :, :], p)
+
+
 def pdist(x: Tensor, p: float = 2.0) -> Any:
     """``aten._pdist_forward.default``: of ``[n, k]``, all pairs of rows, the first one first."""
     rows = x.size(0)
@@ -35,3 +42,8 @@ def _norm(difference: Tensor, p: float) -> Tensor:
     if p == math.inf:
         return difference.amax(-1)
     return difference.pow(p).sum(-1).pow(1 / p)
+
+
+def _is_large(x: Tensor, y: Tensor) -> bool:
+    """As ``torch.cdist`` decides."""
+    return bool(x.size(-2) > 25 or y.size(-2) > 25)

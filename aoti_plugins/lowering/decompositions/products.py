@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions.arithmetic import is_integer
 from aoti_plugins.lowering.decompositions.windows import accumulation_dtype
 
 
@@ -38,19 +39,26 @@ def addmm_activation(
     return torch.nn.functional.gelu(found) if use_gelu else torch.relu(found)
 
 
+def integer_product(left: Tensor, right: Tensor) -> Any:
+    """``aten.mm.default`` and ``aten.bmm.default`` of integers, as sums that generated code does."""
+    if not is_integer(left.dtype):
+        return NotImplemented
+    return (left[..., None] * right[..., None, :, :]).sum(-2, dtype=left.dtype)
+
+
 def mm_of_dtype(left: Tensor, right: Tensor, out_dtype: torch.dtype) -> Any:
     """``aten.mm.dtype``: a product of 16-bit floats in ``out_dtype``."""
-    return left.to(out_dtype) @ right.to(out_dtype)
+    return _as(left, out_dtype) @ _as(right, out_dtype)
 
 
 def int_mm(left: Tensor, right: Tensor) -> Any:
     """``aten._int_mm.default``: int8 matrices to int32."""
-    return left.to(torch.int32) @ right.to(torch.int32)
+    return _as(left, torch.int32) @ _as(right, torch.int32)
 
 
 def weight_int8pack_mm(x: Tensor, weight: Tensor, scales: Tensor) -> Any:
     """``aten._weight_int8pack_mm.default``: ``x [m, k]``, ``weight [n, k]`` of int8."""
-    return (x @ weight.to(x.dtype).t()) * scales
+    return (x @ _as(weight, x.dtype).t()) * scales
 
 
 def trilinear(
@@ -98,7 +106,8 @@ def scaled_mm(
     is_plain = all(scale.dtype == torch.float32 for scale in (scale_left, scale_right))
     if not is_plain or (scale_left.numel() != 1 and scale_left.numel() != left.size(0)):
         return NotImplemented  # scales of blocks
-    product = (left.float() * scale_left) @ (right.float() * scale_right)
+    left_, right_ = _as(left, torch.float32), _as(right, torch.float32)
+    product = (left_ * scale_left) @ (right_ * scale_right)
     if bias is not None:
         product = product + bias.float()
     if scale_result is not None:
@@ -149,9 +158,15 @@ def scaled_grouped_mm(
     del use_fast_accum
     if scale_result is not None or left.dim() != 2 or right.dim() != 3:
         return NotImplemented
-    rows = left.float() * scale_left[:, None]
-    found = grouped_mm(rows, right.float() * scale_right[:, None, :], offs, bias)
+    rows = _as(left, torch.float32) * scale_left[:, None]
+    matrices = _as(right, torch.float32) * scale_right[:, None, :]
+    found = grouped_mm(rows, matrices, offs, bias)
     return found if found is NotImplemented else found.to(out_dtype or torch.bfloat16)
+
+
+def _as(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Row-major, since ExecuTorch can express few other layouts of copies."""
+    return x.to(dtype, memory_format=torch.contiguous_format)
 
 
 def _by_rows(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:

@@ -1,0 +1,36 @@
+"""Sums and powers of the forms that Inductor does not generate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def is_integer(dtype: torch.dtype) -> bool:
+    """Whether numbers of a dtype are whole; truth values are none."""
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def add_number(x: Tensor, y: Any, alpha: Any = 1) -> Any:
+    """``aten.add.Scalar``."""
+    return torch.add(x, y * alpha)
+
+
+def power(base: Tensor, exponent: Tensor) -> Any:
+    """``aten.pow.Tensor_Tensor`` of integers: by squares, which wrap around as products do.
+
+    To a negative power 1 and -1 are what they are to the positive one, all others are 0.
+    """
+    dtype = torch.result_type(base, exponent)
+    if not is_integer(dtype):
+        return NotImplemented
+    base, exponent = torch.broadcast_tensors(base.to(dtype), exponent.to(dtype))
+    size, square, found = exponent.abs(), base, torch.ones_like(base)
+    for bit in range(torch.iinfo(dtype).bits - (dtype != torch.uint8)):
+        # Each is used once, since Inductor follows every use of what it has not stored.
+        found = found * torch.where((size >> bit) & 1 == 1, square, 1)
+        square = torch.square(square)
+    is_zero = (exponent < 0) & (base != 1) & (base != -1)
+    return torch.where(is_zero, 0, found)
