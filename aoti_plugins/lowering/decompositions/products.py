@@ -40,7 +40,7 @@ def addmm_activation(
 
 
 def integer_product(left: Tensor, right: Tensor) -> Any:
-    """``aten.mm.default`` and ``aten.bmm.default`` of integers, as sums that generated code does."""
+    """``aten.mm.default`` and ``aten.bmm.default`` of integers, in generated code."""
     if not is_integer(left.dtype):
         return NotImplemented
     return (left[..., None] * right[..., None, :, :]).sum(-2, dtype=left.dtype)
