@@ -3,6 +3,8 @@
 set(aotip_fake_cuda_dir "${CMAKE_CURRENT_BINARY_DIR}/fake_cuda")
 add_library(fake_cuda SHARED fake_cuda/fake_cuda.cpp fake_cuda/fake_kernels.cpp
             fake_cuda/emulated_device.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
+# The kernels' "unroll" is NVIDIA's.
+set_source_files_properties(fake_cuda/fake_kernels.cpp PROPERTIES COMPILE_OPTIONS -Wno-unknown-pragmas)
 add_library(fake_cublaslt SHARED fake_cuda/fake_cublaslt.cpp)
 add_library(fake_cudnn SHARED fake_cuda/fake_cudnn.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 add_library(fake_cufft SHARED fake_cuda/fake_cufft.cpp)

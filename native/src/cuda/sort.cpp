@@ -1,104 +1,249 @@
 #include "cuda/sort.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "cuda/device_kernels.h"
+#include "cuda/driver.h"
+#include "cuda/kernels/sort.h"
 #include "cuda/lines.h"
+#include "cuda/stream.h"
 
 namespace aoti_plugins::cuda {
 namespace {
 
 constexpr int64_t kMaxLength = int64_t{1} << 31;
-constexpr unsigned int kMaxThreads = 512;
+
+/// Up to here a block sorts a line faster than it selects from it.
+constexpr int64_t kAlwaysSorted = 1024;
+
+/// The longest lines of which few are selected from by a block each: sorting spreads over all.
+constexpr int64_t kFewLines = 4;
+constexpr int64_t kFewLinesLength = int64_t{1} << 17;
 
 bool has_order(int32_t dtype) {
   return is_integer(dtype) || is_real(dtype) || dtype == kUInt16 || dtype == kUInt32 ||
          dtype == kUInt64;
 }
 
+/// The bits of a real dtype's infinity.
+uint64_t infinity_of(int32_t dtype) {
+  switch (dtype) {
+    case kFloat16:
+      return 0x7c00;
+    case kBFloat16:
+      return 0x7f80;
+    case kFloat32:
+      return 0x7f800000;
+    default:
+      return 0x7ff0000000000000;
+  }
+}
+
+SortOrder order_of(int32_t dtype, bool descending) {
+  const uint64_t all = ~uint64_t{0} >> (64 - 8 * element_nbytes(dtype));
+  const uint64_t sign = all ^ all >> 1;
+  SortOrder order{all, 0, all, 0, 0, 0, descending ? all : 0};
+  if (dtype == kBool) {
+    order.most = 1;
+  } else if (is_real(dtype)) {
+    order.magnitude = order.zero = all ^ sign;
+    order.infinity = infinity_of(dtype);
+    order.flip_positive = sign;
+    order.flip_negative = all;
+  } else if (dtype == kInt8 || dtype == kInt16 || dtype == kInt32 || dtype == kInt64) {
+    order.flip_positive = order.flip_negative = sign;
+  }
+  return order;
+}
+
 /// One sort: the arguments of its kernels.
 struct Sort {
   int32_t gpu;
-  void* values;
-  void* places;
-  const void* from;
-  int32_t dtype;
   int32_t itemsize;
-  int32_t descending;
-  int64_t count;
-  int64_t padded;
+  SortTensors tensors;
   Lines lines;
+
+  int64_t tile() const { return itemsize == 8 ? kTile64 : kTile32; }
 };
 
-Status sort_short(Sort& s) {
-  const unsigned int threads =
-      static_cast<unsigned int>(std::clamp<int64_t>(s.padded / 2, 32, kMaxThreads));
-  void* arguments[] = {&s.values,     &s.places, &s.from,   &s.dtype, &s.itemsize,
-                       &s.descending, &s.count,  &s.padded, &s.lines};
-  return launch_blocks(s.gpu, "aotip_sort_lines", s.lines.count, threads, arguments);
+/// The least power of two of at least `least` that `count` fits in.
+uint32_t padded(int64_t count, uint32_t least) {
+  uint32_t size = least;
+  while (size < count) {
+    size *= 2;
+  }
+  return size;
 }
 
-/// Sorts all runs of up to kSortShared pairs, or ends a step of longer ones.
-Status merge(Sort& s, void* keys, void* pairs, int64_t first_run, int64_t last_run) {
-  int64_t total = s.lines.count * s.padded;
-  void* arguments[] = {&keys, &pairs, &total, &s.padded, &first_run, &last_run};
-  return launch_blocks(s.gpu, "aotip_sort_merge", total / kSortShared, kMaxThreads, arguments);
+/// Launches `aotip_<name>_<suffix>`.
+Status launch(const Sort& s, const char* name, int64_t suffix, int64_t blocks, unsigned int threads,
+              void** arguments) {
+  char full[48];
+  (void)std::snprintf(full, sizeof(full), "aotip_%s_%lld", name, static_cast<long long>(suffix));
+  return launch_blocks(s.gpu, full, blocks, threads, arguments);
+}
+
+Status sort_short(Sort& s) {
+  const uint32_t items = s.lines.length <= 64 ? 2 : 4;  // of a lane
+  uint32_t size = padded(s.lines.length, items);
+  const int64_t lines_of_block = int64_t{kSortWarpThreads} * items / size;
+  char name[32];
+  (void)std::snprintf(name, sizeof(name), "sort_short_%d", s.itemsize);
+  void* arguments[] = {&s.tensors, &size, &s.lines};
+  return launch(s, name, items, (s.lines.count + lines_of_block - 1) / lines_of_block,
+                kSortWarpThreads, arguments);
+}
+
+Status sort_block(Sort& s) {
+  const int64_t items = s.lines.length <= kDigits       ? 1
+                        : s.lines.length <= 4 * kDigits ? 4
+                                                        : s.tile() / kDigits;
+  char name[32];
+  (void)std::snprintf(name, sizeof(name), "sort_block_%d", s.itemsize);
+  void* arguments[] = {&s.tensors, &s.lines};
+  return launch(s, name, items, s.lines.count, kDigits, arguments);
+}
+
+/// The memory of a radix sort: what passes leave to the next one, in turns, and what tiles tell.
+class RadixMemory {
+ public:
+  static constexpr int32_t kBuffers = 2;
+
+  Status allocate(const Sort& s, int64_t tiles) {
+    const int64_t numel = s.lines.count * s.lines.length;
+    const int32_t key_dtype = s.itemsize == 8 ? kUInt64 : kUInt32;
+    for (int32_t i = 0; i < std::min(kBuffers, s.itemsize - 1); ++i) {
+      AOTIP_RETURN_IF_FAILED(take(s, numel, key_dtype, &keys_[i]));
+      AOTIP_RETURN_IF_FAILED(take(s, numel, kUInt32, &places_[i]));
+    }
+    state_words_ = 2 * s.lines.count * tiles * kDigits;
+    total_words_ = s.lines.count * s.itemsize * kDigits;
+    const int64_t words = state_words_ + total_words_ + s.itemsize;
+    AOTIP_RETURN_IF_FAILED(take(s, words, kUInt32, &words_));
+    AOTIP_CU(cuMemsetD8Async, reinterpret_cast<CUdeviceptr>(words_->data()), 0,
+             static_cast<size_t>(words) * sizeof(uint32_t), current_stream().handle);
+    return Status::kOk;
+  }
+
+  void* keys(int32_t pass) const { return data(keys_[pass % kBuffers]); }
+  uint32_t* places(int32_t pass) const {
+    return static_cast<uint32_t*>(data(places_[pass % kBuffers]));
+  }
+  uint64_t* states() const { return static_cast<uint64_t*>(words_->data()); }
+  uint32_t* totals() const { return static_cast<uint32_t*>(words_->data()) + state_words_; }
+  uint32_t* ticket(int32_t pass) const { return totals() + total_words_ + pass; }
+
+ private:
+  static Status take(const Sort& s, int64_t numel, int32_t dtype, OwnedTensor* ret) {
+    ret->reset(Tensor::empty(1, &numel, dtype, Device{kCuda, s.gpu}));
+    return *ret != nullptr ? Status::kOk : Status::kFailed;
+  }
+
+  static void* data(const OwnedTensor& tensor) {
+    return tensor != nullptr ? tensor->data() : nullptr;
+  }
+
+  OwnedTensor keys_[kBuffers];
+  OwnedTensor places_[kBuffers];
+  OwnedTensor words_;
+  int64_t state_words_ = 0;
+  int64_t total_words_ = 0;
+};
+
+const char* pass_name(int32_t pass, int32_t passes) {
+  if (passes == 1) {
+    return "radix_only";
+  }
+  return pass == 0 ? "radix_first" : pass == passes - 1 ? "radix_last" : "radix_next";
 }
 
 Status sort_long(Sort& s) {
-  int64_t total = s.lines.count * s.padded;
-  const Device device{kCuda, s.gpu};
-  const OwnedTensor key_memory(Tensor::empty(1, &total, kUInt64, device));
-  if (key_memory == nullptr) {
-    return Status::kFailed;
+  const int64_t tiles = (s.lines.length + s.tile() - 1) / s.tile();
+  RadixMemory memory;
+  AOTIP_RETURN_IF_FAILED(memory.allocate(s, tiles));
+  uint32_t* totals = memory.totals();
+  const int64_t pieces = (s.lines.length + kRadixCountPiece - 1) / kRadixCountPiece;
+  void* count[] = {&s.tensors, &totals, &s.lines};
+  AOTIP_RETURN_IF_FAILED(
+      launch(s, "radix_count", s.itemsize, s.lines.count * pieces, kDigits, count));
+  const int32_t passes = s.itemsize;
+  for (int32_t i = 0; i < passes; ++i) {
+    RadixPass pass{};
+    pass.keys_in = memory.keys(i + 1);
+    pass.places_in = memory.places(i + 1);
+    pass.keys_out = memory.keys(i);
+    pass.places_out = memory.places(i);
+    pass.totals = totals;
+    pass.states = memory.states();
+    pass.ticket = memory.ticket(i);
+    pass.tiles = tiles;
+    pass.pass = i;
+    void* arguments[] = {&s.tensors, &pass, &s.lines};
+    AOTIP_RETURN_IF_FAILED(
+        launch(s, pass_name(i, passes), s.itemsize, s.lines.count * tiles, kDigits, arguments));
   }
-  const OwnedTensor place_memory(Tensor::empty(1, &total, kUInt32, device));
-  if (place_memory == nullptr) {
-    return Status::kFailed;
+  return Status::kOk;
+}
+
+Status sort(Sort& s) {
+  if (s.lines.length <= kSortWarpLength) {
+    return sort_short(s);
   }
-  void* keys = key_memory->data();
-  void* pairs = place_memory->data();
-  void* load[] = {&keys, &pairs, &s.from, &s.dtype, &s.descending, &s.padded, &s.lines};
-  AOTIP_RETURN_IF_FAILED(launch_elements(s.gpu, "aotip_sort_load", total, load));
-  AOTIP_RETURN_IF_FAILED(merge(s, keys, pairs, 2, kSortShared));
-  for (int64_t run = 2 * kSortShared; run <= s.padded; run *= 2) {
-    for (int64_t reach = run / 2; reach >= kSortShared; reach /= 2) {
-      void* step[] = {&keys, &pairs, &total, &s.padded, &run, &reach};
-      AOTIP_RETURN_IF_FAILED(launch_elements(s.gpu, "aotip_sort_step", total / 2, step));
-    }
-    AOTIP_RETURN_IF_FAILED(merge(s, keys, pairs, run, run));
+  return s.lines.length <= s.tile() ? sort_block(s) : sort_long(s);
+}
+
+/// Whether selecting takes less time than sorting.
+bool should_select(const Sort& s, bool ordered) {
+  if (s.tensors.count == s.lines.length || s.lines.length <= kSortWarpLength ||
+      (s.lines.count < kFewLines && s.lines.length > kFewLinesLength)) {
+    return false;
   }
-  void* store[] = {&s.values, &s.places, &s.from,   &s.itemsize,
-                   &pairs,    &s.count,  &s.padded, &s.lines};
-  return launch_elements(s.gpu, "aotip_sort_store", s.lines.count * s.count, store);
+  return !ordered || (s.lines.length > kAlwaysSorted && s.tensors.count <= kSelectOrdered &&
+                      s.tensors.count <= s.lines.length / 4);
+}
+
+Status select(Sort& s, bool ordered) {
+  uint32_t size = ordered ? padded(s.tensors.count, 2) : 0;
+  const unsigned int threads = s.lines.length <= 4096 ? 256 : s.lines.length <= 16384 ? 512 : 1024;
+  void* arguments[] = {&s.tensors, &size, &s.lines};
+  return launch(s, "select", s.itemsize, s.lines.count, threads, arguments);
+}
+
+Status describe(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
+                bool descending, Sort* ret) {
+  const Tensor* const tensors[] = {&values, &places, &self};
+  AOTIP_RETURN_IF_FAILED(make_lines(tensors, 3, dim, &ret->lines));
+  AOTIP_CHECK(ret->lines.length <= kMaxLength, "lines of %lld elements, at most %lld are sorted",
+              static_cast<long long>(ret->lines.length), static_cast<long long>(kMaxLength));
+  ret->gpu = self.device().index;
+  ret->itemsize = static_cast<int32_t>(self.itemsize());
+  ret->tensors = {values.data(), static_cast<int64_t*>(places.data()), self.data(), count,
+                  order_of(self.dtype(), descending)};
+  return Status::kOk;
+}
+
+Status run(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
+           bool descending, bool ordered) {
+  AOTIP_CHECK(has_order(self.dtype()), "%s has no order", dtype_name(self.dtype()));
+  if (values.numel() == 0) {
+    return Status::kOk;
+  }
+  Sort s{};
+  AOTIP_RETURN_IF_FAILED(describe(self, values, places, dim, count, descending, &s));
+  return should_select(s, ordered) ? select(s, ordered) : sort(s);
 }
 
 }  // namespace
 
 Status sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
                   bool descending) noexcept {
-  AOTIP_CHECK(has_order(self.dtype()), "%s has no order", dtype_name(self.dtype()));
-  if (values.numel() == 0) {
-    return Status::kOk;
-  }
-  Sort sort{};
-  const Tensor* const tensors[] = {&values, &places, &self};
-  AOTIP_RETURN_IF_FAILED(make_lines(tensors, 3, dim, &sort.lines));
-  AOTIP_CHECK(sort.lines.length <= kMaxLength, "lines of %lld elements, at most %lld are sorted",
-              static_cast<long long>(sort.lines.length), static_cast<long long>(kMaxLength));
-  sort.gpu = self.device().index;
-  sort.values = values.data();
-  sort.places = places.data();
-  sort.from = self.data();
-  sort.dtype = self.dtype();
-  sort.itemsize = static_cast<int32_t>(self.itemsize());
-  sort.descending = descending ? 1 : 0;
-  sort.count = count;
-  sort.padded = 2;
-  while (sort.padded < sort.lines.length) {
-    sort.padded *= 2;
-  }
-  return sort.padded <= kSortShared ? sort_short(sort) : sort_long(sort);
+  return run(self, values, places, dim, count, descending, true);
+}
+
+Status select_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
+                    bool descending) noexcept {
+  return run(self, values, places, dim, count, descending, false);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -10,4 +10,8 @@ namespace aoti_plugins::cuda {
 Status sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
                   bool descending) noexcept;
 
+/// As sort_lines, and the same elements, but in any order.
+Status select_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
+                    bool descending) noexcept;
+
 }  // namespace aoti_plugins::cuda

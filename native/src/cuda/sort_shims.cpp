@@ -27,11 +27,12 @@ Status sort(AtenTensorHandle self, int64_t dim, bool descending, AtenTensorHandl
   return sorted(*unwrap(self), dim, descending, cuda::sort_lines, ret0, ret1);
 }
 
-Status topk(AtenTensorHandle self, int64_t k, int64_t dim, bool largest, AtenTensorHandle* ret0,
-            AtenTensorHandle* ret1) {
+Status topk(AtenTensorHandle self, int64_t k, int64_t dim, bool largest, bool in_order,
+            AtenTensorHandle* ret0, AtenTensorHandle* ret1) {
   const cuda::ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(check(self, ret0, ret1));
-  return top(*unwrap(self), k, dim, largest, cuda::sort_lines, ret0, ret1);
+  return top(*unwrap(self), k, dim, largest, in_order ? cuda::sort_lines : cuda::select_lines, ret0,
+             ret1);
 }
 
 }  // namespace
@@ -51,6 +52,6 @@ AOTITorchError aoti_torch_cuda_sort_stable(AtenTensorHandle self, int32_t* stabl
 AOTITorchError aoti_torch_cuda_topk(AtenTensorHandle self, int64_t k, int64_t dim, int32_t largest,
                                     int32_t sorted, AtenTensorHandle* ret0,
                                     AtenTensorHandle* ret1) {
-  (void)sorted;  // it always is
-  return run_shim(__func__, [&] { return topk(self, k, dim, largest != 0, ret0, ret1); });
+  return run_shim(__func__,
+                  [&] { return topk(self, k, dim, largest != 0, sorted != 0, ret0, ret1); });
 }

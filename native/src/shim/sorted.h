@@ -42,7 +42,7 @@ Status sorted(const Tensor& self, int64_t dim, bool descending, const SortLines&
                     descending, sort_lines, ret_values, ret_places);
 }
 
-/// `topk` of a checked tensor; the results are contiguous, and always in order.
+/// `topk` of a checked tensor; the results are contiguous, and in the order of `sort_lines`.
 template <typename SortLines>
 Status top(const Tensor& self, int64_t k, int64_t dim, bool largest, const SortLines& sort_lines,
            AtenTensorHandle* ret_values, AtenTensorHandle* ret_places) {

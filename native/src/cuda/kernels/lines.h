@@ -21,9 +21,6 @@ struct Lines {
   int64_t steps[kLinesMaxTensors];
 };
 
-/// The most elements of a line that are sorted in a block's own memory, a power of two.
-inline constexpr int64_t kSortShared = 2048;
-
 /// The most threads of a block of `aotip_scan`.
 inline constexpr int32_t kScanThreads = 256;
 

@@ -1,0 +1,226 @@
+// The first elements of long lines without sorting them, a block for each line: the key of the last
+// one is found from its highest bits on, then the elements that come before it are gathered, and of
+// those that are equal to it the first ones. In the order of places, or sorted afterwards.
+
+#include "cuda/kernels/sort_keys.cuh"
+#include "cuda/kernels/warp.cuh"
+
+using namespace aoti_plugins::cuda;
+
+namespace {
+
+/// Elements that a thread loads before it uses the first.
+constexpr uint32_t kSelectBatch = 8;
+
+constexpr uint32_t kMaxWarps = 32;
+
+/// The shared memory of a block.
+struct SelectState {
+  uint32_t bins[kSelectBins];
+  uint32_t warp_sums[kMaxWarps];
+  uint32_t gathered[2][kMaxWarps];
+  uint32_t digit;   ///< of the last element that is taken
+  uint32_t before;  ///< elements with smaller digits
+  uint32_t equal;   ///< elements with this digit
+};
+
+/// What is known of the last key that is taken: some of its highest bits, and how many elements
+/// with the same bits are taken.
+template <typename Key>
+struct Threshold {
+  Key bits;
+  Key mask;
+  uint32_t taken;
+};
+
+/// Counts the digits at `shift` of all keys that agree with the threshold.
+template <typename T>
+__device__ void count_keys(const SortLine<T>& line, int64_t length, const SortOrder& order,
+                           const Threshold<KeyOf<T>>& threshold, uint32_t shift, uint32_t digits,
+                           uint32_t* bins) {
+  const int64_t step = int64_t{blockDim.x} * kSelectBatch;
+  for (int64_t base = threadIdx.x; base < length; base += step) {
+    T bits[kSelectBatch];
+#pragma unroll
+    for (uint32_t j = 0; j < kSelectBatch; ++j) {
+      const int64_t i = base + j * blockDim.x;
+      bits[j] = i < length ? line.load(i) : T{0};
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < kSelectBatch; ++j) {
+      const KeyOf<T> key = key_of(bits[j], order);
+      if (base + j * blockDim.x < length && (key & threshold.mask) == threshold.bits) {
+        atomicAdd(&bins[static_cast<uint32_t>(key >> shift) % digits], 1u);
+      }
+    }
+  }
+}
+
+/// Finds the digit of the `taken`-th element that was counted.
+__device__ void find_digit(SelectState& state, uint32_t taken) {
+  const uint32_t own = kSelectBins / blockDim.x;
+  const uint32_t first = threadIdx.x * own;
+  uint32_t sum = 0;
+  for (uint32_t bin = first; bin < first + own; ++bin) {
+    sum += state.bins[bin];
+  }
+  uint32_t before = sum_before(sum, state.warp_sums);
+  if (before < taken && taken <= before + sum) {
+    uint32_t bin = first;
+    while (before + state.bins[bin] < taken) {
+      before += state.bins[bin];
+      ++bin;
+    }
+    state.digit = bin;
+    state.before = before;
+    state.equal = state.bins[bin];
+  }
+  __syncthreads();
+}
+
+template <typename T>
+__device__ Threshold<KeyOf<T>> find_threshold(const SortLine<T>& line, int64_t length,
+                                              const SortOrder& order, int64_t count,
+                                              SelectState& state) {
+  using Key = KeyOf<T>;
+  Threshold<Key> threshold{0, 0, static_cast<uint32_t>(count)};
+  uint32_t shift = 8 * sizeof(T);
+  while (shift > 0) {
+    const uint32_t bits = shift < kSelectBits ? shift : kSelectBits;
+    const uint32_t digits = uint32_t{1} << bits;
+    shift -= bits;
+    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += blockDim.x) {
+      state.bins[bin] = 0;
+    }
+    __syncthreads();
+    count_keys(line, length, order, threshold, shift, digits, state.bins);
+    __syncthreads();
+    find_digit(state, threshold.taken);
+    threshold.bits |= static_cast<Key>(state.digit) << shift;
+    threshold.mask |= static_cast<Key>(digits - 1) << shift;
+    threshold.taken -= state.before;
+    if (threshold.taken == state.equal) {
+      break;
+    }
+  }
+  return threshold;
+}
+
+/// Calls `take(i, place)` for each element that is taken, with a number `i` of its own. Both those
+/// before the threshold and those at it are numbered in the order of their places.
+template <typename T, typename Take>
+__device__ void gather(const SortLine<T>& line, int64_t length, const SortOrder& order,
+                       int64_t count, const Threshold<KeyOf<T>>& threshold, SelectState& state,
+                       const Take& take) {
+  const uint32_t first_equal = static_cast<uint32_t>(count) - threshold.taken;
+  const uint32_t warps = blockDim.x / kWarp;
+  const int64_t step = int64_t{blockDim.x} * kSelectBatch;
+  uint32_t less = 0;  // seen so far
+  uint32_t equal = 0;
+  uint32_t turn = 0;
+  for (int64_t base = 0; base < length; base += step, turn ^= 1) {
+    const int64_t first = base + warp_index() * kSelectBatch * kWarp + lane_index();
+    uint32_t less_lanes[kSelectBatch];
+    uint32_t equal_lanes[kSelectBatch];
+    uint32_t found = 0;  // less in the lower half, equal in the upper one
+#pragma unroll
+    for (uint32_t j = 0; j < kSelectBatch; ++j) {
+      const int64_t i = first + j * kWarp;
+      const bool is_in = i < length;
+      const KeyOf<T> bits = is_in ? key_of(line.load(i), order) & threshold.mask : 0;
+      less_lanes[j] = __ballot_sync(kAllLanes, is_in && bits < threshold.bits);
+      equal_lanes[j] = __ballot_sync(kAllLanes, is_in && bits == threshold.bits);
+      found += __popc(less_lanes[j]) + (static_cast<uint32_t>(__popc(equal_lanes[j])) << 16);
+    }
+    state.gathered[turn][warp_index()] = found;
+    __syncthreads();
+    const uint32_t of_lane = lane_index() < warps ? state.gathered[turn][lane_index()] : 0;
+    const uint32_t before = __reduce_add_sync(kAllLanes, lane_index() < warp_index() ? of_lane : 0);
+    const uint32_t all = __reduce_add_sync(kAllLanes, of_lane);
+    uint32_t next_less = less + (before & 0xffff);
+    uint32_t next_equal = equal + (before >> 16);
+#pragma unroll
+    for (uint32_t j = 0; j < kSelectBatch; ++j) {
+      const uint32_t place = static_cast<uint32_t>(first + j * kWarp);
+      if ((less_lanes[j] >> lane_index() & 1) != 0) {
+        take(next_less + __popc(less_lanes[j] & lanes_below()), place);
+      } else if ((equal_lanes[j] >> lane_index() & 1) != 0) {
+        const uint32_t i = next_equal + __popc(equal_lanes[j] & lanes_below());
+        if (i < threshold.taken) {
+          take(first_equal + i, place);
+        }
+      }
+      next_less += __popc(less_lanes[j]);
+      next_equal += __popc(equal_lanes[j]);
+    }
+    less += all & 0xffff;
+    equal += all >> 16;
+  }
+}
+
+/// Sorts `padded` pairs, a power of two of at least two.
+template <typename Key>
+__device__ void sort_pairs(Pair<Key>* pairs, uint32_t padded) {
+  for (uint32_t run = 2; run <= padded; run *= 2) {
+    for (uint32_t reach = run / 2; reach > 0; reach /= 2) {
+      for (uint32_t i = threadIdx.x; i < padded / 2; i += blockDim.x) {
+        const uint32_t a = 2 * i - (i & (reach - 1));
+        exchange(pairs[a], pairs[a + reach], run == padded || (a & run) == 0);
+      }
+      // Up to a reach of kWarp, a warp stays among the pairs that it had before.
+      const uint32_t next = reach > 1 ? reach / 2 : run;
+      if (reach > kWarp || next > kWarp) {
+        __syncthreads();
+      } else {
+        __syncwarp();
+      }
+    }
+  }
+}
+
+template <typename T>
+__device__ void select(const SortTensors& tensors, uint32_t padded, const Lines& lines) {
+  using Key = KeyOf<T>;
+  __shared__ SelectState state;
+  __shared__ Pair<Key> pairs[kSelectOrdered];
+  for (int64_t at = blockIdx.x; at < lines.count; at += gridDim.x) {
+    const SortLine<T> line(tensors, lines, at);
+    const Threshold<Key> threshold =
+        find_threshold(line, lines.length, tensors.order, tensors.count, state);
+    if (padded == 0) {
+      gather(line, lines.length, tensors.order, tensors.count, threshold, state,
+             [&](uint32_t i, uint32_t place) { line.store(i, place); });
+      __syncthreads();
+      continue;
+    }
+    for (uint32_t i = threadIdx.x; i < padded; i += blockDim.x) {
+      set_pair(kLastKey<Key>, ~uint32_t{0}, &pairs[i]);
+    }
+    __syncthreads();
+    gather(line, lines.length, tensors.order, tensors.count, threshold, state,
+           [&](uint32_t i, uint32_t place) {
+             set_pair(key_of(line.load(place), tensors.order), place, &pairs[i]);
+           });
+    __syncthreads();
+    sort_pairs(pairs, padded);
+    for (uint32_t i = threadIdx.x; i < tensors.count; i += blockDim.x) {
+      line.store(i, place_of(pairs[i]));
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+/// `aotip_select_<itemsize>`: `padded`, a power of two of at least two, is the least that the
+/// elements fit in which are put in order, or 0 where they stay in the order of their places.
+#define AOTIP_SELECT(nbytes, type)                                                                 \
+  extern "C" __global__ void __launch_bounds__(1024)                                               \
+      aotip_select_##nbytes(const SortTensors tensors, const uint32_t padded, const Lines lines) { \
+    select<type>(tensors, padded, lines);                                                          \
+  }
+
+AOTIP_SELECT(1, uint8_t)
+AOTIP_SELECT(2, uint16_t)
+AOTIP_SELECT(4, uint32_t)
+AOTIP_SELECT(8, uint64_t)
