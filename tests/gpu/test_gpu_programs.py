@@ -116,6 +116,36 @@ def test_behind_the_callers_stream(gpu_programs: Programs, example_models: Model
             check(found + 0, expected)
 
 
+def test_arrays_of_cupy(gpu_programs: Programs, example_models: Models) -> None:
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    inputs, expected = eager(example_models, "mlp")
+    (x,) = on_gpu(inputs)
+    with Program(gpu_programs("mlp", "measured")) as program:
+        check(program(cupy.from_dlpack(x))[0], expected)
+        with cupy.cuda.Stream(non_blocking=True):
+            slow = cupy.random.standard_normal((4096, 4096), dtype=cupy.float32)
+            for _ in range(20):
+                slow = (slow @ slow) * 0
+            late = cupy.from_dlpack(x) + slow[0, 0]
+            (found,) = program(late)  # behind the products
+            check(torch.from_dlpack(cupy.from_dlpack(found) + 0), expected)
+
+
+def test_arrays_of_jax(
+    gpu_programs: Programs, example_models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # it would take most of the GPU
+    jax = pytest.importorskip("jax", reason="JAX is not installed")
+    if jax.default_backend() != "gpu":
+        pytest.skip("JAX has no GPU here")
+    inputs, expected = eager(example_models, "mlp")
+    (x,) = on_gpu(inputs)
+    with Program(gpu_programs("mlp", "measured")) as program:
+        (found,) = program(jax.dlpack.from_dlpack(x) + 0.0)
+        check(found, expected)
+        check(torch.from_dlpack(jax.dlpack.from_dlpack(found) + 0.0), expected)
+
+
 def test_threads_with_methods_of_their_own(gpu_programs: Programs, example_models: Models) -> None:
     inputs, expected = eager(example_models, "mlp")
     failures: list[BaseException] = []
