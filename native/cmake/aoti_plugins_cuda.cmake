@@ -57,7 +57,7 @@ function(aotip_device_kernels target)
   endforeach()
   add_custom_command(
     OUTPUT "${image}"
-    COMMAND "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets
+    COMMAND "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets -Xfatbin -compress-all
             -I "${CMAKE_CURRENT_SOURCE_DIR}/src" ${codes} -gencode=arch=compute_80,code=compute_80
             -o "${image}" ${sources}
     DEPENDS ${sources} ${parts} src/slim/dtype.h

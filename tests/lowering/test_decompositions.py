@@ -36,9 +36,9 @@ def no_window_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "INDUCTOR_WINDOW", 0)
 
 
-def check(op: Any, *args: Any) -> None:
+def check(op: Any, *args: Any, table: Any = CUDA_DECOMPOSITIONS) -> None:
     """Compare the decomposition of an op with the op, which may add 16-bit floats up in 16 bits."""
-    found = CUDA_DECOMPOSITIONS[op](*args)
+    found = table[op](*args)
     assert found is not NotImplemented
     precise = op(*pytree.tree_map_only(torch.Tensor, in_float32, args))
     pairs = zip(*map(pytree.tree_leaves, (found, op(*args), precise)), strict=True)
@@ -143,18 +143,32 @@ def test_what_inductor_generates_is_left_to_it() -> None:
     assert windows.INDUCTOR_WINDOW == 25  # as in torch/_inductor/lowering.py
 
 
+@pytest.mark.parametrize("table", [DECOMPOSITIONS, CUDA_DECOMPOSITIONS], ids=["sort", "select"])
 @pytest.mark.parametrize("nans", [0.0, 0.2])
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_medians(dtype: torch.dtype, nans: float) -> None:
+def test_medians(dtype: torch.dtype, nans: float, table: Any) -> None:
     order = torch.randperm(5 * 6 * 7, generator=torch.Generator().manual_seed(0))
     x = order.view(5, 6, 7).to(dtype)  # no two are equal, or else indices are free
     x = torch.where(torch.rand(x.shape, generator=torch.Generator().manual_seed(1)) < nans, NAN, x)
     for op in (ATEN.median, ATEN.nanmedian):
         for value in (x, x[0, 0, 0], x[:1]):
-            check(op.default, value)
+            check(op.default, value, table=table)
         for dim, keepdim in itertools.product((0, 1, -1), (False, True)):
-            check(op.dim, x, dim, keepdim)
-        check(op.dim, x[0, 0, 0], 0, True)
+            check(op.dim, x, dim, keepdim, table=table)
+        check(op.dim, x[0, 0, 0], 0, True, table=table)
+
+
+@pytest.mark.parametrize("table", [DECOMPOSITIONS, CUDA_DECOMPOSITIONS], ids=["sort", "select"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_kth_values(dtype: torch.dtype, table: Any) -> None:
+    x = torch.randperm(42, generator=torch.Generator().manual_seed(2)).view(6, 7).to(dtype)
+    for k, dim, keepdim in itertools.product((1, 4, 6), (0, -1), (False, True)):
+        check(ATEN.kthvalue.default, x, k, dim, keepdim, table=table)
+    check(ATEN.kthvalue.default, x[0, 0], 1, 0, table=table)
+    if dtype.is_floating_point:
+        x[2, 3] = NAN
+        for k in (6, 7):
+            check(ATEN.kthvalue.default, x, k, 1, table=table)
 
 
 def test_medians_of_nans_only() -> None:
@@ -163,6 +177,14 @@ def test_medians_of_nans_only() -> None:
     values, indices = CUDA_DECOMPOSITIONS[ATEN.nanmedian.dim](x, 0)
     assert values.isnan().all()
     assert ((indices >= 0) & (indices < 3)).all()  # of equal elements any
+
+
+def test_medians_of_equal_elements_point_at_one() -> None:
+    x = torch.tensor([[3.0, 1.0, 1.0, 1.0, 0.0], [2.0, 2.0, 2.0, 2.0, 2.0]])
+    for op, args in ((ATEN.median.dim, (x, 1)), (ATEN.kthvalue.default, (x, 2, 1))):
+        values, indices = CUDA_DECOMPOSITIONS[op](*args)
+        assert values.tolist() == [1.0, 2.0]
+        assert torch.equal(x.gather(1, indices[:, None])[:, 0], values)
 
 
 def test_medians_of_integers() -> None:

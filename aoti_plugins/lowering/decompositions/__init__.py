@@ -183,7 +183,16 @@ _INTEGER_PRODUCTS: Table = {
 }
 """cuBLASLt has none."""
 
-CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _INTEGER_PRODUCTS
+_BY_SELECTION: Table = {
+    _aten.kthvalue.default: order_statistics.selected_kthvalue,
+    _aten.median.default: median.selected_median,
+    _aten.median.dim: median.selected_median_dim,
+}
+"""The runtime for NVIDIA GPUs selects faster than it sorts."""
+
+CUDA_DECOMPOSITIONS: Table = (
+    DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _INTEGER_PRODUCTS | _BY_SELECTION
+)
 
 _FOR_METAL: Table = {
     _aten._weight_int4pack_mm.default: int4.mm_for_metal,
