@@ -179,6 +179,16 @@ def test_medians_of_nans_only() -> None:
     assert ((indices >= 0) & (indices < 3)).all()  # of equal elements any
 
 
+@pytest.mark.parametrize("table", [DECOMPOSITIONS, CUDA_DECOMPOSITIONS], ids=["one", "spread"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_histograms(dtype: torch.dtype, table: Any) -> None:
+    for x in (some(50, 60, dtype=dtype), some(7, dtype=dtype), torch.ones(5, dtype=dtype)):
+        for bins in (1, 7, 300):
+            check(ATEN.histc.default, x, bins, -1, 2, table=table)
+            check(ATEN.histc.default, x, bins, table=table)
+    check(ATEN.histc.default, some(0, dtype=dtype), 3, 0, 1, table=table)
+
+
 def test_medians_of_equal_elements_point_at_one() -> None:
     x = torch.tensor([[3.0, 1.0, 1.0, 1.0, 0.0], [2.0, 2.0, 2.0, 2.0, 2.0]])
     for op, args in ((ATEN.median.dim, (x, 1)), (ATEN.kthvalue.default, (x, 2, 1))):

@@ -183,6 +183,9 @@ _INTEGER_PRODUCTS: Table = {
 }
 """cuBLASLt has none."""
 
+_SPREAD: Table = {_aten.histc.default: histograms.spread_histc}
+"""Threads of GPUs that add to one place wait for each other."""
+
 _BY_SELECTION: Table = {
     _aten.kthvalue.default: order_statistics.selected_kthvalue,
     _aten.median.default: median.selected_median,
@@ -191,7 +194,7 @@ _BY_SELECTION: Table = {
 """The runtime for NVIDIA GPUs selects faster than it sorts."""
 
 CUDA_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _INTEGER_PRODUCTS | _BY_SELECTION
+    DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _INTEGER_PRODUCTS | _SPREAD | _BY_SELECTION
 )
 
 _FOR_METAL: Table = {

@@ -10,19 +10,31 @@ from torch import Tensor
 
 from aoti_plugins.lowering.decompositions.search import place_among
 
+_MOST_COPIES = 1024
+_MOST_TOTALS = 1 << 18
+"""What stays in the cache of a GPU."""
+
 
 def histc(x: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
     """``aten.histc.default``: of all elements from ``low`` to ``high``, or all where they agree."""
     if not x.is_floating_point():
         return NotImplemented
-    flat = x.reshape(-1)
-    if low == high:
-        first, last = _bounds(flat)
-    else:
-        first, last = flat.new_full((), low), flat.new_full((), high)
-    place = ((flat - first) / (last - first) * bins).to(torch.int64).clamp(0, bins - 1)
-    inside = (flat >= first) & (flat <= last)
+    place, inside = _places(x.reshape(-1), bins, low, high)
     return _totals(place, inside.to(torch.float32), bins).to(x.dtype)
+
+
+def spread_histc(x: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
+    """``aten.histc.default`` where threads that add to one number wait for each other.
+
+    Each bin has several totals, which neighbouring elements take in turns.
+    """
+    if not x.is_floating_point():
+        return NotImplemented
+    place, inside = _places(x.reshape(-1), bins, low, high)
+    copies = max(1, min(_MOST_COPIES, _MOST_TOTALS // bins))
+    turn = torch.arange(place.size(0), device=x.device) % copies
+    totals = _totals(place * copies + turn, inside.to(torch.float32), bins * copies)
+    return totals.view(bins, copies).sum(1).to(x.dtype)
 
 
 def histogram(
@@ -67,6 +79,16 @@ def histogramdd(
     weights = torch.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)
     total = _totals(place, torch.where(counted, weights, 0), count).view(*bins)
     return total / (total.sum() * volume) if density else total
+
+
+def _places(x: Tensor, bins: int, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """The interval of each element, and whether it is in one."""
+    if low == high:
+        first, last = _bounds(x)
+    else:
+        first, last = x.new_full((), low), x.new_full((), high)
+    place = ((x - first) / (last - first) * bins).to(torch.int64).clamp(0, bins - 1)
+    return place, (x >= first) & (x <= last)
 
 
 def _edges(x: Tensor, bins: int, bounds: Sequence[float] | None) -> Tensor:
