@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from torch.fx import GraphModule
+
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import progress, written_buffers
+from aoti_plugins.lowering import carried_ops, progress, written_buffers
 from aoti_plugins.manager import get_manager
 
 if TYPE_CHECKING:
@@ -60,6 +62,11 @@ def _preprocess_method(
         )
     results = []
     for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
+        carried_ops.put_back(n for m in _graphs(program) for n in m.graph.nodes)
         with progress.at(progress.Place(device, method, index, len(programs))):
             results.append(get_manager().preprocess(device, program, list(spec), method))
     return results
+
+
+def _graphs(program: ExportedProgram) -> Iterator[GraphModule]:
+    return (m for m in program.graph_module.modules() if isinstance(m, GraphModule))

@@ -17,7 +17,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from aoti_plugins import compile_specs as specs
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import runtime_shims
+from aoti_plugins.lowering import carried_ops, runtime_shims
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_values import host_values
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
@@ -81,25 +81,29 @@ class Plan:
         """Ops of an ATen program that Inductor can take as they are, wherever it uses them.
 
         An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could
-        not run the rest.
+        not run the rest. Ops that ExecuTorch would not let through get a name, in place, by which
+        it does; in the edge program, about which it asks last, those that nobody took get their own
+        back.
         """
+        carried_ops.put_back(n for m in _graphs(program.graph_module) for n in m.graph.nodes)
         support = self.support()
         refused: dict[torch._ops.OpOverload, bool] = {}
+        taken = []
         for module in _graphs(program.graph_module):
             candidates = set(self._candidates(program, module))
             for node in _candidates(module):
                 if isinstance(node.target, torch._ops.OpOverload) and not _is_size(node):
-                    refused[node.target] = (
-                        refused.get(node.target, False)
-                        or node not in candidates
-                        or support.refusal(node) is not None
-                    )
+                    is_taken = node in candidates and support.refusal(node) is None
+                    refused[node.target] = refused.get(node.target, False) or not is_taken
+                    taken += [node] if is_taken else []
+        carried_ops.carry(taken)
         return [op for op, is_refused in refused.items() if not is_refused]
 
     def decompose_unknown_ops(self, program: ExportedProgram) -> ExportedProgram:
         """Decompose those ops of an ATen program that ExecuTorch does not let into edge programs.
 
-        It cannot decompose them either. Where a plugin can, the rest of the way is open. Copies
+        It cannot decompose them either. Where a plugin can, the rest of the way is open. Composite
+        ops that the delegate refuses are taken apart, so that it is asked about their parts. Copies
         with a layout that ExecuTorch cannot express become row-major.
         """
         table = {
@@ -109,7 +113,8 @@ class Plan:
         }
         modules = list(_graphs(program.graph_module))
         ops = {n.target for m in modules for n in m.graph.nodes}
-        if ops & table.keys():  # what is known is asked only then: it takes a moment
+        refused = self._refused_composites(modules)
+        if refused or ops & table.keys():  # what is known is asked only then: it takes a moment
             known = torch.export.default_decompositions()
             # What it makes of a random or a composite op ends in others that it does not let in.
             table = {
@@ -117,9 +122,17 @@ class Plan:
                 for op, how in table.items()
                 if op not in known or _is_random(op) or _is_composite(op)
             }
+            table = {op: known[op] for op in refused if op in known} | table
         table |= row_major_copies(modules)
         with no_launch_in_decompositions():
             return program.run_decompositions(table) if ops & table.keys() else program
+
+    def _refused_composites(self, modules: Sequence[GraphModule]) -> set[torch._ops.OpOverload]:
+        support = self.support()
+        nodes = [node for module in modules for node in _candidates(module)]
+        ops = torch._ops.OpOverload
+        composites = [n for n in nodes if isinstance(n.target, ops) and _is_composite(n.target)]
+        return {node.target for node in composites if support.refusal(node) is not None}
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
         """Nodes that the delegate may take, if it can."""

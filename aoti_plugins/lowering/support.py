@@ -13,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.carried_ops import node_name
 from aoti_plugins.lowering.inductor.probe import Answer, Probe
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.runtime_shims import AvailableShims
@@ -216,7 +217,8 @@ def warn_of_state(buffers: Sequence[str], device: str) -> None:
 
 
 def _refuse(node: Node, reason: str, remedy: str) -> Refusal:
-    return Refusal(node.name, op_name(node), reason, remedy, _module_path(node), _source_line(node))
+    where = _module_path(node), _source_line(node)
+    return Refusal(node_name(node), op_name(node), reason, remedy, *where)
 
 
 _EXECUTORCHS_CONTROL_FLOW = ("cond", "map_impl", "scan")

@@ -8,10 +8,12 @@ from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
+from aoti_plugins.lowering.carried_ops import original
+
 
 def aten_op(target: Any) -> Any:
-    """The op that an edge op wraps; anything else as it is."""
-    return target._op if isinstance(target, EdgeOpOverload) else target
+    """The op that an edge op wraps or that is carried for it; anything else as it is."""
+    return original(target._op if isinstance(target, EdgeOpOverload) else target)
 
 
 def edge_to_aten(program: ExportedProgram) -> None:

@@ -1,0 +1,148 @@
+"""Ops that a delegate takes whole although ExecuTorch lets no edge program hold them.
+
+ExecuTorch checks edge programs: of ATen's ops only the core ones and those that it could decompose
+pass, whatever a partitioner says, and each with the dtypes that its own kernels know. Others
+(``torch.cumprod``, a product of complex numbers) would be refused before a delegate gets them. Ops
+of other namespaces pass. So between ATen and the delegate such an op goes by a name of ours, with
+the same schema and described by the original; nobody calls it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+import torch
+from executorch.exir.dialects._ops import ops as dialects
+from executorch.exir.dialects.edge._ops import AllowedDtypeSet, EdgeOpOverload
+from executorch.exir.verification.verifier import EXIRATenDialectVerifier
+from torch import Tensor
+from torch._export.verifier import SpecViolationError
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from aoti_plugins.dtypes import BY_NAME
+
+_NAMESPACE = "aoti_plugins_carried"
+
+_DTYPES = frozenset(getattr(torch, name) for name in BY_NAME)
+_ALIAS = re.compile(r"\(\w+!?(?: -> \*)?\)")
+
+_originals: dict[OpOverload, OpOverload] = {}
+
+
+def original(op: Any) -> Any:
+    """The op that is carried under a name of ours; anything else as it is."""
+    return _originals.get(op, op) if isinstance(op, OpOverload) else op
+
+
+def node_name(node: Node) -> str:
+    """A node's name as it would be if its op were not carried."""
+    return node.name.replace(_NAMESPACE, "aten")
+
+
+def carry(nodes: Iterable[Node]) -> None:
+    """Rename, in place, those ops that ExecuTorch would refuse.
+
+    Args:
+        nodes: what a delegate takes of a functional ATen program; they carry ``meta["val"]``.
+    """
+    for node in nodes:
+        op = node.target
+        is_aten = isinstance(op, OpOverload) and op.namespace == "aten"
+        if is_aten and (_is_refused(op) or _has_refused_dtype(op, node)):
+            node.target = _carrier(op)
+
+
+def put_back(nodes: Iterable[Node]) -> None:
+    """Give carried ops of an edge program their own names back, in place."""
+    for node in nodes:
+        if isinstance(node.target, EdgeOpOverload) and node.target._op in _originals:
+            node.target = _edge_op(_originals[node.target._op])
+
+
+@functools.cache
+def _is_refused(op: OpOverload) -> bool:
+    if op in _decomposed() or op.is_view or op._schema.is_mutable:
+        return False
+    try:
+        EXIRATenDialectVerifier().check_valid_op(op)
+    except SpecViolationError:
+        return True
+    return False
+
+
+@functools.cache
+def _decomposed() -> Collection[OpOverload]:
+    """Ops that ExecuTorch lets through where a partitioner keeps them whole."""
+    return frozenset(torch.export.default_decompositions())
+
+
+def _has_refused_dtype(op: OpOverload, node: Node) -> bool:
+    dtypes = {tensor.dtype for tensor in _tensors(node)}
+    return not dtypes <= _allowed_dtypes(op)
+
+
+def _tensors(node: Node) -> Iterator[Tensor]:
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    return (value for value in pytree.tree_leaves(values) if isinstance(value, Tensor))
+
+
+@functools.cache
+def _allowed_dtypes(op: OpOverload) -> frozenset[torch.dtype]:
+    """All dtypes that ExecuTorch knows for some argument or result of an op, or of its copies."""
+    copy = getattr(torch.ops.aten, f"{op._opname}_copy", None) if op.is_view else None
+    op = getattr(copy, op._overloadname, op)
+    return frozenset(dtype for known in _known_dtypes(op) for dtype in known.types)
+
+
+def _known_dtypes(op: OpOverload) -> Collection[AllowedDtypeSet]:
+    """Those of each argument and result, as ExecuTorch checks them."""
+    known: Collection[AllowedDtypeSet] = _edge_op(op)._schema.dtype_constraint.type_alias.values()
+    return known
+
+
+def _edge_op(op: OpOverload) -> EdgeOpOverload:
+    packet = getattr(getattr(dialects.edge, op.namespace), op._opname)
+    return getattr(packet, op._overloadname)
+
+
+@functools.cache
+def _carrier(op: OpOverload) -> OpOverload:
+    """The op under our name, defined on first use and for the rest of the process."""
+    overload = op._overloadname
+    name = op._opname if overload == "default" else f"{op._opname}.{overload}"
+    schema = _ALIAS.sub("", str(op._schema).partition("::")[2])
+    tags = [tag for tag in op.tags if tag is not torch.Tag.core]
+    _library().define(schema, tags=tags)
+    _library().impl(name, op, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{_NAMESPACE}::{name}", _described(op), lib=_library())
+    packet = getattr(getattr(torch.ops, _NAMESPACE), op._opname)
+    carrier: OpOverload = getattr(packet, overload)
+    for known in _known_dtypes(carrier):
+        known.types |= _DTYPES
+    _originals[carrier] = op
+    return carrier
+
+
+def _described(op: OpOverload) -> Any:
+    """What describes the results of an op: the op, on fake tensors, with memory of their own."""
+    if not op.is_view:
+        return op
+
+    def describe(*args: Any, **kwargs: Any) -> Any:
+        return pytree.tree_map_only(
+            Tensor,
+            lambda x: torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=x.device),
+            op(*args, **kwargs),
+        )
+
+    return describe
+
+
+@functools.cache
+def _library() -> torch.library.Library:
+    return torch.library.Library(_NAMESPACE, "FRAGMENT")
