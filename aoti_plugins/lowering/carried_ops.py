@@ -54,7 +54,7 @@ def carry(nodes: Iterable[Node]) -> None:
         op = node.target
         is_aten = isinstance(op, OpOverload) and op.namespace == "aten"
         if is_aten and (_is_refused(op) or _has_refused_dtype(op, node)):
-            node.target = _carrier(op)
+            node.target = _carrier(op, _numbers(node))
 
 
 def put_back(nodes: Iterable[Node]) -> None:
@@ -110,14 +110,27 @@ def _edge_op(op: OpOverload) -> EdgeOpOverload:
     return getattr(packet, op._overloadname)
 
 
+def _numbers(node: Node) -> tuple[str, ...]:
+    """Names of the parameters for tensors that a node gives numbers; only ATen's ops allow it."""
+    found = []
+    for index, parameter in enumerate(node.target._schema.arguments):
+        value = node.args[index] if index < len(node.args) else node.kwargs.get(parameter.name)
+        value = value.meta.get("val") if isinstance(value, Node) else value
+        if isinstance(parameter.type, torch.TensorType) and not isinstance(value, Tensor):
+            found.append(parameter.name)
+    return tuple(found)
+
+
 @functools.cache
-def _carrier(op: OpOverload) -> OpOverload:
+def _carrier(op: OpOverload, numbers: tuple[str, ...] = ()) -> OpOverload:
     """The op under our name, defined on first use and for the rest of the process."""
-    overload = op._overloadname
+    overload = "_".join((op._overloadname, *numbers))
     name = op._opname if overload == "default" else f"{op._opname}.{overload}"
-    schema = _ALIAS.sub("", str(op._schema).partition("::")[2])
+    signature = _ALIAS.sub("", str(op._schema).partition("(")[2])
+    for parameter in numbers:
+        signature = re.sub(rf"\bTensor {parameter}\b", f"Scalar {parameter}", signature)
     tags = [tag for tag in op.tags if tag is not torch.Tag.core]
-    _library().define(schema, tags=tags)
+    _library().define(f"{name}({signature}", tags=tags)
     _library().impl(name, op, "CompositeExplicitAutograd")
     torch.library.register_fake(f"{_NAMESPACE}::{name}", _described(op), lib=_library())
     packet = getattr(getattr(torch.ops, _NAMESPACE), op._opname)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,13 +17,13 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from aoti_plugins import compile_specs as specs
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import carried_ops, runtime_shims
+from aoti_plugins.lowering import assertions, carried_ops, runtime_shims
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_values import host_values
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
-from aoti_plugins.lowering.support import Support, is_assertion, warn, warn_of_state
+from aoti_plugins.lowering.support import Support, warn, warn_of_state
 from aoti_plugins.manager import get_manager
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Plan:
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
         """Nodes that the delegate may take, if it can."""
-        nodes = _without_decisions(_candidates(module))
+        nodes = [node for node in _candidates(module) if not assertions.is_decision(node)]
         if self._is_host():
             return nodes
         signature = program.graph_signature
@@ -269,37 +269,6 @@ def _candidates(module: GraphModule) -> list[Node]:
     return [node for node in get_non_lowered_nodes(module.graph) if node.op == "call_function"]
 
 
-def _without_decisions(nodes: Sequence[Node]) -> list[Node]:
-    """Leave out truth values that are no tensors, which a delegate cannot return.
-
-    Those that serve assertions among the same nodes need not be returned. An assertion about a
-    truth value that is left out is, too.
-    """
-    kept = dict.fromkeys(nodes)
-    found = [n for n in nodes if _is_truth_value(n) or is_assertion(n)]
-    is_done = False
-    while not is_done:
-        wrong = [n for n in found if n in kept and not _stays_inside(n, kept)]
-        is_done = not wrong
-        for node in wrong:
-            del kept[node]
-    return list(kept)
-
-
-def _stays_inside(node: Node, nodes: Container[Node]) -> bool:
-    if is_assertion(node):
-        return all(one in nodes for one in node.all_input_nodes if _is_truth_value(one))
-    return all(user in nodes and _serves_assertions(user) for user in node.users)
-
-
-def _serves_assertions(node: Node) -> bool:
-    return is_assertion(node) or _is_truth_value(node)
-
-
-def _is_truth_value(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), bool | torch.SymBool)
-
-
 def _is_size(node: Node) -> bool:
     """Whether a node's result is a number, which ExecuTorch computes as well as a delegate."""
     return isinstance(node.meta.get("val"), torch.SymInt | torch.SymBool | torch.SymFloat)
@@ -311,10 +280,11 @@ def _partitions(module: GraphModule, supported: set[Node]) -> list[list[Node]]:
         module, _Chosen(supported.__contains__), allows_single_node_partition=True
     )
     position = {node: index for index, node in enumerate(module.graph.nodes)}
-    groups = [sorted(p.nodes, key=position.__getitem__) for p in partitioner.propose_partitions()]
-    groups = [_without_decisions(group) for group in groups]
-    groups = [group for group in groups if any(_computes(node) for node in group)]
-    return sorted(groups, key=lambda group: position[group[0]])
+    found = [set(partition.nodes) for partition in partitioner.propose_partitions()]
+    found = [group for group in found if any(_computes(node) for node in group)]
+    found.sort(key=lambda group: min(map(position.__getitem__, group)))
+    assertions.join(module, found)
+    return [sorted(group, key=position.__getitem__) for group in found]
 
 
 class _Chosen(OperatorSupportBase):

@@ -13,6 +13,7 @@ import torch
 from torch.fx import Node
 
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.assertions import is_assertion
 from aoti_plugins.lowering.carried_ops import node_name
 from aoti_plugins.lowering.inductor.probe import Answer, Probe
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
@@ -244,20 +245,6 @@ def op_name(node: Node) -> str:
     """Qualified name of a node's op, for instance ``aten.sort.default``."""
     op = aten_op(node.target)
     return str(op) if isinstance(op, torch._ops.OpOverload) else getattr(op, "__name__", str(op))
-
-
-def is_assertion(node: Node) -> bool:
-    """Whether a node only checks a truth value or the range of a number; it has no result."""
-    return aten_op(node.target) in _ASSERTIONS
-
-
-_ASSERTIONS = frozenset(
-    {
-        torch.ops.aten._assert_scalar.default,
-        torch.ops.aten.sym_constrain_range.default,
-        torch.ops.aten.sym_constrain_range_for_size.default,
-    }
-)
 
 
 def _module_path(node: Node) -> str:

@@ -52,6 +52,7 @@ class Following(nn.Module):
             second.sum() + first.numel(),
             places[:, 1] - places[:, 0],
             torch.zeros_like(x).index_put((places[:, 0], places[:, 1]), first),
+            x.index_put((mask,), y[mask]),
         )
 
 
