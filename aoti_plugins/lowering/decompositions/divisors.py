@@ -20,5 +20,10 @@ def gcd(x: Tensor, y: Tensor) -> Any:
     for _ in range(_STEPS[x.dtype] + 1):
         is_done = b == 0
         rest = torch.where(is_done, 0, a % torch.where(is_done, 1, b))
-        a, b = torch.where(is_done, a, b), rest
+        a, b = _stored(torch.where(is_done, a, b)), _stored(rest)
     return a
+
+
+def _stored(x: Tensor) -> Tensor:
+    """The same in a buffer: Inductor would follow every use of it back to the first step."""
+    return torch.as_strided(x, x.size(), x.stride())
