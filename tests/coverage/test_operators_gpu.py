@@ -10,6 +10,7 @@ import torch
 from shares import shares
 
 from aoti_plugins import CudaPartitioner, MpsPartitioner
+from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
 
 Check = Callable[..., None]
 SHARES = {device: shares(device) for device in ("cuda", "mps")}
@@ -35,3 +36,15 @@ def test_for_an_h100(share: str, check_cases: Check) -> None:
 @pytest.mark.parametrize("share", SHARES["mps"])
 def test_for_macs(share: str, check_cases: Check) -> None:
     check_cases(SHARES["mps"][share], MpsPartitioner, is_run=False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("inner", [2, 4, 8])
+def test_int4_weights_are_packed_as_pytorch_does(inner: int) -> None:
+    numbers = torch.randint(0, 256, (16, 128), dtype=torch.uint8, device="cuda")
+    weight = torch.ops.aten._convert_weight_to_int4pack(numbers, inner)
+    x = torch.randn(5, 256, dtype=torch.bfloat16, device="cuda")
+    scales = torch.rand(256 // 64, 16, 2, dtype=torch.bfloat16, device="cuda")
+    expected = torch.ops.aten._weight_int4pack_mm(x, weight, 64, scales)
+    found = mm_for_tensor_cores(x, weight, 64, scales)
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-1)
