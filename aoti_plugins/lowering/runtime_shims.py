@@ -14,6 +14,9 @@ from aoti_plugins.lowering.artifacts.shared_object import LINK_NAME_PREFIX
 from aoti_plugins.manager import RegisteredKernel
 from aoti_plugins.types import BuiltinRuntime, LinkedObjects, SharedLibrary
 
+_NOT_IN = {"libexecutorch_backend_aoti_cuda.so": frozenset({"aoti_torch_index_put_out"})}
+"""What the core exports for all devices and has no kernel for on those of a library."""
+
 
 @dataclass(frozen=True)
 class AvailableShims:
@@ -73,7 +76,8 @@ def available(
     """
     paths = [native_files.library(name) for name in runtime_libraries]
     builtin = frozenset().union(*(_exported(path, path.stat().st_mtime_ns) for path in paths))
-    return AvailableShims(builtin, kernels)
+    left_out = (_NOT_IN.get(library, frozenset()) for library in runtime_libraries)
+    return AvailableShims(builtin.difference(*left_out), kernels)
 
 
 @functools.lru_cache(maxsize=8)

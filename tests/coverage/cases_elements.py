@@ -34,6 +34,7 @@ def _scatter_reduced(reduce: str, x: torch.Tensor, i: torch.Tensor) -> torch.Ten
 
 
 MASK = some(4, 6, dtype=torch.bool)
+COUNT = int(MASK.sum())
 
 CASES: tuple[Case, ...] = (
     *cases("aten.abs.default", torch.abs, *forms(4, 6, dtypes=REAL)),
@@ -77,9 +78,12 @@ CASES: tuple[Case, ...] = (
         (places(900, 5, 7) - 300, places(900, 5, 7).flip(1) - 450),
         (torch.tensor([0, 0, 6, -8, 2**40]), torch.tensor([0, -5, 0, 12, 3 * 2**35])),
     ),
-    *cases("aten.view_as_complex.default", lambda x: _real(_complex(x) * 2), (some(3, 8),)),
+    *cases(
+        "aten.view_as_complex.default", lambda x: _real(_complex(x) * _complex(x)), (some(3, 8),)
+    ),
     *cases("aten.view_as_real.default", lambda x: _real(_complex(x)).sum(-1), (some(3, 8),)),
-    *cases("aten.cat.default", lambda x, y: torch.cat((x, y, x), 0), *_pairs()),
+    *cases("aten.cat.default", lambda x, y: torch.cat((x, y, x), 0), *_pairs(FLOATS)),
+    *cases("aten.cat.default", lambda x, y: torch.cat((x, y, x), 0), *_pairs(INTEGERS[::-1])),
     *cases("aten.narrow.default", lambda x: x.narrow(-1, 1, 3) + 1, *forms(4, 6)),
     *cases("aten.permute.default", lambda x: x.permute(1, 0).contiguous(), *forms(4, 6)),
     *cases("aten.reshape.default", lambda x: x.reshape(-1, 3) * 2, *forms(4, 6)),
@@ -107,7 +111,7 @@ CASES: tuple[Case, ...] = (
     *cases(
         "aten.index_put.default",
         lambda x, i: x.index_put((i,), x[:3] * 2, accumulate=True),
-        *((x, torch.tensor([1, 0, 1])) for (x,) in forms(4, 6, dtypes=REAL)[:-1]),
+        *((x, torch.tensor([1, 0, 1])) for (x,) in forms(4, 6)[:-1]),
     ),
     *cases(
         "aten.index_put.default",
@@ -116,7 +120,17 @@ CASES: tuple[Case, ...] = (
     ),
     *cases(
         "aten.index_put.default",
+        lambda x, i: x.index_put((i,), x[:3] * 2, accumulate=True),
+        *((x, torch.tensor([1, 0, 1])) for (x,) in forms(4, 6, dtypes=INTEGERS)[:3]),
+    ),
+    *cases(
+        "aten.index_put.default",
         lambda x, mask: x.index_put((mask,), torch.tensor(2.5)),
+        (some(4, 6), MASK),
+    ),
+    *cases(
+        "aten.index_put.default",
+        lambda x, mask: x.index_put((mask,), x.flatten()[:COUNT] * 2),
         (some(4, 6), MASK),
     ),
     *(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import executorch.exir.passes.dim_order_ops_registry  # noqa: F401  it declares ExecuTorch's copies
 import torch
 from torch._ops import OpOverload
 from torch.fx import Node
@@ -65,6 +66,8 @@ DECOMPOSITIONS: Table = {
     _aten._scaled_dot_product_flash_attention.default: attention.flash_attention,
     _aten._scaled_dot_product_flash_attention_for_cpu.default: attention.flash_attention_for_cpu,
     _aten._scaled_dot_product_fused_attention_overrideable.default: attention.fused_attention,
+    _aten._to_copy.default: complex_numbers.to_copy,
+    torch.ops.dim_order_ops._to_dim_order_copy.default: complex_numbers.to_copy,
     _aten.abs.default: complex_numbers.absolute,
     _aten.add.Scalar: arithmetic.add_number,
     _aten.pow.Tensor_Tensor: arithmetic.power,
@@ -169,7 +172,12 @@ _TRANSFORMS_BY_KERNELS: Table = fourier_kernels.composites() | {
 }
 """The other forms, in terms of those."""
 
-CPU_DECOMPOSITIONS: Table = DECOMPOSITIONS | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS
+_EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
+"""Inductor generates no code for these on CPUs."""
+
+CPU_DECOMPOSITIONS: Table = (
+    DECOMPOSITIONS | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
+)
 
 _WRITES: Table = {
     _aten.index_copy.default: index_put.index_copy,
@@ -193,8 +201,17 @@ _BY_SELECTION: Table = {
 }
 """The runtime for NVIDIA GPUs selects faster than it sorts."""
 
+_WRITES_ON_CUDA: Table = {_aten.index_put.default: index_put.index_put_on_cuda}
+"""The runtime for NVIDIA GPUs has no kernel for it."""
+
 CUDA_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _INTEGER_PRODUCTS | _SPREAD | _BY_SELECTION
+    DECOMPOSITIONS
+    | _WRITES
+    | _WRITES_ON_CUDA
+    | _TRANSFORMS_BY_KERNELS
+    | _INTEGER_PRODUCTS
+    | _SPREAD
+    | _BY_SELECTION
 )
 
 _FOR_METAL: Table = {
@@ -218,12 +235,18 @@ def _is_integer(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and arithmetic.is_integer(value.dtype)
 
 
+def _has_eight_bits(node: Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype in arithmetic.EIGHT_BITS
+
+
 def _has_mask(node: Node) -> bool:
     indices: Any = node.args[1]
     return any(one is not None and counted.is_mask(one.meta["val"]) for one in indices)
 
 
 ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
+    arithmetic.cat: _has_eight_bits,
     arithmetic.power: _is_integer,
     complex_numbers.absolute: _is_complex,
     complex_numbers.absolute_by_division: _is_complex,
@@ -231,6 +254,7 @@ ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
     complex_numbers.angle: _is_complex,
     complex_numbers.multiply: _is_complex,
     complex_numbers.subtract: _is_complex,
+    complex_numbers.to_copy: _is_complex,
     counted.index: _has_mask,
     products.integer_product: _is_integer,
 }

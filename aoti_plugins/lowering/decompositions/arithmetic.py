@@ -1,11 +1,14 @@
-"""Sums and powers of the forms that Inductor does not generate."""
+"""Sums, powers and integers of eight bits in the forms that Inductor does not generate."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+EIGHT_BITS = (torch.int8, torch.uint8)
 
 
 def is_integer(dtype: torch.dtype) -> bool:
@@ -34,3 +37,11 @@ def power(base: Tensor, exponent: Tensor) -> Any:
         square = torch.square(square)
     is_zero = (exponent < 0) & (base != 1) & (base != -1)
     return torch.where(is_zero, 0, found)
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
+    """``aten.cat.default`` of integers of eight bits."""
+    dtype = tensors[0].dtype
+    if dtype not in EIGHT_BITS or any(tensor.dtype != dtype for tensor in tensors):
+        return NotImplemented
+    return torch.cat([tensor.to(torch.int32) for tensor in tensors], dim).to(dtype)

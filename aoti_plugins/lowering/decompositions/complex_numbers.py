@@ -87,6 +87,15 @@ def multiply(x: Any, y: Any) -> Any:
     return _joined(a * c - b * d, a * d + b * c)
 
 
+def to_copy(x: Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+    """``aten._to_copy.default`` to complex numbers."""
+    found = {complex_: real for real, complex_ in _COMPLEX.items()}
+    if dtype not in found or x.dim() == 0 or x.numel() == 0:
+        return NotImplemented
+    real, imaginary = _parts(x, found[dtype])
+    return _joined(real, imaginary if x.is_complex() else torch.zeros_like(real))
+
+
 def _sum(x: Any, y: Any, alpha: Any) -> Any:
     dtype = _dtype_of(x, y)
     if dtype is None or isinstance(alpha, complex):

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions.arithmetic import is_integer
+
 _MOST_PLACES = 64
 
 _is_inner: ContextVar[bool] = ContextVar("_is_inner", default=False)
@@ -26,9 +28,9 @@ def index_put(
 ) -> Any:
     """``aten.index_put`` with 2 to 64 places, known when the program is lowered."""
     given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
-    is_mask = any(index.dtype in (torch.bool, torch.uint8) for _, index in given)
+    has_mask = any(is_mask(index) for _, index in given)
     is_one_value = all(isinstance(size, int) and size == 1 for size in values.shape)
-    if accumulate or is_mask or is_one_value or not given or _is_inner.get():
+    if accumulate or has_mask or is_one_value or not given or _is_inner.get():
         return NotImplemented
     shape = torch.broadcast_shapes(*(index.shape for _, index in given))
     is_static = all(isinstance(size, int) for size in shape)
@@ -38,6 +40,61 @@ def index_put(
     values = _reorder(values, last, x, [dim for dim, _ in given], shape)
     with _inner():
         return torch.ops.aten.index_put.default(x, indices, values)
+
+
+def index_put_on_cuda(
+    x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
+) -> Any:
+    """``aten.index_put``: what Inductor adds up with atomics that Triton has is left to it."""
+    given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(given) == 1 and is_mask(given[0][1]):
+        return _masked(x, *given[0], values, accumulate)
+    if not accumulate:
+        return index_put(x, indices, values)
+    if not is_integer(x.dtype) or x.dtype == torch.int32 or not given or x.dim() == 0:
+        return NotImplemented
+    if any(is_mask(index) for _, index in given):
+        return NotImplemented
+    if x.dtype != torch.int64:
+        wide = torch.ops.aten.index_put(x.int(), indices, values.int(), True)
+        return wide.to(x.dtype)
+    return _added(x, given, values)
+
+
+def is_mask(index: Tensor) -> bool:
+    """Whether an index says of each place whether it is written."""
+    return index.dtype in (torch.bool, torch.uint8)
+
+
+def _masked(x: Tensor, dim: int, mask: Tensor, values: Tensor, accumulate: bool) -> Any:
+    if dim != 0 or accumulate or mask.dim() == 0:
+        return NotImplemented
+    whole = mask.bool().reshape([*mask.shape, *[1] * (x.dim() - mask.dim())]).expand(x.shape)
+    is_one = [isinstance(size, int) and size == 1 for size in values.shape]
+    if values.dim() <= x.dim() - mask.dim() or is_one[0]:
+        rest = values[0] if values.dim() == x.dim() - mask.dim() + 1 else values
+        return torch.where(whole, rest, x)
+    return NotImplemented if any(is_one) else torch.ops.aten.masked_scatter(x, whole, values)
+
+
+def _added(x: Tensor, given: Sequence[tuple[int, Tensor]], values: Tensor) -> Tensor:
+    """By ``scatter_reduce``, with the indexed dims as one in front of all others."""
+    shape = torch.broadcast_shapes(*(index.shape for _, index in given))
+    dims = [dim for dim, _ in given]
+    rest = [dim for dim in range(x.dim()) if dim not in dims]
+    order = [*dims, *rest]
+    places = _places(x, given, shape)
+    moved = x.permute(order)
+    flat = moved.reshape(math.prod(x.size(dim) for dim in dims), -1)
+    first = dims[0] if _are_neighbours(dims) else 0
+    sizes = [x.size(dim) for dim in rest]
+    full = values.expand([*sizes[:first], *shape, *sizes[first:]])
+    front = full.movedim(list(range(first, first + len(shape))), list(range(len(shape)))).reshape(
+        places.size(0), -1
+    )
+    found = flat.scatter_reduce(0, places[:, None].expand(front.shape), front, "sum")
+    back = [order.index(dim) for dim in range(x.dim())]
+    return found.reshape(moved.shape).permute(back).contiguous()
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
@@ -67,13 +124,16 @@ def _reorder(
 ) -> Tensor:
     """Expand the values of an ``index_put`` and take them in another order of places."""
     # The indexed dims become those of the indices, in front unless they are neighbours.
-    are_neighbours = dims == list(range(dims[0], dims[-1] + 1))
-    first = dims[0] if are_neighbours else 0
+    first = dims[0] if _are_neighbours(dims) else 0
     rest = [size for dim, size in enumerate(x.shape) if dim not in dims]
     full = [*rest[:first], *shape, *rest[first:]]
     flat = values.expand(full).reshape([*rest[:first], order.size(0), *rest[first:]])
     taken = torch.ops.aten._unsafe_index(flat, [*[None] * first, order])
     return taken.reshape(full)
+
+
+def _are_neighbours(dims: list[int]) -> bool:
+    return dims == list(range(dims[0], dims[-1] + 1))
 
 
 @contextmanager
