@@ -67,6 +67,7 @@ SHAPES = (
     Shape("prompt of 16384, d 128", 1, 16, 16, 16384, 16384, 128, causal=True),
     Shape("prompt of 2048, d 256", 2, 8, 8, 2048, 2048, 256, causal=True),
     Shape("encoder, d 64, f16", 8, 16, 16, 1024, 1024, 64, torch.float16),
+    Shape("encoder of 1500, 12 heads, d 64", 1, 12, 12, 1500, 1500, 64),
     Shape("encoder, d 80", 4, 16, 16, 1024, 1024, 80),
     Shape("image, d 128", 2, 24, 24, 4096, 4096, 128),
     Shape("masked prompt, d 128", 2, 32, 8, 2048, 2048, 128, mask="lower"),

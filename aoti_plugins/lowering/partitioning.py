@@ -59,6 +59,8 @@ class Plan:
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
         """Tag what the delegate takes, in the main graph and in the branches of control flow."""
+        # ExecuTorch drops from it what delegates take; the user's program has it, too.
+        program._constants = dict(program.constants)
         support = self.support()
         refusals = []
         tags: dict[str, DelegationSpec] = {}
