@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -84,7 +85,7 @@ def _ask(exported: ExportedProgram, device: str, plan: Plan) -> Found:
         if any(way.refusal for way in ways):
             # As ExecuTorch does, which takes apart what the delegate does not take whole.
             others = torch.export.default_decompositions()
-            for op in plan.ops_to_keep_whole(program):
+            for op in plan.ops_to_keep_whole(copy.deepcopy(program)):  # it renames some
                 others.pop(op, None)
             ways = tuple(_ways(program.run_decompositions(others), plan))
     except (LoweringError, RuntimeError, AssertionError) as error:
