@@ -7,7 +7,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from aoti_plugins.hooks import hookimpl
+
 ROOT = Path(__file__).parent.parent
+
+
+class CdistOutside:
+    """A plugin that takes the decomposition of distances away, so that they stay outside.
+
+    ExecuTorch has a kernel for them.
+    """
+
+    @hookimpl
+    def aoti_decompositions(self, device: str) -> dict[Any, Any]:
+        """It leaves them to Inductor, which would call a kernel of libtorch."""
+        import torch
+
+        del device
+        return {torch.ops.aten._cdist_forward.default: lambda *inputs: NotImplemented}
 
 
 def load_example(name: str) -> ModuleType:

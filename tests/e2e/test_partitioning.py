@@ -6,9 +6,10 @@ import logging
 
 import pytest
 import torch
-from support import lower
+from support import CdistOutside, lower
 from torch import nn
 
+from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
 
 
@@ -36,7 +37,8 @@ def test_unsupported_op_in_the_middle(caplog: pytest.LogCaptureFixture) -> None:
     model = Middle().eval()
     x = torch.randn(3, 8)
     with caplog.at_level(logging.WARNING, "aoti_plugins"):
-        lowered = lower(model, (x,))
+        with get_manager().registered(CdistOutside(), "cdist-outside"):
+            lowered = lower(model, (x,))
     assert _delegates(lowered) == ["AotiCpuBackend", "AotiCpuBackend"]
     message = "\n".join(r.getMessage() for r in caplog.records)
     assert "aten._cdist_forward.default" in message

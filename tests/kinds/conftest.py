@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from support import CdistOutside
 from torch import nn
-from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from aoti_plugins import CpuPartitioner
-from aoti_plugins.hooks import hookimpl
 from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
 
@@ -28,16 +27,6 @@ class Function(nn.Module):
     def forward(self, *inputs: Any) -> Any:
         """Call the function."""
         return self._function(*inputs)
-
-
-class CdistOutside:
-    """A plugin that takes the decomposition of distances away, so that they stay outside."""
-
-    @hookimpl
-    def aoti_decompositions(self, device: str) -> dict[OpOverload, Callable[..., Any]]:
-        """It leaves them to Inductor, which would call a kernel of libtorch."""
-        del device
-        return {torch.ops.aten._cdist_forward.default: lambda *inputs: NotImplemented}
 
 
 @pytest.fixture(scope="session", autouse=True)
