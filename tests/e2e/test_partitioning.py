@@ -6,9 +6,11 @@ import logging
 
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
 from support import CdistOutside, lower
 from torch import nn
 
+from aoti_plugins import CpuPartitioner
 from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
 
@@ -50,6 +52,25 @@ def test_unsupported_op_in_the_middle(caplog: pytest.LogCaptureFixture) -> None:
         torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-5)
 
 
+class Offset(nn.Module):
+    """A constant that only the delegate reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("offset", torch.arange(4.0), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.offset
+
+
+def test_a_program_is_lowered_twice() -> None:
+    exported = torch.export.export(Offset(), (torch.zeros(4),))
+    for _ in range(2):
+        edge = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
+        with Program(bytes(edge.to_executorch().buffer)) as program:
+            torch.testing.assert_close(program(torch.ones(4))[0], torch.arange(4.0) + 1)
+
+
 def test_nothing_to_delegate() -> None:
     class Identity(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -60,9 +81,6 @@ def test_nothing_to_delegate() -> None:
 
 
 def test_method_names_come_from_the_lowering() -> None:
-    from executorch.exir import to_edge_transform_and_lower
-
-    from aoti_plugins import CpuPartitioner
     from aoti_plugins.payload import decode
 
     class Two(nn.Module):

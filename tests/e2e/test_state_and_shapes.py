@@ -6,10 +6,11 @@ import pytest
 import torch
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from support import lower
+from support import CdistOutside, lower
 from torch import nn
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
 
 
@@ -58,7 +59,8 @@ def test_buffers_keep_their_values(model: type[nn.Module]) -> None:
     x = torch.randn(3) if model is Counter else torch.randn(3, 2)
     eager = model().eval()
     config = ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(["seen", "last"])])
-    lowered = lower(model().eval(), (x,), config=config)
+    with get_manager().registered(CdistOutside(), "cdist-outside"):
+        lowered = lower(model().eval(), (x,), config=config)
     with Program(bytes(lowered.buffer)) as program, torch.no_grad():
         method = program.method()
         for factor in (1.0, -2.0, 0.5):

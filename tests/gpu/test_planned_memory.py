@@ -10,10 +10,11 @@ import torch
 from executorch.exir import ExecutorchBackendConfig
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
-from support import lower
+from support import CdistOutside, lower
 
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
 
 pytestmark = pytest.mark.gpu
@@ -67,7 +68,9 @@ def test_inputs_and_outputs_are_copied(name: str, example_models: Models) -> Non
 
 def test_around_an_op_outside() -> None:
     x = torch.randn(6, 6)
-    with Program(lowered(Twice(), (x,), "cuda:0")) as program:
+    with get_manager().registered(CdistOutside(), "cdist-outside"):
+        buffer = lowered(Twice(), (x,), "cuda:0")
+    with Program(buffer) as program:
         torch.testing.assert_close(program(x)[0], Twice()(x), rtol=1e-3, atol=1e-3)
 
 
