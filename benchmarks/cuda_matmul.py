@@ -6,6 +6,7 @@ spins until the host has sent all calls of a round, so the time is the GPU's alo
 take turns, and the median round counts.
 
     python benchmarks/cuda_matmul.py
+    python benchmarks/cuda_matmul.py addmm:float16 mm:bfloat16      # these, in this order
 
 Programs that are in ``--folder`` already are not lowered again; lowering needs no GPU
 (``--only-lower``).
@@ -161,11 +162,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    every = [f"{op}:{dtype}" for op, dtype in itertools.product(OPS, DTYPES)]
+    parser.add_argument(
+        "products", nargs="*", help=f"what to time, in this order: {', '.join(every)}; all"
+    )
     parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--folder", type=Path, help="where programs go; a temporary one")
     parser.add_argument("--only-lower", action="store_true", help="write the programs to --folder")
     chosen = parser.parse_args()
+    unknown = set(chosen.products) - set(every)
+    if unknown:
+        parser.error(f"unknown products: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -173,7 +181,7 @@ def main() -> None:
         if chosen.only_lower:
             return
         products: dict[str, Any] = {}
-        for op, dtype in itertools.product(OPS, DTYPES):
+        for op, dtype in (one.split(":") for one in chosen.products or every):
             products[f"{op} {dtype}"] = measure(op, dtype, folder)
             environment.save(chosen.output, {"summary": summary(products), "products": products})
     for name, shapes in products.items():
