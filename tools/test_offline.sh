@@ -4,7 +4,8 @@
 #   tools/test_offline.sh WHEELS [PYTEST ARGUMENT ...]
 #
 # Installs the wheels and this checkout beside the machine's packages (in $AOTI_PLUGINS_SITE, a temporary folder by default),
-# runs the tests, and prints a short summary last. Needs pip, cmake, ninja, scikit-build-core and a C++ compiler there.
+# runs the tests, and prints a short summary last. Needs pip and a C++ compiler there, and cmake and ninja unless a wheel of
+# aoti_plugins is among the wheels, which is then installed instead of the checkout. tools/collect_wheels.sh gets the others.
 set -euo pipefail
 wheels=$(realpath "$1")
 shift
@@ -14,7 +15,8 @@ export PYTHONPATH="$site${PYTHONPATH:+:$PYTHONPATH}"
 python=${PYTHON:-python3}
 
 "$python" -m pip install --quiet --no-index --no-deps --no-compile --upgrade --target "$site" "$wheels"/*.whl
-"$python" -m pip install --quiet --no-index --no-deps --no-build-isolation --upgrade --target "$site" .
+compgen -G "$wheels/aoti_plugins-*.whl" >/dev/null ||
+  "$python" -m pip install --quiet --no-index --no-deps --no-build-isolation --upgrade --target "$site" .
 "$python" - <<'PYTHON'
 import platform, torch, executorch.version
 print(f"python {platform.python_version()}, torch {torch.__version__}, executorch {executorch.version.__version__}")
