@@ -279,7 +279,8 @@ def test_index_puts_that_are_left_to_inductor() -> None:
     assert put(x, [twice], some(1)) is NotImplemented
     assert put(x, [torch.zeros(65, dtype=torch.int64)], some(65, 3)) is NotImplemented
     assert put(x, [twice[:1]], some(1, 3)) is NotImplemented
-    assert put(x, [x[:, 0] > 0], some(1, 3)) is NotImplemented
+    assert put(x, [x[:, 0] > 0], some(1, 3), True) is NotImplemented
+    assert put(x, [None, x[0] > 0], some(9, 1)) is NotImplemented
     assert ATEN.index_put.default not in DECOMPOSITIONS
     check(ATEN.index_copy.default, x, -1, torch.tensor([2, 0, 2]), some(9, 3))
 
