@@ -52,7 +52,9 @@ def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Any
     """``aten.repeat_interleave.Tensor``: each index of ``repeats [n]`` as often as it says."""
     total = _size_from(repeats.sum()) if output_size is None else output_size
     order = torch.arange(total, device=repeats.device)
-    return place_among(repeats.cumsum(0), order, right=True).to(repeats.dtype)
+    place = place_among(repeats.cumsum(0), order, right=True)
+    # Inductor measures kernels with sums that are all zero: also then it is an index.
+    return place.clamp(max=repeats.size(0) - 1).to(repeats.dtype)
 
 
 def composite_repeat_interleave(
@@ -105,7 +107,8 @@ def _computed_places(x: Tensor) -> Tensor:
     numel = is_set.size(0)
     count = _size_from(is_set.sum(), numel)
     # What is not set goes to a place of its own, behind all others.
-    place = torch.where(is_set, is_set.cumsum(0) - 1, numel)
+    # Never below zero, also where Inductor measures kernels with sums that are all zero.
+    place = torch.where(is_set, (is_set.cumsum(0) - 1).clamp(min=0), numel)
     order = torch.arange(numel, device=x.device)
     places = torch.zeros(numel + 1, dtype=torch.int64, device=x.device)
     places = _aten._unsafe_index_put.default(places, [place], order)
