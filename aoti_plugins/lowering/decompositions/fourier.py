@@ -53,7 +53,7 @@ def fft_c2r(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: in
         pair = _along_all(pair, dim[:-1], 0, False)
     found = _transform(mirrored(pair, last, last_dim_size), last, False)[0]
     sizes = [last_dim_size if d == last else x.size(d) for d in dim]
-    return found * _scale(sizes, normalization)
+    return found * _number(_scale(sizes, normalization), found)
 
 
 def mirrored(pair: Pair, dim: int, size: int) -> Pair:
@@ -82,7 +82,10 @@ def _along_all(pair: Pair, dim: Sequence[int], normalization: int, forward: bool
     scale = _scale([pair[0].size(d) for d in dim], normalization)
     for d in dim:
         pair = _transform(pair, d, forward)
-    return (pair[0] * scale, pair[1] * scale) if scale != 1 else pair
+    if scale == 1:
+        return pair
+    factor = _number(scale, pair[0])
+    return pair[0] * factor, pair[1] * factor
 
 
 def _scale(sizes: Sequence[int], normalization: int) -> float:
@@ -124,8 +127,13 @@ def _roots(like: Tensor, rows: int, columns: int, size: int, forward: bool) -> P
     """``[rows, columns]``: the root of one of ``size`` to the power of row times column."""
     order = torch.arange(max(rows, columns), device=like.device)
     power = (order[:rows, None] * order[None, :columns]) % size
-    angle = power.to(like.dtype) * (2 * math.pi / size)
+    angle = power.to(like.dtype) * _number(2 * math.pi / size, like)
     return angle.cos(), -angle.sin() if forward else angle.sin()
+
+
+def _number(value: float, like: Tensor) -> Tensor:
+    """A number in the dtype of a tensor: ExecuTorch rounds plain ones to float32."""
+    return torch.full((), value, dtype=like.dtype, device=like.device)
 
 
 def _product(pair: Pair, matrix: Pair) -> Pair:
