@@ -80,7 +80,8 @@ CASES: tuple[Case, ...] = (
         "aten._scaled_dot_product_flash_attention.default",
         functional.scaled_dot_product_attention,
         *HEADS,
-        (some(0, 3, 5, 8), some(0, 3, 7, 8), some(0, 3, 7, 8)),  # PyTorch 2.11 crashes without heads
+        # Without heads PyTorch 2.11 crashes.
+        (some(0, 3, 5, 8), some(0, 3, 7, 8), some(0, 3, 7, 8)),
     ),
     *cases(
         "aten._scaled_dot_product_flash_attention.default",
