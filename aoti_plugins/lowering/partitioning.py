@@ -19,7 +19,7 @@ from aoti_plugins import compile_specs as specs
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import assertions, carried_ops, runtime_shims
 from aoti_plugins.lowering.device import Device
-from aoti_plugins.lowering.host_values import host_values
+from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
@@ -144,7 +144,7 @@ class Plan:
         signature = program.graph_signature
         written = set(signature.buffers_to_mutate.values())
         state = [name for name, fqn in signature.inputs_to_buffers.items() if fqn in written]
-        on_host = host_values(module, state if module is program.graph_module else ())
+        on_host = host_predicates(module, state if module is program.graph_module else ())
         return [node for node in nodes if node not in on_host]
 
     def _is_host(self) -> bool:

@@ -15,7 +15,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from aoti_plugins import CudaPartitioner
-from aoti_plugins.lowering.host_values import PORTABLE_OPS, host_values
+from aoti_plugins.lowering.host_predicates import PORTABLE_OPS, host_predicates
 
 
 def _positive(x: torch.Tensor) -> torch.Tensor:
@@ -157,4 +157,4 @@ def test_large_tensors_are_not_for_the_host() -> None:
 
     for elements, expected in ((8, 2), (800, 0)):
         module = export(Large(), (torch.randn(elements),)).graph_module
-        assert len(host_values(module)) == expected
+        assert len(host_predicates(module)) == expected

@@ -1,9 +1,9 @@
-"""What stays on the host although a device could do it: branches and numbers from inputs.
+"""What stays on the host although a device could do it: deciding between branches.
 
-ExecuTorch runs control flow, on the host, and reads the predicate there; ``.item()`` makes a number
-on the host. Where either is computed from a few elements that are on the host anyway (a flag, a
-position, a counter), a device would take them there, launch a kernel, copy one element back and
-wait for it. Such nodes are left to ExecuTorch's own kernels.
+ExecuTorch runs control flow, on the host, and reads the predicate there. Where a predicate is
+computed from a few elements that are on the host anyway (a flag, a position, a counter), a device
+would take them there, launch a kernel, copy one byte back and wait for it. Such nodes are left to
+ExecuTorch's own kernels.
 """
 
 from __future__ import annotations
@@ -41,11 +41,8 @@ _ATEN_OPS = frozenset(
 )
 
 
-_ITEMS = (_aten._local_scalar_dense.default, _aten.item.default)
-
-
-def host_values(module: GraphModule, state: Collection[str] = ()) -> set[Node]:
-    """Nodes of one graph that compute numbers and predicates of ``cond`` from what is on the host.
+def host_predicates(module: GraphModule, state: Collection[str] = ()) -> set[Node]:
+    """Nodes of one graph that compute predicates of ``cond`` from what is on the host.
 
     Args:
         module: one graph of a program, in the ATen or the edge dialect.
@@ -53,16 +50,14 @@ def host_values(module: GraphModule, state: Collection[str] = ()) -> set[Node]:
             ExecuTorch keeps no first value of them.
 
     Returns:
-        The nodes to leave outside; what needs anything else is not among them, nor is what it
-        needs.
+        The nodes to leave outside; a predicate that needs anything else is not among them, nor
+        is what it needs.
     """
     found: set[Node] = set()
     for predicate in _predicates(module):
-        found |= _from_inputs(predicate, state) or set()
-    for node in module.graph.nodes:
-        if aten_op(node.target) in _ITEMS:
-            needed = _from_inputs(node.args[0], state)
-            found |= set() if needed is None else {node, *needed}
+        needed = _from_inputs(predicate, state)
+        if needed is not None:
+            found |= needed
     return found
 
 
@@ -74,10 +69,10 @@ def _predicates(module: GraphModule) -> Iterator[Node]:
                 yield predicate
 
 
-def _from_inputs(value: Node, state: Collection[str]) -> set[Node] | None:
+def _from_inputs(predicate: Node, state: Collection[str]) -> set[Node] | None:
     """Everything between the graph's inputs and a node; ``None`` if some of it is real work."""
     found: set[Node] = set()
-    left = [value]
+    left = [predicate]
     while left:
         node = left.pop()
         if node in found or (node.op in ("placeholder", "get_attr") and node.name not in state):
