@@ -9,8 +9,10 @@ the same schema and described by the original; nobody calls it.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
+import threading
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
@@ -32,6 +34,7 @@ _DTYPES = frozenset(getattr(torch, name) for name in BY_NAME)
 _ALIAS = re.compile(r"\(\w+!?(?: -> \*)?\)")
 
 _originals: dict[OpOverload, OpOverload] = {}
+_defining = threading.Lock()
 
 
 def original(op: Any) -> Any:
@@ -62,6 +65,18 @@ def put_back(nodes: Iterable[Node]) -> None:
     for node in nodes:
         if isinstance(node.target, EdgeOpOverload) and node.target._op in _originals:
             node.target = _edge_op(_originals[node.target._op])
+
+
+@contextlib.contextmanager
+def under_its_own_name(node: Node) -> Iterator[None]:
+    """For a while a node is as if its op were not carried."""
+    target = node.target
+    put_back([node])
+    node.target = original(node.target)
+    try:
+        yield
+    finally:
+        node.target = target
 
 
 @functools.cache
@@ -121,9 +136,14 @@ def _numbers(node: Node) -> tuple[str, ...]:
     return tuple(found)
 
 
-@functools.cache
-def _carrier(op: OpOverload, numbers: tuple[str, ...] = ()) -> OpOverload:
+def _carrier(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
     """The op under our name, defined on first use and for the rest of the process."""
+    with _defining:
+        return _defined(op, numbers)
+
+
+@functools.cache
+def _defined(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
     overload = "_".join((op._overloadname, *numbers))
     name = op._opname if overload == "default" else f"{op._opname}.{overload}"
     signature = _ALIAS.sub("", str(op._schema).partition("(")[2])

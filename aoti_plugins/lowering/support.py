@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.assertions import is_assertion
-from aoti_plugins.lowering.carried_ops import node_name
+from aoti_plugins.lowering.carried_ops import node_name, under_its_own_name
 from aoti_plugins.lowering.inductor.probe import Answer, Probe
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.runtime_shims import AvailableShims
@@ -113,7 +113,7 @@ class Support:
             return Way()
         if is_assertion(node) or _is_symbolic_arithmetic(node):
             return Way()
-        if any(handles(node) for handles in self._handled):
+        if self._is_handled(node):
             return Way(is_replaced=True)
         answers = [probe.ask(node) for probe in self._probes]
         own = f"aoti_torch_{self._device}_"
@@ -139,10 +139,14 @@ class Support:
         missing = [why for dtype, why in self._missing_dtypes.items() if dtype in dtypes]
         if missing:
             return _refuse(node, missing[0], "cast in the model, to float32 for instance")
-        if any(handles(node) for handles in self._handled):
+        if self._is_handled(node):
             return None
         judged = (self._judge(node, probe.ask(node)) for probe in self._probes)
         return next((refusal for refusal in judged if refusal is not None), None)
+
+    def _is_handled(self, node: Node) -> bool:
+        with under_its_own_name(node):
+            return any(handles(node) for handles in self._handled)
 
     def _judge(self, node: Node, answer: Answer) -> Refusal | None:
         if answer.error:

@@ -29,7 +29,7 @@ class Function(nn.Module):
         return self._function(*inputs)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _cdist_outside() -> Iterator[None]:
     with get_manager().registered(CdistOutside(), "cdist-outside"):
         yield

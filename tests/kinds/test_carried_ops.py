@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from torch.fx import Node
 
 from aoti_plugins import CpuPartitioner
 from aoti_plugins.hooks import hookimpl
+from aoti_plugins.lowering import carried_ops
 from aoti_plugins.lowering import support as support_module
 from aoti_plugins.manager import get_manager
 from aoti_plugins.runtime import Program
@@ -125,16 +128,22 @@ def test_what_stays_outside_after_all_gets_its_name_back(
 
 
 class Recorder:
-    """A plugin that writes down which ops the first of all passes sees."""
+    """A plugin that writes down which ops the first of all passes sees, and is asked about."""
 
     def __init__(self) -> None:
         self.ops: list[str] = []
+        self.asked: list[str] = []
 
     @hookimpl
     def aoti_graph_passes(self, device: str) -> tuple[GraphPass, ...]:
         """One that comes before all others."""
         del device
-        return (GraphPass("test.record", self._record, before=("aoti_plugins.edge_to_aten",)),)
+        before = ("aoti_plugins.edge_to_aten",)
+        return (GraphPass("test.record", self._record, before=before, handles=self._handles),)
+
+    def _handles(self, node: Node) -> bool:
+        self.asked.append(str(node.target))
+        return False
 
     def _record(self, program: ExportedProgram) -> None:
         self.ops += [str(n.target) for n in program.graph.nodes if n.op == "call_function"]
@@ -145,5 +154,17 @@ def test_plugins_see_the_names_of_atens_ops() -> None:
     with get_manager().registered(recorder, "recorder"):
         exported = export(Product(), (torch.randn(4, 6),))
         to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
-    assert any("aten.cumprod.default" in op for op in recorder.ops)
-    assert not any("plugins_carried" in op for op in recorder.ops)
+    for seen in (recorder.ops, recorder.asked):
+        assert any("aten.cumprod.default" in op for op in seen)
+        assert not any("plugins_carried" in op for op in seen)
+
+
+def test_threads_carry_the_same_op() -> None:
+    exported = export(Product(), (torch.randn(4, 6),))
+    nodes = [
+        next(n for n in copy.deepcopy(exported).graph.nodes if "cumprod" in str(n.target))
+        for _ in range(8)
+    ]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda node: carried_ops.carry([node]), nodes))
+    assert len({node.target for node in nodes}) == 1
