@@ -6,7 +6,7 @@ spins until the host has sent all calls of a round, so the time is the GPU's alo
 take turns, and the median round counts.
 
     python benchmarks/cuda_matmul.py
-    python benchmarks/cuda_matmul.py addmm:float16 mm:bfloat16      # these, in this order
+    python benchmarks/cuda_matmul.py addmm:float16 mm:bfloat16 --output some.json   # in this order
 
 Programs that are in ``--folder`` already are not lowered again; lowering needs no GPU
 (``--only-lower``).
@@ -174,6 +174,8 @@ def main() -> None:
     unknown = set(chosen.products) - set(every)
     if unknown:
         parser.error(f"unknown products: {', '.join(sorted(unknown))}")
+    if chosen.products and chosen.output == RESULTS:
+        parser.error("the results of some products need a file of their own (--output)")
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

@@ -67,6 +67,7 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
         "measured": {"target": "native", "save_tuning": records},
         "records": {"target": target, "tuning": records},
         "estimated": {"target": target},
+        GRAPHS: {"target": target, "cuda_graphs": True},
     }[way]
     partitioner = CudaPartitioner(max_autotune=True, **options)
     exported = torch.export.export(model, inputs)
@@ -74,11 +75,10 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
     program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
     Path(output).write_bytes(program.buffer)
     print(f"lowered {name} {way} in {time.perf_counter() - start:.1f} s", flush=True)
-    graphs = Path(output).with_name(f"{name}_{GRAPHS}.pte")
-    if way == "records" or (way == "estimated" and not Path(records).exists()):
+    if way == "records":
         partitioner = CudaPartitioner(max_autotune=True, cuda_graphs=True, **options)
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
-        graphs.write_bytes(edge.to_executorch().buffer)
+        Path(output).with_name(f"{name}_{GRAPHS}.pte").write_bytes(edge.to_executorch().buffer)
 
 
 def package(name: str, output: str) -> None:
@@ -119,7 +119,7 @@ class Builds:
             for name in names:
                 if measured:
                     self.build(name, "measured")
-                ways = WAYS[1:] if measured else WAYS[2:]
+                ways = WAYS[1:] if measured else ("estimated", GRAPHS)
                 waiting += [without_gpu.submit(self.build, name, way) for way in ways]
             waiting += [packages.submit(self.build, name, AOTI) for name in names]
             for one in waiting:
@@ -134,7 +134,7 @@ class Builds:
             return
         records = str(self._folder / f"{name}.json")
         task = [name, way, self._target, records, str(self.path(name, way))]
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if way in ("records", "estimated") else {}
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if way in ("records", "estimated", GRAPHS) else {}
         left = self._deadline - time.monotonic()
         if left < 1:
             print(f"no time is left for {name} {way}", file=sys.stderr)

@@ -80,5 +80,9 @@ class CpuPartitioner(Partitioner):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Ops that Inductor handles better whole, wherever this program uses them."""
+        """Ops that Inductor handles better whole, wherever this program uses them.
+
+        Called by ExecuTorch, with a copy of the user's program: ops that ExecuTorch would refuse
+        get names of ours in it.
+        """
         return self._plan.ops_to_keep_whole(ep), None

@@ -53,7 +53,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("families", nargs="*", choices=[[], *FAMILIES], metavar="FAMILY")
     parser.add_argument("--op", action="append", help="only this operator")
     parser.add_argument("--new", action="store_true", help="only operators without an answer")
-    return parser.parse_args()
+    options = parser.parse_args()
+    unknown = set(options.op or ()) - cases_of_ops(options.families or FAMILIES).keys()
+    if unknown:
+        parser.error(f"no test program is of {', '.join(sorted(unknown))}")
+    return options
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumsum(AtenTensorHandle self, int64_
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumprod(AtenTensorHandle self, int64_t dim,
                                                     int32_t* dtype, AtenTensorHandle* ret0);
 /// Elements along `dim` in order, and their places (int64). Always stable, NaN above everything.
-/// Lines of more than 4096 elements (2048 of 64 bits) need up to 24 bytes more for each element.
+/// Lines of more than 4096 elements (2048 of 64 bits) need up to 32 bytes more for each element.
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_sort(AtenTensorHandle self, int64_t dim,
                                                  int32_t descending, AtenTensorHandle* ret0,
                                                  AtenTensorHandle* ret1);
