@@ -84,8 +84,8 @@ class Plan:
 
         An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could
         not run the rest. Those nodes that ExecuTorch would not let through get a name, in place, by
-        which it does; in the edge program, about which it asks last, those that nobody took get their own
-        back.
+        which it does; in the edge program, about which it asks last, those that nobody took get
+        their own back.
         """
         carried_ops.put_back(n for m in _graphs(program.graph_module) for n in m.graph.nodes)
         support = self.support()
