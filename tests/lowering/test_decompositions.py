@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import lower
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from aoti_plugins import CpuPartitioner
 from aoti_plugins.lowering import decompositions
 from aoti_plugins.lowering.decompositions import (
     CUDA_DECOMPOSITIONS,
@@ -370,3 +374,104 @@ def test_only_masks_are_counted() -> None:
     program = torch.export.export(Both(), (torch.randn(3, 4), torch.tensor([1, 2])))
     nodes = [n for n in program.graph.nodes if n.target is ATEN.index.Tensor]
     assert [ONLY_FOR[counted.index](node) for node in nodes] == [False, True]
+
+
+class OfFunction(torch.nn.Module):
+    """A function as a model."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def check_program(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
+    """Compare a program, decomposed as for ExecuTorch and further, with the function."""
+    program = torch.export.export(OfFunction(function), inputs)
+    program = CpuPartitioner().transform_for_pre_decomposition(program)
+    program = program.run_decompositions(decompositions.CPU_DECOMPOSITIONS)
+    found = pytree.tree_leaves(program.module()(*inputs))
+    for one, other in zip(found, pytree.tree_leaves(function(*inputs)), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+MASKS = [torch.tensor([1, 0, 1, 1, 0, 1]) > 0, torch.zeros(6, dtype=torch.bool)]
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=["some", "none"])
+def test_slices_that_data_chooses_are_repeated(mask: torch.Tensor) -> None:
+    repeats = torch.tensor([1, 2, 3, 4, 0, 2])
+    check_program(
+        lambda x, m, r: torch.repeat_interleave(x[m], r[m], dim=0), some(6, 2), mask, repeats
+    )
+
+
+@pytest.mark.parametrize("mask", MASKS, ids=["some", "none"])
+def test_complex_numbers_that_data_chooses(mask: torch.Tensor) -> None:
+    x = torch.complex(some(6), some(6).flip(0))
+    check_program(lambda x, m: (x[m] * x[m], x[m] + x[m], x[m].abs()), x, mask)
+    check_program(lambda m: m.nonzero().to(torch.complex64).abs(), mask)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.bool])
+def test_complex_numbers_are_added_to_real_tensors(dtype: torch.dtype) -> None:
+    x = (some(4, 3) > 0).to(dtype)
+    check_program(lambda x: (x + 2j, torch.sub(x.int(), 1 + 1j, alpha=3), 1j - x.int()), x)
+    check_program(lambda x: torch.arange(3) + 1j + x, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_powers_of_unsigned_integers_use_every_bit(dtype: torch.dtype) -> None:
+    x = torch.ones(3, dtype=dtype)
+    table = {ATEN.pow.Tensor_Tensor: decompositions.arithmetic.power}
+    traced = make_fx(torch.pow, table, "fake")(x, x)  # eager PyTorch has no kernel for them
+    ops = Counter(node.target for node in traced.graph.nodes)
+    shifts = ops[ATEN.__rshift__.Scalar] + ops[ATEN.bitwise_right_shift.Tensor_Scalar]
+    assert shifts == torch.iinfo(dtype).bits
+    assert ATEN.abs.default not in ops
+    assert ATEN.lt.Scalar not in ops
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-25, 1.0, 1e25, 1e36])
+def test_reflections_of_small_and_large_numbers(scale: float) -> None:
+    x = some(2, 5, 3)
+    found, factors = DECOMPOSITIONS[ATEN.geqrf.default](x * scale)
+    expected, expected_factors = torch.geqrf(x)
+    is_upper = torch.ones(5, 3).triu() > 0
+    torch.testing.assert_close(torch.where(is_upper, found / scale, found), expected)
+    torch.testing.assert_close(factors, expected_factors)
+    check(ATEN.geqrf.default, torch.zeros(4, 3))
+    check(ATEN.geqrf.default, torch.eye(4) + torch.eye(4).roll(1, 0) * scale)
+
+
+def test_integers_are_added_up_at_no_places() -> None:
+    put, none = ATEN.index_put.default, torch.empty(0, dtype=torch.int64)
+    for x in (torch.ones(4, 3).long(), torch.ones(0, 3).long(), torch.ones(4, 0).long()):
+        check(put, x, [none], torch.ones(0, x.size(1)).long(), True)
+        check(put, x, [none, none], none, True)
+        check(put, x, [None, none], torch.ones(x.size(0), 0).long(), True)
+    check(put, torch.ones(4, 0).long(), [torch.tensor([1, 1])], torch.ones(2, 0).long(), True)
+
+
+def test_integers_are_added_up_inside_of_every_dim() -> None:
+    x = torch.arange(12).view(4, 3)
+
+    def add(*places: int) -> None:
+        indices = [torch.tensor([place]) for place in places]
+        check(ATEN.index_put.default, x, indices, torch.tensor([5]), True)
+
+    for places in ((-4, -3), (3, 2), (-4,)):
+        add(*places)
+    for places in ((0, 3), (0, 5), (0, -4), (4, 0), (4, -1), (-5, 2), (-5,), (4,)):
+        with pytest.raises(RuntimeError, match="is out of bounds for dimension 0 with size"):
+            add(*places)
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 3, 5), (3, 1, 5), (3, 3, 1), (3, 1, 1), (1, 3, 5), (3, 5), (3, 1), (5,), (1,)]
+)
+def test_masked_writes_of_values_that_are_broadcast(shape: tuple[int, ...]) -> None:
+    mask = torch.tensor([True, False, True, True])
+    check(ATEN.index_put.default, some(4, 3, 5), [mask], some(*shape))

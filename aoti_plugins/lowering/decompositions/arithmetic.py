@@ -30,11 +30,15 @@ def power(base: Tensor, exponent: Tensor) -> Any:
     if not is_integer(dtype):
         return NotImplemented
     base, exponent = torch.broadcast_tensors(base.to(dtype), exponent.to(dtype))
-    size, square, found = exponent.abs(), base, torch.ones_like(base)
-    for bit in range(torch.iinfo(dtype).bits - (dtype != torch.uint8)):
+    is_signed = torch.iinfo(dtype).min < 0
+    size, square = exponent.abs() if is_signed else exponent, base
+    found = torch.ones_like(base)
+    for bit in range(torch.iinfo(dtype).bits - is_signed):
         # Each is used once, since Inductor follows every use of what it has not stored.
         found = found * torch.where((size >> bit) & 1 == 1, square, 1)
         square = torch.square(square)
+    if not is_signed:
+        return found
     is_zero = (exponent < 0) & (base != 1) & (base != -1)
     return torch.where(is_zero, 0, found)
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
 
 def view_as_complex(pairs: Tensor) -> Any:
     """``aten.view_as_complex.default``: ``[..., n, 2]`` to ``[..., n]``."""
-    if pairs.dtype not in _COMPLEX or pairs.dim() < 2 or pairs.numel() == 0:
+    if pairs.dtype not in _COMPLEX or pairs.dim() < 2 or _is_empty(pairs):
         return NotImplemented
     # So that the last step gives the shape: Inductor knows no other views of complex numbers.
     flat = pairs.reshape(*pairs.shape[:-2], pairs.size(-2) * 2).contiguous()
@@ -75,7 +76,11 @@ def subtract(x: Any, y: Any, *, alpha: Any = 1) -> Any:
 
 
 def multiply(x: Any, y: Any) -> Any:
-    """``aten.mul.Tensor`` where one at least is complex."""
+    """``aten.mul.Tensor`` where one at least is complex.
+
+    A real factor multiplies both parts and nothing else: the zero that PyTorch's CPU kernel gives
+    it for an imaginary part makes NaN of infinities and NaNs in the other part there.
+    """
     dtype = _dtype_of(x, y)
     if dtype is None:
         return NotImplemented
@@ -90,7 +95,7 @@ def multiply(x: Any, y: Any) -> Any:
 def to_copy(x: Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     """``aten._to_copy.default`` to complex numbers."""
     found = {complex_: real for real, complex_ in _COMPLEX.items()}
-    if dtype not in found or x.dim() == 0 or x.numel() == 0:
+    if dtype not in found or x.dim() == 0 or _is_empty(x):
         return NotImplemented
     real, imaginary = _parts(x, found[dtype])
     return _joined(real, imaginary if x.is_complex() else torch.zeros_like(real))
@@ -101,7 +106,15 @@ def _sum(x: Any, y: Any, alpha: Any) -> Any:
     if dtype is None or isinstance(alpha, complex):
         return NotImplemented
     (a, b), (c, d) = _parts(x, dtype), _parts(y, dtype)
-    return _joined(a + c * alpha, b + d * alpha)
+    real, imaginary = a + c * alpha, b + d * alpha
+    if not isinstance(imaginary, Tensor):  # that of a real tensor and a number
+        imaginary = torch.full_like(real, imaginary)
+    return _joined(real, imaginary)
+
+
+def _is_empty(x: Tensor) -> bool:
+    """Whether a tensor has no elements, whatever the data; what only they decide is not known."""
+    return statically_known_true(x.numel() == 0)
 
 
 def _is_complex(x: Any) -> bool:

@@ -63,7 +63,7 @@ def composite_repeat_interleave(
     """``aten.repeat_interleave.self_Tensor``: each slice as often as ``repeats`` says."""
     if dim is None:
         x, dim = x.reshape(-1), 0
-    if repeats.dim() == 0 or repeats.size(0) == 1:
+    if repeats.dim() == 0 or (isinstance(repeats.size(0), int) and repeats.size(0) == 1):
         repeats = repeats.reshape(1).expand(x.size(dim))
     repeated = _aten.repeat_interleave.Tensor(repeats, output_size=output_size)
     return x.index_select(dim, repeated)

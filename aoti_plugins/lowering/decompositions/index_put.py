@@ -70,11 +70,12 @@ def _masked(x: Tensor, dim: int, mask: Tensor, values: Tensor, accumulate: bool)
     if dim != 0 or accumulate or mask.dim() == 0:
         return NotImplemented
     whole = mask.bool().reshape([*mask.shape, *[1] * (x.dim() - mask.dim())]).expand(x.shape)
-    is_one = [isinstance(size, int) and size == 1 for size in values.shape]
-    if values.dim() <= x.dim() - mask.dim() or is_one[0]:
+    is_rest = values.dim() <= x.dim() - mask.dim()
+    if is_rest or (isinstance(values.size(0), int) and values.size(0) == 1):
         rest = values[0] if values.dim() == x.dim() - mask.dim() + 1 else values
         return torch.where(whole, rest, x)
-    return NotImplemented if any(is_one) else torch.ops.aten.masked_scatter(x, whole, values)
+    full = values.expand([values.size(0), *x.shape[mask.dim() :]])
+    return torch.ops.aten.masked_scatter(x, whole, full)
 
 
 def _added(x: Tensor, given: Sequence[tuple[int, Tensor]], values: Tensor) -> Tensor:
@@ -85,13 +86,13 @@ def _added(x: Tensor, given: Sequence[tuple[int, Tensor]], values: Tensor) -> Te
     order = [*dims, *rest]
     places = _places(x, given, shape)
     moved = x.permute(order)
-    flat = moved.reshape(math.prod(x.size(dim) for dim in dims), -1)
     first = dims[0] if _are_neighbours(dims) else 0
     sizes = [x.size(dim) for dim in rest]
+    width = math.prod(sizes)
+    flat = moved.reshape(math.prod(x.size(dim) for dim in dims), width)
     full = values.expand([*sizes[:first], *shape, *sizes[first:]])
-    front = full.movedim(list(range(first, first + len(shape))), list(range(len(shape)))).reshape(
-        places.size(0), -1
-    )
+    front = full.movedim(list(range(first, first + len(shape))), list(range(len(shape))))
+    front = front.reshape(places.size(0), width)
     found = flat.scatter_reduce(0, places[:, None].expand(front.shape), front, "sum")
     back = [order.index(dim) for dim in range(x.dim())]
     return found.reshape(moved.shape).permute(back).contiguous()
@@ -105,12 +106,19 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
 
 
 def _places(x: Tensor, given: Sequence[tuple[int, Tensor]], shape: Sequence[int]) -> Tensor:
-    """``[n]``: a number for each place that is written, the same for the same place."""
+    """``[n]``: a number for each place that is written, the same for the same place.
+
+    Where an index is out of range it is the number of all places, which is out of range as well.
+    """
     places = torch.zeros(shape, dtype=torch.int64, device=x.device)
+    is_inside = torch.ones(shape, dtype=torch.bool, device=x.device)
+    count = math.prod(x.size(dim) for dim, _ in given)
     for dim, index in given:
         size = x.size(dim)
-        places = places * size + torch.where(index < 0, index + size, index)
-    return places.reshape(-1)
+        place = torch.where(index < 0, index + size, index)
+        is_inside = is_inside & (place >= 0) & (place < size)
+        places = places * size + place
+    return torch.where(is_inside, places, count).reshape(-1)
 
 
 def _last_equal(places: Tensor) -> Tensor:

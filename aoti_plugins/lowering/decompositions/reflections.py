@@ -38,9 +38,13 @@ def _reflected(a: Tensor, step: int) -> tuple[Tensor, Tensor]:
     column = torch.arange(a.size(-1), device=a.device)
     first = a[..., step, step]
     below = torch.where(row > step, a[..., :, step], 0)
-    rest = (below * below).sum(-1)
-    is_done = rest == 0
-    length = torch.sqrt(first * first + rest)
+    largest_below = below.abs().amax(-1)
+    is_done = largest_below == 0
+    # Squares of very large and very small numbers are out of range.
+    largest = torch.maximum(first.abs(), largest_below)
+    scale = torch.where(largest == 0, 1, largest)
+    rest = torch.square(below / scale[..., None]).sum(-1)
+    length = scale * torch.sqrt(torch.square(first / scale) + rest)
     diagonal = torch.where(is_done, first, torch.where(first < 0, length, -length))
     factor = torch.where(is_done, 0, (diagonal - first) / torch.where(is_done, 1, diagonal))
     vector = below / torch.where(is_done, 1, first - diagonal)[..., None]
