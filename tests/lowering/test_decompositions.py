@@ -475,3 +475,34 @@ def test_integers_are_added_up_inside_of_every_dim() -> None:
 def test_masked_writes_of_values_that_are_broadcast(shape: tuple[int, ...]) -> None:
     mask = torch.tensor([True, False, True, True])
     check(ATEN.index_put.default, some(4, 3, 5), [mask], some(*shape))
+
+
+def test_layouts_of_copies_to_complex_numbers() -> None:
+    copy, x = DECOMPOSITIONS[ATEN._to_copy.default], some(2, 3, 4, 5)
+    assert DECOMPOSITIONS[torch.ops.dim_order_ops._to_dim_order_copy.default] is copy
+    last = x.to(memory_format=torch.channels_last)
+    row_major: tuple[tuple[torch.Tensor, dict[str, Any]], ...] = (
+        (x, {}),
+        (x, {"memory_format": torch.preserve_format}),
+        (last, {"memory_format": torch.contiguous_format}),
+        (last, {"dim_order": [0, 1, 2, 3]}),
+    )
+    for source, options in row_major:
+        found = copy(source, dtype=torch.complex64, **options)
+        assert found.is_contiguous()
+        torch.testing.assert_close(found, x.to(torch.complex64))
+    others: tuple[tuple[torch.Tensor, dict[str, Any]], ...] = (
+        (last, {}),
+        (last, {"memory_format": torch.preserve_format}),
+        (x, {"memory_format": torch.channels_last}),
+        (x, {"dim_order": [0, 2, 3, 1]}),
+    )
+    for source, options in others:
+        assert copy(source, dtype=torch.complex64, **options) is NotImplemented
+
+
+def test_a_size_of_repetitions_is_believed() -> None:
+    repeat = DECOMPOSITIONS[ATEN.repeat_interleave.Tensor]
+    repeats = torch.tensor([1, 2])
+    for size, expected in ((3, [0, 1, 1]), (6, [0, 1, 1, 1, 1, 1]), (2, [0, 1])):
+        assert repeat(repeats, output_size=size).tolist() == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+_CHANNELS_LAST = (0, 2, 3, 1)
 
 
 def view_as_complex(pairs: Tensor) -> Any:
@@ -92,10 +94,22 @@ def multiply(x: Any, y: Any) -> Any:
     return _joined(a * c - b * d, a * d + b * c)
 
 
-def to_copy(x: Tensor, *, dtype: torch.dtype | None = None, **_: Any) -> Any:
-    """``aten._to_copy.default`` to complex numbers."""
+def to_copy(
+    x: Tensor,
+    *,
+    dtype: torch.dtype | None = None,
+    memory_format: torch.memory_format | None = None,
+    dim_order: Sequence[int] | None = None,
+    **_: Any,
+) -> Any:
+    """``aten._to_copy.default`` to complex numbers, and ExecuTorch's form of it, row-major.
+
+    A layout that ExecuTorch has no memory format for is not kept.
+    """
     found = {complex_: real for real, complex_ in _COMPLEX.items()}
     if dtype not in found or x.dim() == 0 or _is_empty(x):
+        return NotImplemented
+    if not _makes_row_major(x, memory_format, dim_order):
         return NotImplemented
     real, imaginary = _parts(x, found[dtype])
     return _joined(real, imaginary if x.is_complex() else torch.zeros_like(real))
@@ -110,6 +124,17 @@ def _sum(x: Any, y: Any, alpha: Any) -> Any:
     if not isinstance(imaginary, Tensor):  # that of a real tensor and a number
         imaginary = torch.full_like(real, imaginary)
     return _joined(real, imaginary)
+
+
+def _makes_row_major(
+    x: Tensor, memory_format: torch.memory_format | None, dim_order: Sequence[int] | None
+) -> bool:
+    """Whether a copy of ``x`` is to be row-major, or kept in a layout without a memory format."""
+    if dim_order is not None:
+        return list(dim_order) == list(range(x.dim()))
+    if memory_format in (None, torch.preserve_format):
+        return x.dim_order() != _CHANNELS_LAST
+    return memory_format == torch.contiguous_format
 
 
 def _is_empty(x: Tensor) -> bool:

@@ -49,7 +49,11 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
 
 
 def repeat_interleave(repeats: Tensor, *, output_size: int | None = None) -> Any:
-    """``aten.repeat_interleave.Tensor``: each index of ``repeats [n]`` as often as it says."""
+    """``aten.repeat_interleave.Tensor``: each index of ``repeats [n]`` as often as it says.
+
+    An ``output_size`` is believed, since it is there so that nothing is read from a GPU: below the
+    sum of ``repeats`` it leaves out the last ones, above it the last index is repeated further.
+    """
     total = _size_from(repeats.sum()) if output_size is None else output_size
     order = torch.arange(total, device=repeats.device)
     place = place_among(repeats.cumsum(0), order, right=True)
