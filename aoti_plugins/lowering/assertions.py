@@ -32,7 +32,8 @@ def is_assertion(node: Node) -> bool:
 
 def is_decision(node: Node) -> bool:
     """Whether a node is an assertion, or computes a truth value that is no tensor."""
-    return is_assertion(node) or isinstance(node.meta.get("val"), bool | torch.SymBool)
+    is_truth_value = isinstance(node.meta.get("val"), bool | torch.SymBool)
+    return node.op == "call_function" and (is_assertion(node) or is_truth_value)
 
 
 def join(module: GraphModule, groups: Sequence[set[Node]]) -> None:

@@ -17,7 +17,7 @@ from survey import Found
 from torchgen.aoti.fallback_ops import inductor_fallback_ops
 
 ROOT = Path(__file__).parents[2]
-STORED = ROOT / "benchmarks" / "results" / "coverage.json"
+STORED = ROOT / "tests" / "coverage" / "answers.json"
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ the operator: for the CPU level `x86_64-v3`, an H100 and Macs. An operator count
 if all of its programs are lowered whole. The column *programs* counts those of all dtypes, strides,
 empty and odd sizes, which the tests compile, run and compare with eager PyTorch.
 
-This page is written by `python tests/coverage/table.py` from `benchmarks/results/coverage.json`.
+This page is written by `python tests/coverage/table.py` from `tests/coverage/answers.json`.
 """
 
 

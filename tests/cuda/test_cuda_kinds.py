@@ -256,11 +256,11 @@ def test_quantized_weights(name: str) -> None:
 
 
 class Packed(nn.Module):
-    """A product with weights that are packed for a kernel of libtorch: two to a byte."""
+    """A product with weights that are packed as NVIDIA GPUs take them: two to a byte."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("weight", torch.zeros(8, 2, 32, 4, dtype=torch.int32))
+        self.register_buffer("weight", torch.zeros(8, 1, 32, 4, dtype=torch.int32))
         self.register_buffer("scales", torch.ones(4, 64, 2, dtype=torch.bfloat16))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -268,18 +268,11 @@ class Packed(nn.Module):
         return torch.ops.aten._weight_int4pack_mm(x, self.weight, 32, self.scales) + 1
 
 
-def test_packed_weights_stay_outside(caplog: pytest.LogCaptureFixture) -> None:
-    exported = export(Packed(), (torch.randn(16, 128, dtype=torch.bfloat16),))
-    with caplog.at_level(logging.WARNING, "aoti_plugins"):
-        edge = to_edge_transform_and_lower(
-            exported,
-            partitioner=[CudaPartitioner(target="h100")],
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
-    assert "aoti_torch_cuda__weight_int4pack_mm, which nobody provides for cuda" in caplog.text
-    targets = [str(node.target) for node in edge.exported_program().graph.nodes]
-    assert "executorch_call_delegate" in targets
-    assert any("_weight_int4pack_mm" in target for target in targets)
+def test_packed_weights_stay_packed() -> None:
+    lowered = Lowered(export(Packed(), (torch.randn(16, 128, dtype=torch.bfloat16),)))
+    assert lowered.outside == {"forward": []}
+    (payload,) = lowered.payloads["forward"]
+    assert sum(storage.nbytes for storage in payload.storages) == 8 * 32 * 4 * 4 + 4 * 64 * 2 * 2
 
 
 def test_convolutions_are_expected_as_the_runtime_gives_them(tmp_path: Path) -> None:
