@@ -71,6 +71,39 @@ BOOST_AUTO_TEST_CASE(device_memory_is_used_in_place_and_not_waited_for) {
   BOOST_TEST(result == expected(2, 1));
 }
 
+BOOST_AUTO_TEST_CASE(device_memory_is_worked_on_in_the_default_stream) {
+  const auto use_own_streams = [](bool wanted) {
+    BackendOptions<1> options;
+    BOOST_TEST((options.set_option("own_streams", wanted) == Error::Ok));
+    BOOST_TEST((set_option("AotiCudaBackend", options.view()) == Error::Ok), reason());
+  };
+  const Program program;
+  const Loaded loaded(program);
+  const DeviceMemory x(24);
+  const DeviceMemory y(24);
+  const std::vector<float> ones(6, 1.0f);
+  BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), 24, 0) == Error::Ok));
+  auto x_tensor = ::executorch::extension::from_blob(x.data, {2, 3});
+  auto y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
+  EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
+  // Only work on the default stream is done at once there.
+  size_t done = fake().launches();
+  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST(fake().launches() > done);
+  use_own_streams(true);
+  done = fake().launches();
+  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST(fake().launches() == done);
+  use_own_streams(false);
+  Call on_host;
+  BOOST_TEST((on_host.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(on_host.result() == expected(2, 2));
+  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  std::vector<float> result(6);
+  BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
+  BOOST_TEST(result == expected(2, 3));
+}
+
 BOOST_AUTO_TEST_CASE(results_are_computed_where_the_program_wants_them) {
   const Program program;
   const Loaded loaded(program);
@@ -273,8 +306,8 @@ BOOST_AUTO_TEST_CASE(modules_that_a_model_leaves_are_unloaded) {
 }
 
 BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
-  BackendOption listed[5];
-  BOOST_TEST((get_option("AotiCudaBackend", {listed, 5}) == Error::Ok), reason());
+  BackendOption listed[6];
+  BOOST_TEST((get_option("AotiCudaBackend", {listed, 6}) == Error::Ok), reason());
   BOOST_TEST(std::string(listed[0].key) == "memory_limit_mib");
   BOOST_TEST(std::get<int>(listed[0].value) == 0);
   BOOST_TEST(std::string(listed[1].key) == "allow_tf32");
@@ -282,7 +315,9 @@ BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {
   BOOST_TEST(std::string(listed[2].key) == "cuda_graphs");
   BOOST_TEST(std::get<int>(listed[2].value) == 1);
   BOOST_TEST(std::string(listed[3].key) == "seed");
-  BOOST_TEST(std::string(listed[4].key) == "");
+  BOOST_TEST(std::string(listed[4].key) == "own_streams");
+  BOOST_TEST(!std::get<bool>(listed[4].value));
+  BOOST_TEST(std::string(listed[5].key) == "");
 
   BackendOptions<2> wanted;
   BOOST_TEST((wanted.set_option("allow_tf32", true) == Error::Ok));

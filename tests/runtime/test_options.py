@@ -28,7 +28,12 @@ def test_of_cuda_without_a_gpu(lowered_programs: Callable[[str], Path]) -> None:
     if CUDA not in backends():
         pytest.skip("the CUDA delegate was not built: CUDA's headers are missing")
     before = get_options(CUDA)
-    fixed = {"memory_limit_mib": 0, "allow_tf32": False, "cuda_graphs": 1}
+    fixed = {
+        "memory_limit_mib": 0,
+        "allow_tf32": False,
+        "cuda_graphs": 1,
+        "own_streams": False,
+    }
     assert before == {**fixed, "seed": get_options(CPU)["seed"]}
     set_options(CUDA, memory_limit_mib=64, allow_tf32=True)
     try:

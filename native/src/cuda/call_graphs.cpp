@@ -87,8 +87,8 @@ Status CallGraphs::perform_plain(ModelCall& call) noexcept {
 /// Frees the memory that graphs take, for what failed may have lacked it.
 void CallGraphs::give_up() noexcept {
   ET_LOG(Info, "CUDA graphs: later calls run without, after this failure: %s", last_failure());
-  AOTIP_CU_LOG(cuStreamSynchronize, capturing_->handle());
-  AOTIP_CU_LOG(cuStreamSynchronize, stream_.handle());
+  capturing_->wait();
+  stream_.wait();
   graphs_.clear();
   capturing_.reset();
 }

@@ -36,6 +36,7 @@ bool set_memory_limit(const Value& value) {
 enum GraphsMode : int { kNever = 0, kAsProgram = 1, kAlways = 2 };
 
 std::atomic<int> graphs_mode{kAsProgram};
+std::atomic<bool> own_streams{false};
 
 }  // namespace
 
@@ -51,6 +52,10 @@ Status wants_graphs(uint32_t flags, LoadOptions specs, bool* ret) noexcept {
     *ret = *wanted;
   }
   return Status::kOk;
+}
+
+bool uses_own_streams() noexcept {
+  return own_streams.load(std::memory_order_relaxed);
 }
 
 const std::vector<DelegateOption>& options() noexcept {
@@ -75,6 +80,12 @@ const std::vector<DelegateOption>& options() noexcept {
       {"seed", [] { return Value(cpu::random_seed()); },
        [](const Value& value) {
          cpu::set_random_seed(std::get<int>(value));
+         return true;
+       },
+       ""},
+      {"own_streams", [] { return Value(uses_own_streams()); },
+       [](const Value& value) {
+         own_streams.store(std::get<bool>(value), std::memory_order_relaxed);
          return true;
        },
        ""},

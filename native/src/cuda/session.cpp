@@ -7,6 +7,7 @@
 #include "cuda/cuda_device.h"
 #include "cuda/device_storage.h"
 #include "cuda/driver.h"
+#include "cuda/options.h"
 #include "cuda/own_functions.h"
 #include "slim/strided_copy.h"
 
@@ -102,6 +103,7 @@ Status CudaSession::begin_call() noexcept {
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;
+  use_default_stream(false);
   const Status earlier = check_faults();
   AOTIP_CHECK(earlier == Status::kOk, "an earlier call: %s", last_failure());
   if (turn_.has_value()) {
@@ -116,6 +118,11 @@ Status CudaSession::begin_call() noexcept {
   return inputs_->reset();
 }
 
+void CudaSession::use_default_stream(bool wanted) noexcept {
+  stream_->use_default_stream(wanted);
+  current_stream().handle = stream_->handle();
+}
+
 Status CudaSession::import_tensor(const ValueMemory& value, const int64_t* strides,
                                   Tensor** ret) noexcept {
   if (numel_of(value) == 0) {
@@ -128,6 +135,7 @@ Status CudaSession::import_tensor(const ValueMemory& value, const int64_t* strid
     return import_from_host(value, strides, ret);
   }
   AOTIP_RETURN_IF_FAILED(check_gpu(value, gpu));
+  use_default_stream(!uses_own_streams());
   return import_from_device(value, strides, ret);
 }
 
@@ -291,7 +299,7 @@ Status CudaSession::end_call() noexcept {
 }
 
 void CudaSession::wait() noexcept {
-  AOTIP_CU_LOG(cuStreamSynchronize, stream_->handle());
+  stream_->wait();
   inputs_in_flight_ = false;
 }
 

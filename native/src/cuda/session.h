@@ -22,6 +22,8 @@ namespace aoti_plugins::cuda {
 /// One delegate's part of a GPU: a stream of its own, its memory, and staging for what comes from
 /// and goes to the host.
 ///
+/// A call with inputs on the GPU runs on the legacy default stream, in whose order these are, unless
+/// option `own_streams` is set; others run on the session's.
 /// Inputs on the GPU are used where they are. Host inputs up to `kStagedNbytes` travel together in
 /// one copy from page-locked memory. Outputs go where the program wants them; where one of those is
 /// host memory the call waits for the stream, else it does not.
@@ -65,6 +67,7 @@ class CudaSession final : public DeviceSession {
   };
 
   CudaSession() = default;
+  void use_default_stream(bool wanted) noexcept;
   Status check_gpu(const ValueMemory& value, int32_t gpu) const noexcept;
   Status import_from_host(const ValueMemory& value, const int64_t* strides, Tensor** ret) noexcept;
   Status import_from_device(const ValueMemory& value, const int64_t* strides,

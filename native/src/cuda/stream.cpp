@@ -54,11 +54,12 @@ std::shared_ptr<Stream> Stream::create(int32_t gpu, bool for_graphs) noexcept {
     std::shared_ptr<Stream> stream(new Stream());
     stream->for_graphs_ = for_graphs;
     const CUresult code = driver().cuStreamCreate(
-        &stream->handle_, for_graphs ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
+        &stream->own_, for_graphs ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT);
     if (code != CUDA_SUCCESS) {
       (void)fail_driver("cuStreamCreate", code);
       return nullptr;
     }
+    stream->handle_ = stream->own_;
     stream->gpu_ = gpu;
     stream->pool_ = pool;
     stream_count(gpu).fetch_add(1, std::memory_order_acq_rel);
@@ -70,21 +71,21 @@ std::shared_ptr<Stream> Stream::create(int32_t gpu, bool for_graphs) noexcept {
 }
 
 Stream::~Stream() {
-  if (handle_ == nullptr) {
+  if (own_ == nullptr) {
     return;
   }
   const ContextGuard guard;
   if (use_gpu(gpu_) != Status::kOk) {
     return;
   }
-  pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+  pool_->deallocate(workspace_, workspace_nbytes_, own_);
   for (const auto& [ptr, nbytes] : old_workspaces_) {
-    pool_->deallocate(ptr, nbytes, handle_);
+    pool_->deallocate(ptr, nbytes, own_);
   }
   release_kept();
-  AOTIP_CU_LOG(cuStreamSynchronize, handle_);
+  wait();
   fault_.reset();
-  AOTIP_CU_LOG(cuStreamDestroy, handle_);
+  AOTIP_CU_LOG(cuStreamDestroy, own_);
   if (stream_count(gpu_).fetch_sub(1, std::memory_order_acq_rel) == 1) {
     pool_->trim(0);
   }
@@ -103,18 +104,18 @@ void* Stream::take_kept(size_t size) noexcept {
 
 void* Stream::make_block(size_t size) noexcept {
   if (launcher_ != nullptr) {
-    return pool_->allocate(size, launcher_->handle_);
+    return pool_->allocate(size, launcher_->own_);
   }
-  if (void* ptr = pool_->allocate(size, handle_)) {
+  if (void* ptr = pool_->allocate(size, own_)) {
     return ptr;
   }
   // Once more with everything that is free, here and in the pool. What graphs use is not.
   if (!for_graphs_) {
     release_kept();
   }
-  AOTIP_CU_LOG(cuStreamSynchronize, handle_);
+  wait();
   pool_->trim(0);
-  return pool_->allocate(size, handle_);
+  return pool_->allocate(size, own_);
 }
 
 void* Stream::take_served(size_t nbytes) noexcept {
@@ -175,7 +176,7 @@ void Stream::deallocate(void* ptr, size_t nbytes) noexcept {
   try {
     kept_[size].push_back(ptr);
   } catch (const std::exception&) {
-    pool_->deallocate(ptr, size, handle_);  // no host memory to remember it
+    pool_->deallocate(ptr, size, own_);  // no host memory to remember it
   }
 }
 
@@ -183,7 +184,7 @@ void Stream::release_kept() noexcept {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (auto& [size, blocks] : kept_) {
     for (void* ptr : blocks) {
-      pool_->deallocate(ptr, size, handle_);
+      pool_->deallocate(ptr, size, own_);
     }
   }
   kept_.clear();
@@ -198,7 +199,7 @@ void* Stream::workspace(size_t nbytes) noexcept {
     if (for_graphs_ && workspace_ != nullptr) {
       old_workspaces_.emplace_back(workspace_, workspace_nbytes_);
     } else {
-      pool_->deallocate(workspace_, workspace_nbytes_, handle_);
+      pool_->deallocate(workspace_, workspace_nbytes_, own_);
     }
     workspace_ = larger;
     workspace_nbytes_ = nbytes;
@@ -230,9 +231,26 @@ Status Stream::check_fault() noexcept {
   return Status::kOk;
 }
 
+void Stream::use_default_stream(bool wanted) noexcept {
+  handle_ = wanted ? nullptr : own_;
+  default_in_flight_ = default_in_flight_ || wanted;
+}
+
 Status Stream::synchronize() noexcept {
-  AOTIP_CU(cuStreamSynchronize, handle_);
+  AOTIP_CU(cuStreamSynchronize, own_);
+  if (default_in_flight_) {
+    AOTIP_CU(cuStreamSynchronize, nullptr);
+    default_in_flight_ = handle_ == nullptr;
+  }
   return Status::kOk;
+}
+
+void Stream::wait() noexcept {
+  AOTIP_CU_LOG(cuStreamSynchronize, own_);
+  if (default_in_flight_) {
+    AOTIP_CU_LOG(cuStreamSynchronize, nullptr);
+    default_in_flight_ = handle_ == nullptr;
+  }
 }
 
 }  // namespace aoti_plugins::cuda

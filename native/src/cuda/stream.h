@@ -31,9 +31,9 @@ struct AllocationLog {
 /// A CUDA stream with the device memory that work on it uses.
 ///
 /// Memory that a tensor gives back is kept and given to the next tensor of about its size, without
-/// a call to the driver; that is right because all work on it is on this one stream. Blocks keep
-/// their stream alive. Work on the legacy default stream, cudart's and PyTorch's default, is
-/// ordered with work on this one, both ways. Thread-safe.
+/// a call to the driver; that is right because all work on it is in one order. Blocks keep their
+/// stream alive. Work on the legacy default stream, cudart's and PyTorch's default, is ordered with
+/// work on this one, both ways, so work may also go there. Thread-safe.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   /// A new stream on a GPU, which becomes current on this thread. Null, with a reason, when it
@@ -43,8 +43,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// stream, which would break a capture, and keeps its memory, which graphs use, to the end.
   static std::shared_ptr<Stream> create(int32_t gpu, bool for_graphs = false) noexcept;
 
+  /// Where work goes now.
   CUstream handle() const noexcept { return handle_; }
   int32_t gpu() const noexcept { return gpu_; }
+
+  /// Sends work to the legacy default stream from here on, or to this stream again. A GPU that goes
+  /// from one stream to another waits; on the caller's there is nothing to wait for.
+  void use_default_stream(bool wanted) noexcept;
 
   /// Memory that work on this stream may use from here on; null, with a reason, when there is none.
   void* allocate(size_t nbytes) noexcept;
@@ -72,8 +77,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// what.
   Status check_fault() noexcept;
 
-  /// Waits for all work on this stream.
+  /// Waits for all work that was sent from here.
   Status synchronize() noexcept;
+
+  /// As `synchronize()`; a failure is logged.
+  void wait() noexcept;
 
   /// Gives what is kept and not in use back to the GPU's pool.
   void release_kept() noexcept;
@@ -88,7 +96,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void* take_served(size_t nbytes) noexcept;
   void* make_block(size_t size) noexcept;
 
-  CUstream handle_ = nullptr;
+  CUstream own_ = nullptr;
+  CUstream handle_ = nullptr;      // own_, or null for the default stream
+  bool default_in_flight_ = false;  // work on the default stream, since no wait followed
   int32_t gpu_ = 0;
   MemoryPool* pool_ = nullptr;
   std::mutex mutex_;
