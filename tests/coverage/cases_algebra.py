@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from operator_case import FLOATS, Case, cases, some, transposed
 from torch import Tensor
+from torch.nn import functional
 
 aten = torch.ops.aten
 
@@ -56,7 +57,10 @@ CASES: tuple[Case, ...] = (
         "aten._addmm_activation.default",
         lambda b, x, y: aten._addmm_activation(b, x, y, beta=0.5, alpha=2, use_gelu=True),
         (some(5), some(4, 6), some(6, 5)),
-        reference=lambda b, x, y: torch.nn.functional.gelu(torch.addmm(b, x, y, beta=0.5, alpha=2)),
+        reference=lambda b, x, y: functional.gelu(torch.addmm(b, x, y, beta=0.5, alpha=2)),
+        reference_on_cuda=lambda b, x, y: functional.gelu(
+            torch.addmm(b, x, y, beta=0.5, alpha=2), approximate="tanh"
+        ),
     ),
     *cases(
         "aten.bmm.out", torch.bmm, *_operands((3, 4, 6), (3, 6, 5)), (some(0, 4, 6), some(0, 6, 5))
@@ -81,7 +85,7 @@ CASES: tuple[Case, ...] = (
     *cases("aten.convolution.default", torch.conv2d, *_operands((2, 3, 7, 9), (4, 3, 3, 2), (4,))),
     *cases(
         "aten._trilinear.default",
-        lambda x, w, y: torch.nn.functional.bilinear(x, y, w),
+        lambda x, w, y: functional.bilinear(x, y, w),
         *_operands((4, 3), (5, 3, 6), (4, 6)),
         (some(0, 3), some(5, 3, 6), some(0, 6)),
     ),

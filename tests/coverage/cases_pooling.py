@@ -99,6 +99,10 @@ CASES: tuple[Case, ...] = (
         "aten.fractional_max_pool2d.default",
         lambda x, fractions: aten.fractional_max_pool2d(x, [2, 3], [4, 3], fractions.to(x.dtype)),
         *((x, FRACTIONS_2D) for (x,) in images(2, 3, 9, 11)[:-1]),
+    ),
+    *cases(  # here, too
+        "aten.fractional_max_pool2d.default",
+        lambda x, fractions: aten.fractional_max_pool2d(x, [2, 3], [4, 3], fractions)[0],
         (with_nans(some(2, 3, 9, 11)), FRACTIONS_2D),
     ),
     *cases(

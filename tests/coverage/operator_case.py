@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ class Case:
         program: what is exported; takes ``inputs`` and returns tensors.
         inputs: real numbers, integers or truth values; ExecuTorch takes no others.
         reference: what to compare with, where it is not ``program`` itself.
+        reference_on_cuda: the same for NVIDIA GPUs, where PyTorch gives something else there.
         is_first: whether it stands for those that differ from it in the inputs alone.
         is_run: whether PyTorch can run it on this machine; others are only asked about.
     """
@@ -33,6 +34,11 @@ class Case:
     reference: Callable[..., Any] | None = None
     is_first: bool = True
     is_run: bool = True
+    reference_on_cuda: Callable[..., Any] | None = None
+
+    def on_cuda(self) -> Case:
+        """The same program with what to compare with on NVIDIA GPUs."""
+        return replace(self, reference=self.reference_on_cuda or self.reference)
 
     def __str__(self) -> str:
         return f"{self.op}({self.inputs_text()})"
@@ -85,10 +91,12 @@ def cases(
     *inputs: tuple[Tensor, ...],
     reference: Callable[..., Any] | None = None,
     is_run: bool = True,
+    reference_on_cuda: Callable[..., Any] | None = None,
 ) -> tuple[Case, ...]:
     """One case for each tuple of inputs."""
     return tuple(
-        Case(op, program, one, reference, index == 0, is_run) for index, one in enumerate(inputs)
+        Case(op, program, one, reference, index == 0, is_run, reference_on_cuda)
+        for index, one in enumerate(inputs)
     )
 
 

@@ -23,7 +23,8 @@ def test_on_this_gpu(share: str, check_cases: Check, monkeypatch: pytest.MonkeyP
     assert torch.cuda.is_available(), "tests marked gpu need an NVIDIA GPU that PyTorch sees"
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setenv("AOTI_RUNTIME_CHECK_INPUTS", "1")
-    check_cases(SHARES["cuda"][share], functools.partial(CudaPartitioner, target="native"))
+    cases = [case.on_cuda() for case in SHARES["cuda"][share]]
+    check_cases(cases, functools.partial(CudaPartitioner, target="native"))
 
 
 @pytest.mark.long
@@ -47,4 +48,5 @@ def test_int4_weights_are_packed_as_pytorch_does(inner: int) -> None:
     scales = torch.rand(256 // 64, 16, 2, dtype=torch.bfloat16, device="cuda")
     expected = torch.ops.aten._weight_int4pack_mm(x, weight, 64, scales)
     found = mm_for_tensor_cores(x, weight, 64, scales)
-    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-1)
+    difference = (found.double() - expected.double()).norm()
+    assert difference <= 1e-2 * expected.double().norm(), f"the difference has norm {difference}"

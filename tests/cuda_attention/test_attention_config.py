@@ -132,3 +132,21 @@ def test_the_target_holds_inside_its_context_only() -> None:
             assert current_target() == TARGETS[1]
         assert current_target() == H100
     assert current_target() == DEFAULT_TARGET
+
+
+def test_tiles_are_small_where_large_ones_leave_multiprocessors_idle() -> None:
+    one_more_than_a_wave = Problem(1, 12, 12, 1500, 1500, 64, 64, 2)  # 144 tiles of 128 for 132
+    chosen = choose(one_more_than_a_wave, H100)
+    assert isinstance(chosen, PrefillConfig)
+    assert chosen.block_m == 64
+    many_waves = choose(ONE_LAYER, H100)
+    assert isinstance(many_waves, PrefillConfig)
+    assert many_waves.block_m == 128
+
+
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_a_single_row_goes_through_tiles_that_fit_the_registers(width: int) -> None:
+    chosen = choose(Problem(16, 32, 32, 1, 4096, width, width, 2), H100)
+    assert isinstance(chosen, DecodeConfig)
+    assert chosen.block_m == 1
+    assert chosen.block_n * width <= 4096

@@ -16,12 +16,16 @@ MAX_HEAD_DIM = 256
 _DECODE_ROWS = 64
 # The same where the number of queries is dynamic: a token after another, or a few at once.
 _FEW_ROWS = 16
+# Elements of a tile of keys for a single row: a thread holds all of its part in registers.
+_ROW_TILE = 4096
 # A part of the keys shorter than this costs more to put together than it saves.
 _KEYS_PER_SPLIT = 128
 _MAX_SPLITS = 128
 # Time of a program apart from its blocks, and of the second kernel, in blocks of keys.
 _PROGRAM_COST = 2.0
 _COMBINE_COST = 4.0
+# Time of a query in tiles of 64, relative to larger ones.
+_SMALL_TILE_COST = 1.15
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ _FLOAT32: dict[int, _Candidates] = {
 def _prefill(problem: Problem, target: AttentionTarget) -> PrefillConfig:
     candidates = _prefill_candidates(problem, target)
     chosen = _first_that_fits((PrefillConfig(*c) for c in candidates), problem, target)
-    if chosen.block_m > 64 and _programs(problem, chosen.block_m) < target.multiprocessors:
+    if chosen.block_m > 64 and _ends_sooner_in_small_tiles(problem, target, chosen.block_m):
         warps = 4 if max(problem.widths) <= 128 else chosen.num_warps
         return PrefillConfig(64, min(chosen.block_n, 64), warps, chosen.num_stages)
     return chosen
@@ -225,8 +229,16 @@ def _prefill_candidates(problem: Problem, target: AttentionTarget) -> _Candidate
     return table[max(64, *problem.widths)]
 
 
-def _programs(problem: Problem, block_m: int) -> int:
-    return problem.batch * problem.heads * math.ceil(problem.q_len / block_m)
+def _ends_sooner_in_small_tiles(problem: Problem, target: AttentionTarget, block_m: int) -> bool:
+    """Whether a tile of ``block_m`` queries is alone, or those of 64 are dealt out more evenly."""
+    large, small = (_tiles_each(problem, target, size) for size in (block_m, 64))
+    return large < 1 or 64 * math.ceil(small) * _SMALL_TILE_COST < block_m * math.ceil(large)
+
+
+def _tiles_each(problem: Problem, target: AttentionTarget, block_m: int) -> float:
+    """Tiles by multiprocessor."""
+    tiles = problem.batch * problem.heads * math.ceil(problem.q_len / block_m)
+    return tiles / target.multiprocessors
 
 
 def _decode(problem: Problem, target: AttentionTarget) -> DecodeConfig:
@@ -235,11 +247,11 @@ def _decode(problem: Problem, target: AttentionTarget) -> DecodeConfig:
 
 
 def _decode_candidates(problem: Problem) -> Iterator[DecodeConfig]:
-    """By preference: all rows in one tile, and 16 KiB of keys in a step."""
+    """By preference: all rows in one tile, and 16 KiB of keys in a step; of one row, less."""
     width = max(64, *problem.widths)
     keys = max(16, min(128, 16384 // (width * problem.itemsize)))
     if problem.rows == 1:
-        yield DecodeConfig(1, min(keys, 64), 1, 4, 1)
+        yield DecodeConfig(1, max(16, min(keys, _ROW_TILE // width)), 1, 4, 1)
         return
     rows = min(block_width(problem.rows), _DECODE_ROWS)
     while rows >= 16:

@@ -101,20 +101,29 @@ def _attend(
             k = tl.load(k_pointers, mask=(depth < HEAD_DIM)[None, :], other=0.0)
         else:
             k = tl.load(k_pointers)
-        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * SCALE_LOG2
+        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
         if MASK != NO_MASK:
             scores = _masked_scores(
-                scores, mask, mask_rows, row_is_real, columns, column_is_real, mask_n, MASK
+                scores * SCALE_LOG2,
+                mask,
+                mask_rows,
+                row_is_real,
+                columns,
+                column_is_real,
+                mask_n,
+                MASK,
             )
         if CAUSAL:
             scores = tl.where(columns[None, :] <= query_index[:, None], scores, float("-inf"))
         if EDGE:
             scores = tl.where(column_is_real[None, :], scores, float("-inf"))
-        new_max = tl.maximum(row_max, tl.max(scores, 1))
+        # Scores that no mask was added to are scaled on the way, by one instruction with the rest.
+        factor: tl.constexpr = SCALE_LOG2 if MASK == NO_MASK else 1.0
+        new_max = tl.maximum(row_max, tl.max(scores, 1) * factor)
         origin = new_max
         if ROWS_MAY_BE_EMPTY:
             origin = tl.where(new_max == float("-inf"), 0.0, new_max)
-        weights = tl.exp2(scores - origin[:, None])
+        weights = tl.exp2(scores * factor - origin[:, None])
         shrink = tl.exp2(row_max - origin)
         row_sum = row_sum * shrink + tl.sum(weights, 1)
         row_max = new_max

@@ -20,12 +20,14 @@ from aoti_plugins.lowering.decompositions import (
     attention,
     avg_pool,
     complex_numbers,
+    cosine_windows,
     counted,
     distances,
     divisors,
     embedding_bag,
     fourier,
     fourier_kernels,
+    fractional_pool,
     grid_sample,
     histograms,
     index_put,
@@ -86,6 +88,9 @@ DECOMPOSITIONS: Table = {
     _aten._cdist_forward.default: distances.cdist,
     _aten._pdist_forward.default: distances.pdist,
     _aten.gcd.default: divisors.gcd,
+    _aten.fractional_max_pool3d.default: fractional_pool.fractional_max_pool3d,
+    _aten.hann_window.default: cosine_windows.hann_window,
+    _aten.hann_window.periodic: cosine_windows.hann_window_periodic,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
     _aten._thnn_fused_lstm_cell.default: recurrent.lstm_cell,
     _aten.lstm.input: recurrent.lstm,
@@ -116,7 +121,9 @@ DECOMPOSITIONS: Table = {
     _aten.nanmedian.default: median.nanmedian,
     _aten.nanmedian.dim: median.nanmedian_dim,
     _aten.bucketize.Scalar: search.bucketize_number,
+    _aten.bucketize.Tensor: search.bucketize,
     _aten.searchsorted.Scalar: search.searchsorted_number,
+    _aten.searchsorted.Tensor: search.searchsorted,
     _aten.mode.default: order_statistics.mode,
     _aten.bernoulli.default: random_numbers.bernoulli,
     _aten.bernoulli.p: random_numbers.bernoulli_of,
@@ -143,12 +150,10 @@ DECOMPOSITIONS: Table = {
 }
 """For every device."""
 
-_SCANS_AND_SEARCHES: Table = {
-    _aten.bucketize.Tensor: search.bucketize,
+_SCANS: Table = {
     _aten.cummax.default: scans.cummax,
     _aten.cummin.default: scans.cummin,
     _aten.logcumsumexp.default: scans.logcumsumexp,
-    _aten.searchsorted.Tensor: search.searchsorted,
 }
 """Inductor generates these for NVIDIA GPUs alone."""
 
@@ -175,9 +180,7 @@ _TRANSFORMS_BY_KERNELS: Table = fourier_kernels.composites() | {
 _EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
 """Inductor generates no code for these on CPUs."""
 
-CPU_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
-)
+CPU_DECOMPOSITIONS: Table = DECOMPOSITIONS | _SCANS | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
 
 _WRITES: Table = {
     _aten.index_copy.default: index_put.index_copy,
@@ -221,7 +224,7 @@ _FOR_METAL: Table = {
 """Weights are packed in another way there, and Inductor has no ``hypot`` for it."""
 
 MPS_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _WRITES | _SCANS_AND_SEARCHES | _PRODUCTS | _TRANSFORMS_BY_KERNELS | _FOR_METAL
+    DECOMPOSITIONS | _WRITES | _SCANS | _PRODUCTS | _TRANSFORMS_BY_KERNELS | _FOR_METAL
 )
 
 

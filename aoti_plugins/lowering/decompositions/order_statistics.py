@@ -36,8 +36,13 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """``aten.mode.default``: of equally frequent ones the smallest, and its last place."""
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    if x.dtype == torch.bool or any(isinstance(n, int) and n == 0 for n in x.shape):
+    empty = [place for place, size in enumerate(x.shape) if isinstance(size, int) and size == 0]
+    if x.dtype == torch.bool or dim % x.dim() in empty:
         return NotImplemented
+    if empty:
+        found = x.narrow(dim, 0, 1)
+        found = found if keepdim else found.squeeze(dim)
+        return found.clone(), torch.zeros_like(found, dtype=torch.int64)
     values, indices = torch.sort(x.movedim(dim, -1), stable=True)
     order = torch.arange(values.size(-1), device=x.device)
     is_first = (values != values.roll(1, -1)) | (order == 0)

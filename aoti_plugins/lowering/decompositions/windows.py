@@ -11,6 +11,8 @@ from torch import Tensor
 INDUCTOR_WINDOW = 25
 """Inductor generates pooling with windows of up to this many elements, whatever their strides."""
 
+_EXACT = 2**21
+
 
 @dataclass(frozen=True)
 class Windows:
@@ -71,10 +73,13 @@ def spread(value: Tensor, axis: int, count: int) -> Tensor:
 
 
 def quotients(dividends: Tensor, divisor: int, bound: int) -> Tensor:
-    """Divide integers by counting the multiples of the divisor up to each, at most ``bound``.
+    """Divide integers, rounding down; quotients are at most ``bound``.
 
-    ExecuTorch turns a division of integers in an edge program into one of floats.
+    ExecuTorch turns a division of integers in an edge program into one of floats, which is right
+    to the half below ``_EXACT``. Beyond, or if that is not known, multiples are counted.
     """
+    if isinstance(divisor, int) and isinstance(bound, int) and (bound + 1) * divisor < _EXACT:
+        return ((dividends.to(torch.float32) + 0.5) / divisor).floor().to(torch.int64)
     multiples = torch.arange(1, bound + 1, device=dividends.device) * divisor
     return (multiples <= dividends[..., None]).sum(-1)
 

@@ -14,14 +14,27 @@ constexpr uint32_t kSelectBatch = 8;
 
 constexpr uint32_t kMaxWarps = 32;
 
-/// The shared memory of a block.
+/// Counts of each digit in a large block, so that lanes which count the same one do not wait.
+constexpr uint32_t kCopies = 4;
+
+__device__ uint32_t bin_copies() {
+  return blockDim.x == kMaxWarps * kWarp ? kCopies : 1;
+}
+
+/// The shared memory of a block, but for counts and what is sorted.
 struct SelectState {
-  uint32_t bins[kSelectBins];
   uint32_t warp_sums[kMaxWarps];
   uint32_t gathered[2][kMaxWarps];
   uint32_t digit;   ///< of the last element that is taken
   uint32_t before;  ///< elements with smaller digits
   uint32_t equal;   ///< elements with this digit
+};
+
+/// Digits are counted before there is anything to sort.
+template <typename Key>
+union SelectMemory {
+  uint32_t bins[kCopies][kSelectBins];
+  Pair<Key> pairs[kSelectOrdered];
 };
 
 /// What is known of the last key that is taken: some of its highest bits, and how many elements
@@ -37,7 +50,8 @@ struct Threshold {
 template <typename T>
 __device__ void count_keys(const SortLine<T>& line, int64_t length, const SortOrder& order,
                            const Threshold<KeyOf<T>>& threshold, uint32_t shift, uint32_t digits,
-                           uint32_t* bins) {
+                           uint32_t (&bins)[kCopies][kSelectBins]) {
+  uint32_t* const own = bins[lane_index() % bin_copies()];
   const int64_t step = int64_t{blockDim.x} * kSelectBatch;
   for (int64_t base = threadIdx.x; base < length; base += step) {
     T bits[kSelectBatch];
@@ -50,30 +64,34 @@ __device__ void count_keys(const SortLine<T>& line, int64_t length, const SortOr
     for (uint32_t j = 0; j < kSelectBatch; ++j) {
       const KeyOf<T> key = key_of(bits[j], order);
       if (base + j * blockDim.x < length && (key & threshold.mask) == threshold.bits) {
-        atomicAdd(&bins[static_cast<uint32_t>(key >> shift) % digits], 1u);
+        atomicAdd(&own[static_cast<uint32_t>(key >> shift) % digits], 1u);
       }
     }
   }
 }
 
-/// Finds the digit of the `taken`-th element that was counted.
-__device__ void find_digit(SelectState& state, uint32_t taken) {
+/// Finds the digit of the `taken`-th element that was counted; the first copies get the sums.
+__device__ void find_digit(uint32_t (&bins)[kCopies][kSelectBins], SelectState& state,
+                           uint32_t taken) {
   const uint32_t own = kSelectBins / blockDim.x;
   const uint32_t first = threadIdx.x * own;
   uint32_t sum = 0;
   for (uint32_t bin = first; bin < first + own; ++bin) {
-    sum += state.bins[bin];
+    for (uint32_t copy = 1; copy < bin_copies(); ++copy) {
+      bins[0][bin] += bins[copy][bin];
+    }
+    sum += bins[0][bin];
   }
   uint32_t before = sum_before(sum, state.warp_sums);
   if (before < taken && taken <= before + sum) {
     uint32_t bin = first;
-    while (before + state.bins[bin] < taken) {
-      before += state.bins[bin];
+    while (before + bins[0][bin] < taken) {
+      before += bins[0][bin];
       ++bin;
     }
     state.digit = bin;
     state.before = before;
-    state.equal = state.bins[bin];
+    state.equal = bins[0][bin];
   }
   __syncthreads();
 }
@@ -81,6 +99,7 @@ __device__ void find_digit(SelectState& state, uint32_t taken) {
 template <typename T>
 __device__ Threshold<KeyOf<T>> find_threshold(const SortLine<T>& line, int64_t length,
                                               const SortOrder& order, int64_t count,
+                                              uint32_t (&bins)[kCopies][kSelectBins],
                                               SelectState& state) {
   using Key = KeyOf<T>;
   Threshold<Key> threshold{0, 0, static_cast<uint32_t>(count)};
@@ -89,13 +108,13 @@ __device__ Threshold<KeyOf<T>> find_threshold(const SortLine<T>& line, int64_t l
     const uint32_t bits = shift < kSelectBits ? shift : kSelectBits;
     const uint32_t digits = uint32_t{1} << bits;
     shift -= bits;
-    for (uint32_t bin = threadIdx.x; bin < kSelectBins; bin += blockDim.x) {
-      state.bins[bin] = 0;
+    for (uint32_t bin = threadIdx.x; bin < bin_copies() * kSelectBins; bin += blockDim.x) {
+      bins[bin / kSelectBins][bin % kSelectBins] = 0;
     }
     __syncthreads();
-    count_keys(line, length, order, threshold, shift, digits, state.bins);
+    count_keys(line, length, order, threshold, shift, digits, bins);
     __syncthreads();
-    find_digit(state, threshold.taken);
+    find_digit(bins, state, threshold.taken);
     threshold.bits |= static_cast<Key>(state.digit) << shift;
     threshold.mask |= static_cast<Key>(digits - 1) << shift;
     threshold.taken -= state.before;
@@ -182,11 +201,12 @@ template <typename T>
 __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines& lines) {
   using Key = KeyOf<T>;
   __shared__ SelectState state;
-  __shared__ Pair<Key> pairs[kSelectOrdered];
+  __shared__ SelectMemory<Key> memory;
+  Pair<Key>* const pairs = memory.pairs;
   for (int64_t at = blockIdx.x; at < lines.count; at += gridDim.x) {
     const SortLine<T> line(tensors, lines, at);
     const Threshold<Key> threshold =
-        find_threshold(line, lines.length, tensors.order, tensors.count, state);
+        find_threshold(line, lines.length, tensors.order, tensors.count, memory.bins, state);
     if (padded == 0) {
       gather(line, lines.length, tensors.order, tensors.count, threshold, state,
              [&](uint32_t i, uint32_t place) { line.store(i, place); });
