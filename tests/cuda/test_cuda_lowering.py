@@ -132,6 +132,18 @@ def test_portable_code_carries_ptx() -> None:
     assert CUDA.kernel_image(BY_NAME["h100"], kernel) == kernel.binary
 
 
+class RunningSum(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.cumsum(0)
+
+
+def test_a_kernel_with_a_workspace() -> None:
+    program = lower(RunningSum(), (torch.ones(1 << 18),), partitioner=CudaPartitioner("h100"))
+    (method,) = deserialize_pte_binary(program.buffer).program.execution_plan
+    assert not method.operators
+    assert len(method.delegates) == 1
+
+
 @pytest.fixture
 def tf32_choice() -> Iterator[None]:
     """What a test allows goes back to what it was."""

@@ -12,19 +12,31 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import torch
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
+
+_GUARDS = torch._C._dynamo.guards
+_EMPTY = "_empty_strided_cuda"
 
 
 @contextlib.contextmanager
 def autotune_block_on_fakes() -> Iterator[None]:
-    """Run the autotuning block on fake tensors."""
+    """Run the autotuning block on fake tensors.
+
+    Workspaces are made by a function of PyTorch's that fakes do not see; they are faked, too.
+    """
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
     original = PythonWrapperCodegen.generate_and_run_autotune_block
 
     def run(self: Any) -> Any:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with FakeTensorMode(allow_non_fake_inputs=True), mock.patch.object(_GUARDS, _EMPTY, _empty):
             return original(self)
 
     with mock.patch.object(PythonWrapperCodegen, "generate_and_run_autotune_block", run):
         yield
+
+
+def _empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
