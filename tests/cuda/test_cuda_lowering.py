@@ -138,7 +138,8 @@ class RunningSum(torch.nn.Module):
 
 
 def test_a_kernel_with_a_workspace() -> None:
-    program = lower(RunningSum(), (torch.ones(1 << 18),), partitioner=CudaPartitioner("h100"))
+    inputs = (torch.ones(1 << 18),)
+    program = lower(RunningSum(), inputs, partitioner=CudaPartitioner(target="h100"))
     (method,) = deserialize_pte_binary(program.buffer).program.execution_plan
     assert not method.operators
     assert len(method.delegates) == 1
