@@ -82,13 +82,57 @@ class Outputs(nn.Module):
         return tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
-class Detections(Outputs):
-    """A detector of torchvision, whose images come as a list."""
+class DetectorNetwork(nn.Module):
+    """All of a torchvision detector that has weights, without what chooses boxes.
 
-    def forward(self, *images: torch.Tensor) -> Tensors:
-        """Boxes, labels and scores of each image."""
-        found = self.model(list(images))
-        return tuple(torch.utils._pytree.tree_leaves(found))
+    The whole detector is not a case, for torch.export does not take it: ``batched_nms`` asks in
+    Python how many boxes there are, which only the data says, and in the detectors with regions so
+    does their pooling. Without that, ``torchvision::nms`` and ``torchvision::roi_align`` remain,
+    ops of torchvision's library without decompositions, for which ExecuTorch has no kernels.
+
+    Args:
+        detector: one with a single stage, which has a ``head``, or one with regions, which has
+            ``rpn`` and ``roi_heads``.
+    """
+
+    def __init__(self, detector: Any) -> None:
+        super().__init__()
+        self.detector = detector
+
+    def forward(self, image: torch.Tensor, *pooled: torch.Tensor) -> Tensors:
+        """What the heads give for an image, and for what was pooled of it.
+
+        Args:
+            image: one, [3, height, width], from 0 to 1; it is normalized, resized and padded here.
+            pooled: features of regions for each of the ``region_heads``.
+
+        Returns:
+            One stage: what the head gives, before softmax or sigmoid, relative to the anchors. With
+            regions: the features, the region proposal network's objectness and boxes for each
+            level of them, then what each head gives for what was pooled.
+        """
+        images, _ = self.detector.transform([image])
+        features = self.detector.backbone(images.tensors)
+        levels = list(features.values())
+        if not hasattr(self.detector, "rpn"):
+            return tuple(self.detector.head(levels).values())
+        objectness, boxes = self.detector.rpn.head(levels)
+        found = [
+            predict(head(regions))
+            for (_, head, predict), regions in zip(self.region_heads(), pooled, strict=True)
+        ]
+        return (*levels, *objectness, *boxes, *torch.utils._pytree.tree_leaves(found))
+
+    def region_heads(self) -> list[tuple[Any, nn.Module, nn.Module]]:
+        """Pooling, head and predictor for boxes, masks and keypoints, those that there are."""
+        heads = getattr(self.detector, "roi_heads", None)
+        parts = [
+            tuple(
+                getattr(heads, f"{kind}_{part}", None) for part in ("roi_pool", "head", "predictor")
+            )
+            for kind in ("box", "mask", "keypoint")
+        ]
+        return [(pool, head, predict) for pool, head, predict in parts if head is not None]
 
 
 def _timm(name: str) -> Case:
@@ -109,8 +153,14 @@ def _torchvision(name: str, *size: int, **options: Any) -> Case:
 def _detector(name: str) -> Case:
     from torchvision import models
 
-    model = models.get_model(name, weights=None, weights_backbone=None)
-    return Case(Detections(model.eval()), ((torch.rand(3, 320, 320),),))
+    sizes = {} if name.startswith("ssd") else {"min_size": 320, "max_size": 320}
+    detector = models.get_model(name, weights=None, weights_backbone=None, **sizes).eval()
+    network = DetectorNetwork(detector)
+    pooled = [
+        torch.randn(8, detector.backbone.out_channels, *pool.output_size)
+        for pool, _, _ in network.region_heads()
+    ]
+    return Case(network, ((torch.rand(3, 200, 260), *pooled),))
 
 
 def _config(name: str, **values: Any) -> Any:
@@ -346,9 +396,12 @@ def _entries() -> dict[str, Callable[[], Case]]:
             name, 3, 128, 128, weights_backbone=None
         )
     for name in _VIDEO.split():
-        found[f"torchvision.{name}"] = lambda name=name: _torchvision(name, 3, 16, 112, 112)
+        side = 224 if name in ("s3d", "mvit_v2_s") else 112
+        found[f"torchvision.{name}"] = lambda name=name, side=side: _torchvision(
+            name, 3, 16, side, side
+        )
     for name in _DETECTORS.split():
-        found[f"torchvision.{name}"] = lambda name=name: _detector(name)
+        found[f"torchvision.{name}.network"] = lambda name=name: _detector(name)
     for name, make in _TRANSFORMERS.items():
         found[f"transformers.{name}"] = make
     return found
