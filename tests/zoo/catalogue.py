@@ -185,7 +185,8 @@ _TEXT = {
 }
 
 
-def _encoder(name: str, **values: Any) -> Case:
+def _whole_text(name: str, **values: Any) -> Case:
+    """An encoder, or a decoder without cache: OPT asks in Python for the length of its cache."""
     model = _made(f"{name}Model", _config(name, **{**_TEXT, **values}))
     tokens = torch.randint(5, 120, (2, 16))
     mask = torch.ones(2, 16, dtype=torch.int64)
@@ -344,14 +345,14 @@ def _ast() -> Case:
 
 
 _TRANSFORMERS: dict[str, Callable[[], Case]] = {
-    "bert": lambda: _encoder("Bert"),
-    "roberta": lambda: _encoder("Roberta", max_position_embeddings=66),
-    "distilbert": lambda: _encoder("DistilBert", dim=64, hidden_dim=128, n_layers=2, n_heads=4),
-    "albert": lambda: _encoder("Albert", embedding_size=32),
-    "electra": lambda: _encoder("Electra", embedding_size=32),
-    "deberta_v2": lambda: _encoder("DebertaV2"),
-    "mpnet": lambda: _encoder("MPNet", max_position_embeddings=66),
-    "modernbert": lambda: _encoder("ModernBert", pad_token_id=0, cls_token_id=1, sep_token_id=2),
+    "bert": lambda: _whole_text("Bert"),
+    "roberta": lambda: _whole_text("Roberta", max_position_embeddings=66),
+    "distilbert": lambda: _whole_text("DistilBert", dim=64, hidden_dim=128, n_layers=2, n_heads=4),
+    "albert": lambda: _whole_text("Albert", embedding_size=32),
+    "electra": lambda: _whole_text("Electra", embedding_size=32),
+    "deberta_v2": lambda: _whole_text("DebertaV2"),
+    "mpnet": lambda: _whole_text("MPNet", max_position_embeddings=66),
+    "modernbert": lambda: _whole_text("ModernBert", pad_token_id=0, cls_token_id=1, sep_token_id=2),
     "gpt2": lambda: _decoder("GPT2", "LMHeadModel", n_embd=64, n_layer=2, n_head=4, n_positions=64),
     "llama": lambda: _grouped("Llama"),
     "mistral": lambda: _grouped("Mistral"),
@@ -361,8 +362,10 @@ _TRANSFORMERS: dict[str, Callable[[], Case]] = {
     "phi3": lambda: _grouped("Phi3", pad_token_id=0),
     "olmo2": lambda: _grouped("Olmo2"),
     "gpt_neox": lambda: _decoder("GPTNeoX"),
-    "opt": lambda: _decoder("OPT", ffn_dim=128, word_embed_proj_dim=64),
-    "mixtral": lambda: _grouped("Mixtral", num_local_experts=4),
+    "opt": lambda: _whole_text("OPT", ffn_dim=128, word_embed_proj_dim=64, use_cache=False),
+    "mixtral": lambda: _grouped(
+        "Mixtral", head_dim=16, num_local_experts=4, experts_implementation="batched_mm"
+    ),
     "t5": _t5,
     "bart": _bart,
     "whisper": _whisper,
