@@ -2,6 +2,8 @@
 
     python tests/zoo/run.py cuda -n 8 --output results.json
     python tests/zoo/run.py cuda transformers. --plan    # what would be delegated; compiles nothing
+    python tests/zoo/run.py cuda transformers. --keep programs     # where there is no GPU, then
+    python tests/zoo/run.py cuda transformers. --kept programs     # on the GPU host, lowers nothing
 
 timm, torchvision and transformers must be installed. Each model has a process of its own. A model
 counts as right if it is delegated whole, runs, and equals eager PyTorch on the CPU in float32 to a
@@ -22,8 +24,9 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,20 +69,57 @@ def examine(name: str, device: str, plan: bool, keep: Path | None) -> dict[str, 
         if plan:
             return {**found, "result": PARTLY if outside else PLANNED}
         if keep is not None:
-            keep.mkdir(parents=True, exist_ok=True)
-            (keep / f"{name}.pte").write_bytes(program)
+            _Kept(case.calls, expected, found).write(keep, name, program)
         step = "RUN"
         if device == "mps" or (device == "cuda" and not torch.cuda.is_available()):
             return {**found, "result": PARTLY if outside else LOWERED}
-        error = _difference(_run(program, case), expected)
-        right = PARTLY if outside else RIGHT
-        return {
-            **found,
-            "relative_error": float(f"{error:.1e}"),
-            "result": right if error <= LIMIT else DIFFERENT,
-        }
+        return {**found, **_judged(program, case.calls, expected, outside)}
     except Exception as error:
         return {**found, "result": f"{step}_FAILED", "cause": _cause(error)}
+
+
+def examine_kept(name: str, kept: Path) -> dict[str, Any]:
+    """What becomes of a model that was lowered with ``--keep``, maybe elsewhere."""
+    found: dict[str, Any] = {}
+    try:
+        of = _Kept.read(kept, name)
+        found = of.found
+        program = (kept / f"{name}.pte").read_bytes()
+        return {**found, **_judged(program, of.calls, of.expected, found["outside"])}
+    except Exception as error:
+        return {**found, "result": "RUN_FAILED", "cause": _cause(error)}
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What lies beside a program: its inputs, what eager PyTorch gave, what the lowering said."""
+
+    calls: Sequence[catalogue.Tensors]
+    expected: list[torch.Tensor]
+    found: dict[str, Any]
+
+    def write(self, folder: Path, name: str, program: bytes) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.pte").write_bytes(program)
+        torch.save(vars(self), folder / f"{name}.pt")
+
+    @classmethod
+    def read(cls, folder: Path, name: str) -> _Kept:
+        return cls(**torch.load(folder / f"{name}.pt"))
+
+
+def _judged(
+    program: bytes,
+    calls: Sequence[catalogue.Tensors],
+    expected: list[torch.Tensor],
+    outside: list[str],
+) -> dict[str, Any]:
+    error = _difference(_run(program, calls), expected)
+    right = PARTLY if outside else RIGHT
+    return {
+        "relative_error": float(f"{error:.1e}"),
+        "result": right if error <= LIMIT else DIFFERENT,
+    }
 
 
 def _eager(case: catalogue.Case) -> list[torch.Tensor]:
@@ -142,11 +182,11 @@ def _outside(edge: Any) -> list[str]:
     return [f"{op} x{count}" for op, count in sorted(ops.items())]
 
 
-def _run(program: bytes, case: catalogue.Case) -> list[torch.Tensor]:
+def _run(program: bytes, calls: Sequence[catalogue.Tensors]) -> list[torch.Tensor]:
     from aoti_plugins.runtime import Program
 
     with Program(program) as loaded:
-        return [output.clone() for call in case.calls for output in loaded(*call)]
+        return [output.clone() for call in calls for output in loaded(*call)]
 
 
 def _difference(found: list[torch.Tensor], expected: list[torch.Tensor]) -> float:
@@ -229,6 +269,7 @@ def main() -> int:
     parser.add_argument("--plan", action="store_true", help="partition, and compile nothing")
     parser.add_argument("--seconds", type=float, default=600, help="for one model")
     parser.add_argument("--keep", type=Path, help="a folder for the programs")
+    parser.add_argument("--kept", type=Path, help="run the programs of this folder, lower nothing")
     parser.add_argument(
         "--output", type=Path, help="JSON of results; those in it are not run again"
     )
@@ -237,7 +278,11 @@ def main() -> int:
     if chosen.task:
         warnings.simplefilter("ignore")
         torch.backends.cudnn.allow_tf32 = False
-        print(json.dumps(examine(chosen.task, chosen.device, chosen.plan, chosen.keep)))
+        if chosen.kept:
+            found = examine_kept(chosen.task, chosen.kept)
+        else:
+            found = examine(chosen.task, chosen.device, chosen.plan, chosen.keep)
+        print(json.dumps(found))
         return 0
     sys.path.insert(0, str(_BENCHMARKS))
     import environment
@@ -247,6 +292,7 @@ def main() -> int:
         results = json.loads(chosen.output.read_text())["models"]
     options = [chosen.device, *(["--plan"] if chosen.plan else [])]
     options += ["--keep", str(chosen.keep)] if chosen.keep else []
+    options += ["--kept", str(chosen.kept)] if chosen.kept else []
 
     def one(name: str) -> None:
         results[name] = in_own_process(name, options, chosen.seconds)
@@ -256,6 +302,8 @@ def main() -> int:
             environment.save(chosen.output, {"device": chosen.device, "models": ordered})
 
     names = [name for name in chosen_names(chosen.patterns) if name not in results]
+    if chosen.kept:
+        names = [name for name in names if (chosen.kept / f"{name}.pte").exists()]
     with ThreadPoolExecutor(chosen.processes) as pool:
         list(pool.map(one, names))
     print(summary(results))
