@@ -15,6 +15,8 @@ from torch import nn
 
 Tensors = tuple[torch.Tensor, ...]
 
+_ASLEEP = 1e-2
+
 _TIMM = """
 beit_base_patch16_224 botnet26t_256 halonet26t resnet26t cait_xxs24_224 coat_tiny convit_tiny
 convmixer_768_32 convnext_atto convnextv2_atto crossvit_tiny_240 cs3darknet_focus_s davit_tiny
@@ -415,7 +417,7 @@ ENTRIES = _entries()
 
 
 def make(name: str) -> Case:
-    """A model with seeded weights and inputs.
+    """A model with seeded weights and inputs, all parts of which count.
 
     Raises:
         KeyError: there is no such entry.
@@ -423,4 +425,34 @@ def make(name: str) -> Case:
     """
     build = ENTRIES[name]
     torch.manual_seed(0)
-    return build()
+    case = build()
+    wake(case.model, case.calls[0])
+    return case
+
+
+def wake(model: nn.Module, inputs: Tensors) -> None:
+    """Weights with which what a model gives depends on all that it computes.
+
+    A fresh model may start its last layer, or the scale of what blocks add, at zero or next to it,
+    the scores of all classes at a low prior, and batch norms that have seen nothing let the inputs
+    fade, so that only biases remain at the end. Here parameters none of which reaches 0.01 are
+    drawn anew, and batch norms learn from the inputs.
+    """
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.is_floating_point() and parameter.amax() < _ASLEEP:
+                parameter.normal_(std=0.1)
+        norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        hooks = [norm.register_forward_pre_hook(_learn) for norm in norms]
+        if hooks:
+            model(*inputs)
+        for hook in hooks:
+            hook.remove()
+
+
+def _learn(norm: Any, inputs: Tensors) -> None:
+    """Mean and variance of all channels of the input, a little different for each channel."""
+    if norm.running_mean is not None:
+        mean, deviation = inputs[0].mean(), inputs[0].std()
+        norm.running_mean.copy_(mean + 0.1 * deviation * torch.randn_like(norm.running_mean))
+        norm.running_var.copy_(deviation.square() * (0.5 + torch.rand_like(norm.running_var)))

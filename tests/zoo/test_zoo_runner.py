@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,10 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> Any:
     def case(model: nn.Module, *sizes: int) -> Any:
         return lambda: catalogue.Case(model.eval(), ((torch.randn(sizes),), (torch.randn(sizes),)))
 
+    asleep = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 4))
+    nn.init.zeros_(asleep[3].weight)
     entries = {
+        "tiny.asleep": case(asleep, 2, 3, 3, 3),
         "tiny.linear": case(nn.Sequential(nn.Linear(4, 3), nn.GELU()), 2, 4),
         "tiny.branches": case(Branches(), 3),
         "tiny.edges": case(Edges(), 3, 3),
@@ -83,3 +89,32 @@ def test_differences(zoo: Any) -> None:
     assert zoo._difference([torch.tensor([1])], [torch.tensor([2])]) == float("inf")
     assert zoo._difference([torch.tensor([2.0])], [torch.tensor([1.0])]) == 1
     assert zoo._difference([torch.empty(0)], [torch.empty(0)]) == 0
+
+
+def test_what_a_fresh_model_gives_depends_on_its_inputs(zoo: Any) -> None:
+    case = zoo.catalogue.make("tiny.asleep")
+    one, other = (case.model(*call) for call in case.calls)
+    assert (one - other).norm() > 0.1 * one.norm()
+    assert not case.model[1]._forward_pre_hooks
+    assert not case.model[1].training
+
+
+def test_causes_keep_the_line_that_export_does_not_take(zoo: Any) -> None:
+    error = RuntimeError(
+        f"Could not guard on {'u0 + ' * 200} Caused by: (boxes.py:80 in nms)\nMore"
+    )
+    cause = zoo._cause(error)
+    assert cause.startswith("RuntimeError: Could not guard on u0")
+    assert "... Caused by: (boxes.py:80 in nms)" in cause
+    assert len(cause) < 450
+    assert zoo._cause(KeyError("name")) == "KeyError: 'name'"
+
+
+def test_starts_where_its_folder_is_not_on_the_path(tmp_path: Path) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("run.py")), "--help"]
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--plan" in done.stdout
