@@ -6,6 +6,8 @@ The layout is that of DLPack's ``DLManagedTensor`` (unversioned), which every pr
 from __future__ import annotations
 
 import ctypes
+import functools
+import importlib.util
 from collections.abc import Iterable
 from ctypes import c_int32, c_uint8, c_uint16, c_uint64, c_void_p
 from typing import Any, NamedTuple
@@ -80,6 +82,16 @@ def view(value: Any, what: str) -> View:
     strides = read_i64(tensor.strides, tensor.ndim) if tensor.strides else contiguous(shape)
     address = (tensor.data or 0) + tensor.byte_offset
     return View(capsule, _dtype(tensor), shape, strides, address, on_gpu)
+
+
+@functools.cache
+def torch_has_gpus() -> bool:
+    """Whether PyTorch is here and can hold results on a GPU."""
+    if importlib.util.find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def gpu_of(values: Iterable[Any]) -> Any:

@@ -14,7 +14,7 @@ from aoti_plugins.runtime.specs import ValueInfo
 
 NEUTRAL, TORCH, NUMPY, CUDA = 0, 1, 2, 4
 """What an input asks the outputs to be, as bits; DLPack asks for numpy arrays. ``CUDA`` comes with
-torch tensors on a GPU."""
+tensors on a GPU, of whatever library: outputs there are torch tensors."""
 
 _SCALARS: dict[str, Any] = {
     "int": int,
@@ -171,7 +171,7 @@ class InputSlot:
         self._shape = None
         self._place(view.on_gpu)
         self._value.data = view.address
-        return NUMPY
+        return NUMPY | CUDA if view.on_gpu and _dlpack.torch_has_gpus() else NUMPY
 
     def _bind_int(self, value: int) -> int:
         if not -(2**63) <= value < 2**63:

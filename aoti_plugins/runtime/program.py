@@ -251,11 +251,11 @@ class Method:
                 closed, and as long as the inputs are.
 
         Returns:
-            One value per output. Torch tensors on the GPU if an input was one and the method is
-            lowered as a whole; with ``copy=False`` in the same memory as in the last call, which
-            suits CUDA graphs. Torch tensors on the CPU if
-            an input was a torch tensor, or if no input was a tensor of any library and torch is
-            imported; numpy arrays otherwise (bfloat16 and 8-bit floats: with the package
+            One value per output. Torch tensors on the GPU if an input was there, of whatever
+            library, torch can use GPUs, and the method is lowered as a whole; with ``copy=False``
+            in the same memory as in the last call, which suits CUDA graphs. Torch tensors on the
+            CPU if an input was a torch tensor, or if no input was a tensor of any library and torch
+            is imported; numpy arrays otherwise (bfloat16 and 8-bit floats: with the package
             ml_dtypes, else torch tensors). Outputs that the program itself plans on a GPU are
             torch tensors there in any case.
 

@@ -26,6 +26,7 @@ from aoti_plugins.cuda.attention.target import (
 from aoti_plugins.errors import LoweringError
 
 H100 = AttentionTarget((9, 0), 132, 232448)
+B200 = AttentionTarget((10, 0), 148, 232448)
 TARGETS = (
     DEFAULT_TARGET,
     AttentionTarget((8, 0), 108, 166912),
@@ -33,7 +34,7 @@ TARGETS = (
     AttentionTarget((8, 7), 16, 166912),
     AttentionTarget((8, 9), 58, 101376),
     H100,
-    AttentionTarget((10, 0), 148, 232448),
+    B200,
     AttentionTarget((11, 0), 20, 232448),
     AttentionTarget((12, 0), 170, 101376),
 )
@@ -84,14 +85,22 @@ def test_self_attention_of_dynamic_length_has_no_cache_to_split() -> None:
     assert isinstance(choose(problem, H100), PrefillConfig)
 
 
+WIDE_LAYER = dataclasses.replace(ONE_LAYER, head_dim=128, v_head_dim=128)
+
+
 def test_many_queries_take_large_tiles() -> None:
-    config = choose(ONE_LAYER, H100)
-    assert isinstance(config, PrefillConfig)
-    assert config.block_m == 128
+    for problem, target in ((WIDE_LAYER, H100), (ONE_LAYER, B200)):
+        config = choose(problem, target)
+        assert isinstance(config, PrefillConfig)
+        assert config.block_m == 128
+
+
+def test_small_heads_take_several_small_tiles_on_an_h100() -> None:
+    assert choose(ONE_LAYER, H100) == PrefillConfig(64, 64, 4, 3)
 
 
 def test_few_tiles_become_more_smaller_ones() -> None:
-    short = dataclasses.replace(ONE_LAYER, batch=1, q_len=256)
+    short = dataclasses.replace(WIDE_LAYER, batch=1, q_len=256)
     assert choose(short, H100).block_m == 64
 
 
@@ -135,13 +144,10 @@ def test_the_target_holds_inside_its_context_only() -> None:
 
 
 def test_tiles_are_small_where_large_ones_leave_multiprocessors_idle() -> None:
-    one_more_than_a_wave = Problem(1, 12, 12, 1500, 1500, 64, 64, 2)  # 144 tiles of 128 for 132
+    one_more_than_a_wave = Problem(1, 12, 12, 1500, 1500, 128, 128, 2)  # 144 tiles of 128 for 132
     chosen = choose(one_more_than_a_wave, H100)
     assert isinstance(chosen, PrefillConfig)
     assert chosen.block_m == 64
-    many_waves = choose(ONE_LAYER, H100)
-    assert isinstance(many_waves, PrefillConfig)
-    assert many_waves.block_m == 128
 
 
 @pytest.mark.parametrize("width", [64, 128, 256])

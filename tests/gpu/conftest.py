@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,14 @@ def gpu_programs(
         return path
 
     return lowered
+
+
+@pytest.fixture(autouse=True)
+def _shares_the_gpu(request: pytest.FixtureRequest, shared_dir: Path) -> Iterator[None]:
+    alone = request.node.get_closest_marker("alone") is not None
+    with (shared_dir / "gpu.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 @pytest.fixture(autouse=True)

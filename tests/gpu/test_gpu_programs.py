@@ -121,7 +121,9 @@ def test_arrays_of_cupy(gpu_programs: Programs, example_models: Models) -> None:
     inputs, expected = eager(example_models, "mlp")
     (x,) = on_gpu(inputs)
     with Program(gpu_programs("mlp", "measured")) as program:
-        check(program(cupy.from_dlpack(x))[0], expected)
+        (found,) = program(cupy.from_dlpack(x))
+        assert found.is_cuda
+        check(found, expected)
         with cupy.cuda.Stream(non_blocking=True):
             slow = cupy.random.standard_normal((4096, 4096), dtype=cupy.float32)
             for _ in range(20):
@@ -138,6 +140,7 @@ def test_arrays_of_jax(
     jax = pytest.importorskip("jax", reason="JAX is not installed")
     if jax.default_backend() != "gpu":
         pytest.skip("JAX has no GPU here")
+    torch.cuda.set_device(0)  # JAX leaves the last one current
     inputs, expected = eager(example_models, "mlp")
     (x,) = on_gpu(inputs)
     with Program(gpu_programs("mlp", "measured")) as program:
@@ -167,6 +170,7 @@ def test_threads_with_methods_of_their_own(gpu_programs: Programs, example_model
     assert failures == []
 
 
+@pytest.mark.alone
 def test_memory_comes_back(gpu_programs: Programs, example_models: Models) -> None:
     inputs, _ = eager(example_models, "transformer")
     path = gpu_programs("transformer", "measured")

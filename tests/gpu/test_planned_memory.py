@@ -99,6 +99,7 @@ def test_outputs_stay_on_the_gpu(example_models: Models) -> None:
         assert len({found.data_ptr() for found in kept}) == 3
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(
     torch.cuda.device_count() < 2, reason="torch.cuda.device_count() is below 2: needs two GPUs"
 )

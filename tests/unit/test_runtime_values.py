@@ -12,7 +12,7 @@ import torch
 from aoti_plugins.dtypes import BY_NAME
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import _dlpack, _outputs
-from aoti_plugins.runtime._inputs import NEUTRAL, NUMPY, TORCH, InputSlot
+from aoti_plugins.runtime._inputs import CUDA, NEUTRAL, NUMPY, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot, numpy_dtype
 from aoti_plugins.runtime._runner import Tag, Value
 from aoti_plugins.runtime.specs import ValueInfo, read_i64
@@ -242,3 +242,27 @@ def test_bfloat16_needs_ml_dtypes_or_torch(without: Any) -> None:
     without("ml_dtypes", "torch")
     with pytest.raises(ProgramError, match=r"output 1 .* is bfloat16, .*pip install ml_dtypes"):
         memory.slot.numpy(True)
+
+
+class OnGpu:
+    """A tensor of some library, in memory of a GPU as it says."""
+
+    def __init__(self) -> None:
+        self.tensor = torch.zeros(4, 64)
+
+    def __dlpack__(self, stream: int) -> Any:
+        assert stream == 1, "the default stream, in whose order programs run"
+        return self.tensor.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+@pytest.mark.parametrize(("torch_has_gpus", "asked"), [(False, NUMPY), (True, NUMPY | CUDA)])
+def test_gpu_memory_of_any_library_asks_for_outputs_there(
+    torch_has_gpus: bool, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_dlpack, "torch_has_gpus", lambda: torch_has_gpus)
+    slot, struct, _ = slot_for(ValueInfo("tensor", "float32", (4, 64)))
+    assert slot.bind(OnGpu()) == asked
+    assert struct.device_type == 1

@@ -199,6 +199,8 @@ _LARGE_TILES: dict[int, _Candidates] = {
     128: ((128, 128, 8, 2), (128, 64, 8, 2)),
     256: ((128, 64, 8, 2), (128, 32, 8, 2)),
 }
+# Several small tiles at once keep the tensor cores of compute capability 9 busier than a large one.
+_SEVERAL_TILES = _LARGE_TILES | {64: ((64, 64, 4, 3), (64, 64, 4, 2))}
 _SMALL_TILES: dict[int, _Candidates] = {
     64: ((128, 64, 4, 3), (128, 64, 4, 2)),
     128: ((128, 64, 8, 3), (128, 64, 8, 2), (64, 64, 4, 2)),
@@ -226,6 +228,7 @@ def _prefill_candidates(problem: Problem, target: AttentionTarget) -> _Candidate
         table = _FLOAT32
     else:
         table = _LARGE_TILES if _has_large_tiles(target) else _SMALL_TILES
+        table = _SEVERAL_TILES if target.capability[0] == 9 else table
     return table[max(64, *problem.widths)]
 
 
