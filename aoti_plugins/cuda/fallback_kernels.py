@@ -17,6 +17,7 @@ KERNELS = tuple(
         ("aten::convolution", FLOATS),
         ("aten::cumsum", REAL),
         ("aten::cumprod", REAL),
+        ("aten::histc", FLOATS),
         ("aten::sort", REAL),
         ("aten::sort.stable", REAL),
         ("aten::topk", REAL),

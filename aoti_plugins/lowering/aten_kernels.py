@@ -30,6 +30,9 @@ _PARAMETERS = {
     ),
     "aten::cumsum": ("AtenTensorHandle self, int64_t dim, int32_t* dtype, AtenTensorHandle* ret0"),
     "aten::cumprod": ("AtenTensorHandle self, int64_t dim, int32_t* dtype, AtenTensorHandle* ret0"),
+    "aten::histc": (
+        "AtenTensorHandle self, int64_t bins, double min, double max, AtenTensorHandle* ret0"
+    ),
     "aten::sort": (
         "AtenTensorHandle self, int64_t dim, int32_t descending, AtenTensorHandle* ret0, "
         "AtenTensorHandle* ret1"

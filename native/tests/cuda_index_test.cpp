@@ -343,6 +343,48 @@ BOOST_AUTO_TEST_CASE(takes_in_any_order) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(counts_in_equal_intervals) {
+  for (const int32_t dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
+    const bool is_narrow = dtype == kFloat16 || dtype == kBFloat16;  // cannot say larger counts
+    for (const int64_t length : {0, 1, 1000, is_narrow ? 2000 : 40000}) {
+      const Handle host = host_numbers({length}, dtype, 50);  // from -4 to 45
+      const Handle device = to_gpu(host);
+      const Handle found =
+          one([&](auto* ret) { return aoti_torch_cuda_histc(device.get(), 8, -2, 38, ret); });
+      std::vector<double> expected(8, 0.0);
+      for (const double x : numbers(host)) {
+        if (x >= -2 && x <= 38) {
+          expected[std::min<size_t>(7, static_cast<size_t>((x + 2) / 5))] += 1;
+        }
+      }
+      BOOST_TEST(unwrap(found.get())->dtype() == dtype);
+      BOOST_TEST(numbers(found) == expected, boost::test_tools::per_element());
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(counts_with_gaps_nan_and_as_many_intervals_as_there_may_be) {
+  Handle host = make({6}, kFloat32);
+  const float values[] = {kNan, kInf, -kInf, 0.0f, 1.0f, 0.5f};
+  std::copy(std::begin(values), std::end(values), data_of<float>(host));
+  const Handle device = to_gpu(host, {3});
+  const Handle found =
+      one([&](auto* ret) { return aoti_torch_cuda_histc(device.get(), 4096, 0, 1, ret); });
+  std::vector<double> expected(4096, 0.0);
+  expected[0] = expected[2048] = expected[4095] = 1;
+  BOOST_TEST(numbers(found) == expected, boost::test_tools::per_element());
+
+  const Handle integers = to_gpu(host_numbers({4}, kInt32));
+  AtenTensorHandle raw = nullptr;
+  check_refused(aoti_torch_cuda_histc(integers.get(), 4, 0, 1, &raw), "no histogram of int32");
+  check_refused(aoti_torch_cuda_histc(device.get(), 4097, 0, 1, &raw), "4097 bins, expected 1 to");
+  check_refused(aoti_torch_cuda_histc(device.get(), 0, 0, 1, &raw), "0 bins, expected 1 to");
+  check_refused(aoti_torch_cuda_histc(device.get(), 4, 1, 1, &raw), "the bounds are 1 and 1");
+  check_refused(aoti_torch_cuda_histc(device.get(), 4, 0, kInf, &raw), "the bounds are 0 and inf");
+  check_refused(aoti_torch_cuda_histc(host.get(), 4, 0, 1, &raw), "self is on cpu");
+  BOOST_TEST(raw == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(scatters_every_dtype_with_every_reduction) {
   const Ints sizes = {3, 4, 5};
   const Ints index_sizes = {2, 4, 3};

@@ -194,7 +194,7 @@ _INTEGER_PRODUCTS: Table = {
 }
 """cuBLASLt has none."""
 
-_SPREAD: Table = {_aten.histc.default: histograms.spread_histc}
+_SPREAD: Table = {_aten.histc.default: histograms.histc_on_cuda}
 """Threads of GPUs that add to one place wait for each other."""
 
 _BY_SELECTION: Table = {

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from aoti_plugins.lowering.decompositions.search import place_among
 
+_BINS_OF_KERNEL = 4096
+"""kHistogramBins in native/src/cuda/kernels/histogram.h."""
+
 _MOST_COPIES = 1024
 _MOST_TOTALS = 1 << 18
 """What stays in the cache of a GPU."""
@@ -23,12 +26,13 @@ def histc(x: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
     return _totals(place, inside.to(torch.float32), bins).to(x.dtype)
 
 
-def spread_histc(x: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
-    """``aten.histc.default`` where threads that add to one number wait for each other.
+def histc_on_cuda(x: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Any:
+    """``aten.histc.default``, where the runtime for NVIDIA GPUs has no kernel for it.
 
-    Each bin has several totals, which neighbouring elements take in turns.
+    Threads that add to one number wait for each other, so each bin has several totals, which
+    neighbouring elements take in turns.
     """
-    if not x.is_floating_point():
+    if not x.is_floating_point() or (low < high and bins <= _BINS_OF_KERNEL):
         return NotImplemented
     place, inside = _places(x.reshape(-1), bins, low, high)
     copies = max(1, min(_MOST_COPIES, _MOST_TOTALS // bins))

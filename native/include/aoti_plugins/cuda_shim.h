@@ -102,6 +102,10 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumsum(AtenTensorHandle self, int64_
                                                    int32_t* dtype, AtenTensorHandle* ret0);
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumprod(AtenTensorHandle self, int64_t dim,
                                                     int32_t* dtype, AtenTensorHandle* ret0);
+/// How many elements lie in each of `bins` equal intervals from `min` to `max`, which is more and
+/// belongs to the last one. Up to 4096 bins, 2^32 - 1 elements; floats of any strides.
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_histc(AtenTensorHandle self, int64_t bins, double min,
+                                                  double max, AtenTensorHandle* ret0);
 /// Elements along `dim` in order, and their places (int64). Always stable, NaN above everything.
 /// Lines of more than 4096 elements (2048 of 64 bits) need up to 32 bytes more for each element.
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_sort(AtenTensorHandle self, int64_t dim,

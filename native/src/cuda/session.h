@@ -22,11 +22,11 @@ namespace aoti_plugins::cuda {
 /// One delegate's part of a GPU: a stream of its own, its memory, and staging for what comes from
 /// and goes to the host.
 ///
-/// A call with inputs on the GPU runs on the legacy default stream, in whose order these are, unless
-/// option `own_streams` is set; others run on the session's.
-/// Inputs on the GPU are used where they are. Host inputs up to `kStagedNbytes` travel together in
-/// one copy from page-locked memory. Outputs go where the program wants them; where one of those is
-/// host memory the call waits for the stream, else it does not.
+/// A call with inputs on the GPU runs on the legacy default stream, in whose order these are,
+/// unless option `own_streams` is set; others run on the session's. Inputs on the GPU are used
+/// where they are. Host inputs up to `kStagedNbytes` travel together in one copy from page-locked
+/// memory. Outputs go where the program wants them; where one of those is host memory the call
+/// waits for the stream, else it does not.
 class CudaSession final : public DeviceSession {
  public:
   /// @param flags of the payload.

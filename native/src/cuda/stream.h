@@ -97,7 +97,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void* make_block(size_t size) noexcept;
 
   CUstream own_ = nullptr;
-  CUstream handle_ = nullptr;      // own_, or null for the default stream
+  CUstream handle_ = nullptr;       // own_, or null for the default stream
   bool default_in_flight_ = false;  // work on the default stream, since no wait followed
   int32_t gpu_ = 0;
   MemoryPool* pool_ = nullptr;
