@@ -73,13 +73,13 @@ def spread(value: Tensor, axis: int, count: int) -> Tensor:
 
 
 def quotients(dividends: Tensor, divisor: int, bound: int) -> Tensor:
-    """Divide integers, rounding down; quotients are at most ``bound``.
+    """Divide integers, rounding down; quotients are at most ``bound``, and 0 of negative ones.
 
     ExecuTorch turns a division of integers in an edge program into one of floats, which is right
     to the half below ``_EXACT``. Beyond, or if that is not known, multiples are counted.
     """
     if isinstance(divisor, int) and isinstance(bound, int) and (bound + 1) * divisor < _EXACT:
-        return ((dividends.to(torch.float32) + 0.5) / divisor).floor().to(torch.int64)
+        return ((dividends.clamp(min=0).to(torch.float32) + 0.5) / divisor).floor().to(torch.int64)
     multiples = torch.arange(1, bound + 1, device=dividends.device) * divisor
     return (multiples <= dividends[..., None]).sum(-1)
 
