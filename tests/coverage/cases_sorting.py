@@ -75,6 +75,11 @@ CASES: tuple[Case, ...] = (
         (with_nans(some(9)), EDGES),
         (some(9), some(0)),
     ),
+    *cases(  # nothing is read from memory
+        "aten.bucketize.Tensor",
+        lambda x: x + torch.bucketize(torch.arange(0, 1, 1 / 64), torch.arange(1 / 70, 1, 1 / 70)),
+        (some(64),),
+    ),
     *cases(
         "aten.searchsorted.Tensor",
         torch.searchsorted,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 _FEW = 16
+_BITS = 4  # sums of fewer than nine are written out
 
 
 def bucketize(
@@ -71,20 +72,29 @@ def place_among(rows: Tensor, x: Tensor, right: bool) -> Tensor:
     """
     size = rows.size(-1)
     if isinstance(size, int) and size > _FEW:
-        return _by_halving(rows, x, right)
+        return _by_digits(rows, x, right)
     sorted_ = rows[..., None, :] if rows.dim() > 1 else rows
     return _is_before(sorted_, x[..., None], right).sum(-1)
 
 
-def _by_halving(rows: Tensor, x: Tensor, right: bool) -> Tensor:
+def _by_digits(rows: Tensor, x: Tensor, right: bool) -> Tensor:
+    """From the highest bits of each place on, some at a time.
+
+    Halving would be less to do, but Inductor writes a step into the next one as often as that uses
+    it, where nothing is read from memory before; a sum is the end of that.
+    """
     size = rows.size(-1)
     place = torch.zeros_like(x, dtype=torch.int64)
-    for bit in reversed(range(size.bit_length())):
-        further = place + 2**bit
+    digits = torch.arange(1, 2**_BITS, device=x.device)
+    for shift in reversed(range(0, size.bit_length(), _BITS)):
+        further = place[..., None] + 2**shift * digits
         last = (further - 1).clamp(max=size - 1)
-        passed = rows[last] if rows.dim() == 1 else rows.gather(-1, last)
-        steps = (further <= size) & _is_before(passed, x, right)
-        place = torch.where(steps, further, place)
+        if rows.dim() == 1:
+            passed = rows[last]
+        else:
+            passed = rows.gather(-1, last.flatten(-2)).view(last.shape)
+        steps = (further <= size) & _is_before(passed, x[..., None], right)
+        place = place + 2**shift * steps.sum(-1)
     return place
 
 
