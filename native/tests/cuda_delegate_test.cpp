@@ -11,6 +11,33 @@
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
 using ::executorch::extension::make_tensor_ptr;
+using ::executorch::extension::TensorPtr;
+
+namespace {
+
+/// A call whose input, ones, and whose result are on the stand-in GPU.
+struct DeviceCall {
+  DeviceCall() {
+    const std::vector<float> ones(6, 1.0f);
+    BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), 24, 0) == Error::Ok));
+  }
+  Error run(const Loaded& loaded) {
+    EValue input(*x_tensor);
+    EValue output(*y_tensor);
+    return loaded.run(input, output);
+  }
+  std::vector<float> result() const {
+    std::vector<float> found(6);
+    BOOST_TEST((y.allocator->copy_device_to_host(found.data(), y.data, 24, 0) == Error::Ok));
+    return found;
+  }
+  DeviceMemory x{24};
+  DeviceMemory y{24};
+  TensorPtr x_tensor = ::executorch::extension::from_blob(x.data, {2, 3});
+  TensorPtr y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
+};
+
+}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cuda_delegate, Clean)
 
@@ -51,24 +78,16 @@ BOOST_AUTO_TEST_CASE(later_calls_ask_the_driver_for_no_memory) {
 BOOST_AUTO_TEST_CASE(device_memory_is_used_in_place_and_not_waited_for) {
   const Program program;
   const Loaded loaded(program);
-  const DeviceMemory x(24);
-  const DeviceMemory y(24);
-  const std::vector<float> ones(6, 1.0f);
-  BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), 24, 0) == Error::Ok));
-  auto x_tensor = ::executorch::extension::from_blob(x.data, {2, 3});
-  auto y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
-  EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
-  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  DeviceCall call;
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   const size_t waits = fake().calls("cuStreamSynchronize");
   const size_t up = fake().calls("cuMemcpyHtoDAsync_v2");
   const size_t down = fake().calls("cuMemcpyDtoHAsync_v2");
-  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   BOOST_TEST(fake().calls("cuStreamSynchronize") == waits);
   BOOST_TEST(fake().calls("cuMemcpyHtoDAsync_v2") == up);
   BOOST_TEST(fake().calls("cuMemcpyDtoHAsync_v2") == down);
-  std::vector<float> result(6);
-  BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
-  BOOST_TEST(result == expected(2, 1));
+  BOOST_TEST(call.result() == expected(2, 1));
 }
 
 BOOST_AUTO_TEST_CASE(device_memory_is_worked_on_in_the_default_stream) {
@@ -79,29 +98,21 @@ BOOST_AUTO_TEST_CASE(device_memory_is_worked_on_in_the_default_stream) {
   };
   const Program program;
   const Loaded loaded(program);
-  const DeviceMemory x(24);
-  const DeviceMemory y(24);
-  const std::vector<float> ones(6, 1.0f);
-  BOOST_TEST((x.allocator->copy_host_to_device(x.data, ones.data(), 24, 0) == Error::Ok));
-  auto x_tensor = ::executorch::extension::from_blob(x.data, {2, 3});
-  auto y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
-  EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
+  DeviceCall call;
   // Only work on the default stream is done at once there.
   size_t done = fake().launches();
-  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   BOOST_TEST(fake().launches() > done);
   use_own_streams(true);
   done = fake().launches();
-  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   BOOST_TEST(fake().launches() == done);
   use_own_streams(false);
   Call on_host;
   BOOST_TEST((on_host.run(loaded) == Error::Ok), reason());
   BOOST_TEST(on_host.result() == expected(2, 2));
-  BOOST_TEST((loaded.run(args[0], args[1]) == Error::Ok), reason());
-  std::vector<float> result(6);
-  BOOST_TEST((y.allocator->copy_device_to_host(result.data(), y.data, 24, 0) == Error::Ok));
-  BOOST_TEST(result == expected(2, 3));
+  BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(2, 3));
 }
 
 BOOST_AUTO_TEST_CASE(results_are_computed_where_the_program_wants_them) {

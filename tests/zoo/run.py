@@ -304,6 +304,8 @@ def main() -> int:
     names = [name for name in chosen_names(chosen.patterns) if name not in results]
     if chosen.kept:
         names = [name for name in names if (chosen.kept / f"{name}.pte").exists()]
+        if not names and not results:
+            parser.error(f"{str(chosen.kept)!r} has no program of these names")
     with ThreadPoolExecutor(chosen.processes) as pool:
         list(pool.map(one, names))
     print(summary(results))

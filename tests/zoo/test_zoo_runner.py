@@ -118,3 +118,12 @@ def test_starts_where_its_folder_is_not_on_the_path(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "--plan" in done.stdout
+
+
+def test_a_folder_without_kept_programs_is_an_error(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", "cpu", "tiny.", "--kept", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        zoo.main()
+    assert "has no program of these names" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Windows for short-time transforms, which PyTorch decomposes from 2.12 on."""
+"""Windows for short-time transforms, which PyTorch 2.11 leaves whole."""
 
 from __future__ import annotations
 

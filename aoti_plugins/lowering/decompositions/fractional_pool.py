@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions.windows import spread
+
 
 def fractional_max_pool3d(
     x: Tensor, kernel_size: Sequence[int], output_size: Sequence[int], random_samples: Tensor
@@ -28,7 +30,7 @@ def fractional_max_pool3d(
     for axis, size in enumerate(x.shape[-3:]):
         starts = _starts(samples[..., axis], size, output_size[axis], kernel_size[axis])
         taps = starts[..., None] + torch.arange(kernel_size[axis], device=x.device)
-        place = place * size + _along(taps, axis)
+        place = place * size + spread(taps, axis, 3)
     flat = x.flatten(-3)
     windows = flat.gather(-1, place.flatten(-6)).view(place.shape).flatten(-3)
     largest, tap = windows.max(-1)
@@ -47,11 +49,3 @@ def _starts(sample: Tensor, size: Any, count: int, width: int) -> Tensor:
     # Clamped for the sake of samples that are none, with which Inductor measures.
     starts = starts.to(torch.int64).clamp(0, last)
     return torch.where(order == count - 1, last, starts)
-
-
-def _along(taps: Tensor, axis: int) -> Tensor:
-    """``[..., count, width]`` with these two among three axes of counts, then three of widths."""
-    channels = taps.shape[:-2]
-    shape = [1] * 6
-    shape[axis], shape[3 + axis] = taps.shape[-2:]
-    return taps.view(*channels, *shape)

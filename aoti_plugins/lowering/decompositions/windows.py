@@ -66,10 +66,10 @@ def along(value: Tensor, axis: int, count: int) -> Tensor:
 
 
 def spread(value: Tensor, axis: int, count: int) -> Tensor:
-    """``[out, width]`` with its two axes among ``count`` axes of outputs, then of widths."""
+    """``[..., out, width]``, the last two axes among ``count`` axes of outputs, then of widths."""
     shape = [1] * (2 * count)
-    shape[axis], shape[count + axis] = value.shape
-    return value.view(shape)
+    shape[axis], shape[count + axis] = value.shape[-2:]
+    return value.view(*value.shape[:-2], *shape)
 
 
 def quotients(dividends: Tensor, divisor: int, bound: int) -> Tensor:
