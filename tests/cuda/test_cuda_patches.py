@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 import torch
 from torch import nn
+from torch._inductor.lowering import lowerings
 
 import aoti_plugins.lowering.inductor.few_rows  # noqa: F401  (what it patches is watched, too)
 from aoti_plugins.compile_specs import LoweringOptions
@@ -33,6 +34,7 @@ from aoti_plugins.lowering.inductor.gpu import (
     no_compilation,
     patterns,
     placement,
+    searches,
     steady_times,
     triton_driver,
     triton_version,
@@ -72,6 +74,7 @@ PATCHES: dict[str, _Context] = {
     "patterns": patterns.patterns_on_cpu,
     "placement": lambda: placement.placed_constants(_placement()),
     "weights of convolutions": lambda: conv_weights.channels_last_weights(_placement()),
+    "searches": searches.nan_behind_all,
     "steady times": steady_times.steady_times,
     "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
     "triton version": triton_version.known_triton_version,
@@ -105,6 +108,7 @@ def _state() -> dict[str, Any]:
         "triton knobs": _knobs(),
         "driver": _driver(),
         "assembler files": _assembler_files(),
+        "search": lowerings[torch.ops.aten.searchsorted.Tensor],
     }
     for name, owner in _watched():
         for key, value in list(vars(owner).items()):

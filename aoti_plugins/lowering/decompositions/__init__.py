@@ -123,7 +123,6 @@ DECOMPOSITIONS: Table = {
     _aten.bucketize.Scalar: search.bucketize_number,
     _aten.bucketize.Tensor: search.bucketize,
     _aten.searchsorted.Scalar: search.searchsorted_number,
-    _aten.searchsorted.Tensor: search.searchsorted,
     _aten.mode.default: order_statistics.mode,
     _aten.bernoulli.default: random_numbers.bernoulli,
     _aten.bernoulli.p: random_numbers.bernoulli_of,
@@ -157,6 +156,9 @@ _SCANS: Table = {
 }
 """Inductor generates these for NVIDIA GPUs alone."""
 
+_SEARCHES: Table = {_aten.searchsorted.Tensor: search.searchsorted}
+"""Inductor generates them for NVIDIA GPUs alone."""
+
 _PRODUCTS: Table = {
     _aten._addmm_activation.default: products.addmm_activation,
     _aten._int_mm.default: products.int_mm,
@@ -180,7 +182,9 @@ _TRANSFORMS_BY_KERNELS: Table = fourier_kernels.composites() | {
 _EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
 """Inductor generates no code for these on CPUs."""
 
-CPU_DECOMPOSITIONS: Table = DECOMPOSITIONS | _SCANS | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
+CPU_DECOMPOSITIONS: Table = (
+    DECOMPOSITIONS | _SCANS | _SEARCHES | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
+)
 
 _WRITES: Table = {
     _aten.index_copy.default: index_put.index_copy,
@@ -224,7 +228,13 @@ _FOR_METAL: Table = {
 """Weights are packed in another way there, and Inductor has no ``hypot`` for it."""
 
 MPS_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _WRITES | _SCANS | _PRODUCTS | _TRANSFORMS_BY_KERNELS | _FOR_METAL
+    DECOMPOSITIONS
+    | _WRITES
+    | _SCANS
+    | _SEARCHES
+    | _PRODUCTS
+    | _TRANSFORMS_BY_KERNELS
+    | _FOR_METAL
 )
 
 

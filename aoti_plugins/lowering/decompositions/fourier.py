@@ -53,7 +53,7 @@ def fft_c2r(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: in
         pair = _along_all(pair, dim[:-1], 0, False)
     found = _transform(mirrored(pair, last, last_dim_size), last, False)[0]
     sizes = [last_dim_size if d == last else x.size(d) for d in dim]
-    return found * _number(_scale(sizes, normalization), found)
+    return found * number(scale(sizes, normalization), found)
 
 
 def mirrored(pair: Pair, dim: int, size: int) -> Pair:
@@ -79,16 +79,16 @@ def _takes(x: Tensor, dim: Sequence[int]) -> bool:
 
 
 def _along_all(pair: Pair, dim: Sequence[int], normalization: int, forward: bool) -> Pair:
-    scale = _scale([pair[0].size(d) for d in dim], normalization)
+    factor = scale([pair[0].size(d) for d in dim], normalization)
     for d in dim:
         pair = _transform(pair, d, forward)
-    if scale == 1:
+    if factor == 1:
         return pair
-    factor = _number(scale, pair[0])
-    return pair[0] * factor, pair[1] * factor
+    by = number(factor, pair[0])
+    return pair[0] * by, pair[1] * by
 
 
-def _scale(sizes: Sequence[int], normalization: int) -> float:
+def scale(sizes: Sequence[int], normalization: int) -> float:
     """0: none; 1: by the root of the number of elements; 2: by that number."""
     count = math.prod(sizes)
     return (1.0, count**-0.5, 1 / count)[normalization]
@@ -127,11 +127,11 @@ def _roots(like: Tensor, rows: int, columns: int, size: int, forward: bool) -> P
     """``[rows, columns]``: the root of one of ``size`` to the power of row times column."""
     order = torch.arange(max(rows, columns), device=like.device)
     power = (order[:rows, None] * order[None, :columns]) % size
-    angle = power.to(like.dtype) * _number(2 * math.pi / size, like)
+    angle = power.to(like.dtype) * number(2 * math.pi / size, like)
     return angle.cos(), -angle.sin() if forward else angle.sin()
 
 
-def _number(value: float, like: Tensor) -> Tensor:
+def number(value: float, like: Tensor) -> Tensor:
     """A number in the dtype of a tensor: ExecuTorch rounds plain ones to float32."""
     return torch.full((), value, dtype=like.dtype, device=like.device)
 

@@ -7,6 +7,7 @@ there and back, more of them are done one group after the other.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from aoti_plugins.lowering.decompositions.complex_numbers import from_parts, parts, view_as_complex
-from aoti_plugins.lowering.decompositions.fourier import mirrored
+from aoti_plugins.lowering.decompositions.fourier import mirrored, number, scale
 
 _MOST_DIMS = 3
 _NONE = 0
@@ -54,8 +55,33 @@ def fft_c2r(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: in
         return NotImplemented
     if len(dim) > 1:
         x = torch.ops.aten._fft_c2c(x, list(dim[:-1]), normalization, False)
+    if last_dim_size % 2 == 0:
+        return _of_even_size(x, last, last_dim_size, normalization)
     whole = from_parts(*mirrored(parts(x), last, last_dim_size))
     return parts(torch.ops.aten._fft_c2c(whole, [last], normalization, False))[0]
+
+
+def _of_even_size(x: Tensor, dim: int, size: int, normalization: int) -> Tensor:
+    """By a transform of half the size, whose real parts are the even elements of the result.
+
+    Its imaginary parts are the odd ones. With ``h = size / 2`` and ``w`` the root of one of
+    ``size``, its element k is ``x[k] + conj(x[h - k]) + i w^k (x[k] - conj(x[h - k]))``.
+    """
+    half = size // 2
+    real, imaginary = (one.movedim(dim, -1)[..., : half + 1] for one in parts(x))
+    order = torch.arange(half, device=x.device)
+    # The imaginary parts of the elements that are their own mirrors do not count.
+    a, b = real[..., :half], torch.where(order == 0, 0, imaginary[..., :half])
+    c, d = real.flip(-1)[..., :half], torch.where(order == 0, 0, -imaginary.flip(-1)[..., :half])
+    angle = order.to(real.dtype) * number(2 * math.pi / size, real)
+    cosine, sine = angle.cos(), angle.sin()
+    factor = number(scale([size], normalization), real)
+    halves = from_parts(
+        (a + c - cosine * (b - d) - sine * (a - c)) * factor,
+        (b + d + cosine * (a - c) - sine * (b - d)) * factor,
+    )
+    found = torch.ops.aten._fft_c2c(halves, [x.dim() - 1], _NONE, False)
+    return torch.view_as_real(found).flatten(-2).movedim(-1, dim)
 
 
 def _is_direct(x: Tensor, dims: list[int]) -> bool:

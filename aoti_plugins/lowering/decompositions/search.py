@@ -14,8 +14,8 @@ _BITS = 4  # sums of fewer than nine are written out
 def bucketize(
     x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Any:
-    """``aten.bucketize.Tensor``."""
-    return _as_asked(place_among(boundaries, x, right), out_int32)
+    """``aten.bucketize.Tensor``: the same as ``searchsorted``."""
+    return torch.ops.aten.searchsorted.Tensor(boundaries, x, out_int32=out_int32, right=right)
 
 
 def bucketize_number(
@@ -34,10 +34,20 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Any:
-    """``aten.searchsorted.Tensor``: rows ``[n]``, or ``[..., n]`` with ``x [..., k]``."""
+    """``aten.searchsorted.Tensor``: rows ``[n]``, or ``[..., n]`` with ``x [..., k]``.
+
+    NaN belongs behind all, since every comparison with it fails.
+    """
     if sorter is not None:
         rows = rows.gather(-1, sorter)
-    return _as_asked(place_among(rows, x, right or side == "right"), out_int32)
+    behind_equal = right or side == "right"
+    size = rows.size(-1)
+    if isinstance(size, int) and size > _FEW:
+        places = _by_digits(rows, x, behind_equal)
+    else:
+        sorted_ = rows[..., None, :] if rows.dim() > 1 else rows
+        places = _is_before(sorted_, x[..., None], behind_equal).sum(-1)
+    return places.to(torch.int32) if out_int32 else places
 
 
 def searchsorted_number(
@@ -58,23 +68,17 @@ def searchsorted_number(
 
 
 def place_among(rows: Tensor, x: Tensor, right: bool) -> Tensor:
-    """Before how many of the sorted numbers each of ``x`` belongs.
-
-    NaN belongs behind all, since every comparison with it fails.
+    """Before how many of the sorted numbers each of ``x`` belongs, as each device finds it.
 
     Args:
         rows: ``[n]`` for any ``x``, or ``[..., n]`` with ``x [..., k]``; ascending.
-        x: what is looked for.
+        x: what is looked for, of the same dtype.
         right: whether behind equal ones, rather than before them.
 
     Returns:
         int64, the shape of ``x``: from 0 to ``n``.
     """
-    size = rows.size(-1)
-    if isinstance(size, int) and size > _FEW:
-        return _by_digits(rows, x, right)
-    sorted_ = rows[..., None, :] if rows.dim() > 1 else rows
-    return _is_before(sorted_, x[..., None], right).sum(-1)
+    return torch.ops.aten.searchsorted.Tensor(rows, x, right=right)
 
 
 def _by_digits(rows: Tensor, x: Tensor, right: bool) -> Tensor:
@@ -100,7 +104,3 @@ def _by_digits(rows: Tensor, x: Tensor, right: bool) -> Tensor:
 
 def _is_before(sorted_: Tensor, x: Tensor, right: bool) -> Tensor:
     return ~(sorted_ > x) if right else ~(sorted_ >= x)
-
-
-def _as_asked(places: Tensor, out_int32: bool) -> Tensor:
-    return places.to(torch.int32) if out_int32 else places
