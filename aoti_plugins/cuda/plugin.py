@@ -72,9 +72,10 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     """Ops that Inductor does not generate, and writes that would race, in terms of other ops."""
     if device != _DEVICE:
         return {}
+    from aoti_plugins.cuda.bags.decompositions import DECOMPOSITIONS
     from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
 
-    return CUDA_DECOMPOSITIONS
+    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS}
 
 
 @hookimpl

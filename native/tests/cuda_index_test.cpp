@@ -297,6 +297,20 @@ BOOST_AUTO_TEST_CASE(takes_the_first_ones_of_long_lines) {
   check_top(longest, to_gpu(longest), 40, 1);
 }
 
+BOOST_AUTO_TEST_CASE(takes_the_first_ones_from_parts_of_lines) {
+  for (const int64_t range : {3, 30000}) {
+    const Handle host = host_numbers({30011, 1, 2}, kFloat32, range);
+    const Handle device = to_gpu(host, {1, 5, 30017});
+    for (const int64_t k : {1, 50, 1500}) {
+      check_top(host, device, k, 0);
+    }
+  }
+  for (const int32_t dtype : {kInt8, kBFloat16, kInt64}) {
+    const Handle host = host_numbers({3, 12289}, dtype, 100);
+    check_top(host, to_gpu(host), 7, 1);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(takes_special_values) {
   const float values[] = {1.0f, kNan, -kInf, 0.0f, -0.0f, kInf, -kNan, -1.0f};
   Handle host = make({2000}, kFloat32);
@@ -333,7 +347,7 @@ void check_unordered(const Handle& host, const Handle& device, int64_t k) {
 
 BOOST_AUTO_TEST_CASE(takes_in_any_order) {
   for (const int32_t dtype : {kFloat32, kInt64, kBFloat16, kInt8}) {
-    for (const int64_t length : {60, 129, 3000}) {
+    for (const int64_t length : {60, 129, 3000, 13000}) {
       const Handle host = host_numbers({4, length}, dtype, 1000);
       const Handle device = to_gpu(host);
       for (const int64_t k : {int64_t{1}, length / 2, length - 1, length}) {

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import torch
+from decomposed import ATEN, FLOATS, check, in_float32, some
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import lower
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -28,8 +28,6 @@ from aoti_plugins.lowering.decompositions import (
 )
 from aoti_plugins.runtime import Program
 
-ATEN = torch.ops.aten
-FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 NAN = math.nan
 
 
@@ -38,27 +36,6 @@ def no_window_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pooling is decomposed even where Inductor would generate it."""
     for module in (decompositions.adaptive_pool, decompositions.avg_pool):
         monkeypatch.setattr(module, "INDUCTOR_WINDOW", 0)
-
-
-def check(op: Any, *args: Any, table: Any = CUDA_DECOMPOSITIONS) -> None:
-    """Compare the decomposition of an op with the op, which may add 16-bit floats up in 16 bits."""
-    found = table[op](*args)
-    assert found is not NotImplemented
-    precise = op(*pytree.tree_map_only(torch.Tensor, in_float32, args))
-    pairs = zip(*map(pytree.tree_leaves, (found, op(*args), precise)), strict=True)
-    for one, other, exact in pairs:
-        is_short = other.dtype in (torch.float16, torch.bfloat16)
-        expected = exact.to(other.dtype) if is_short else other
-        torch.testing.assert_close(one, expected, equal_nan=True)
-
-
-def in_float32(value: torch.Tensor) -> torch.Tensor:
-    return value.float() if value.dtype in (torch.float16, torch.bfloat16) else value
-
-
-def some(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(sum(shape))
-    return torch.randn(shape, generator=generator).to(dtype)
 
 
 @pytest.mark.usefixtures("no_window_is_generated")
@@ -212,56 +189,6 @@ def test_medians_of_integers() -> None:
     check(ATEN.median.default, x)
     check(ATEN.median.dim, x, 1)
     check(ATEN.nanmedian.dim, x.int(), 0, True)
-
-
-@pytest.mark.parametrize("padding_idx", [-1, 2])
-@pytest.mark.parametrize("include_last_offset", [False, True])
-@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-@pytest.mark.parametrize("dtype", FLOATS[:3])
-def test_embedding_bags(
-    dtype: torch.dtype, mode: str, include_last_offset: bool, padding_idx: int
-) -> None:
-    weight = some(6, 3, dtype=dtype)
-    code = ("sum", "mean", "max").index(mode)
-    factors = some(7, dtype=dtype) if mode == "sum" else None
-    for starts in ([0, 2, 2, 5], [0], [0, 7]):
-        offsets = torch.tensor([*starts, 7] if include_last_offset else starts)
-        indices = torch.tensor([1, 2, 2, 2, 5, 0, 1])
-        for given_factors in {None, factors}:
-            rest = (False, code, False, given_factors, include_last_offset, padding_idx)
-            check(ATEN._embedding_bag.default, weight, indices, offsets, *rest)
-            check(ATEN._embedding_bag.default, weight, indices.int(), offsets.int(), *rest)
-
-
-@pytest.mark.parametrize("mode", range(3))
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_embedding_bags_that_end_early(dtype: torch.dtype, mode: int) -> None:
-    offsets = torch.tensor([0, 4, 6])  # of 8 indices
-    rest = (False, mode, False, None, True)
-    check(ATEN._embedding_bag.default, some(8, 3, dtype=dtype), torch.arange(8), offsets, *rest)
-
-
-def test_embedding_bag_has_the_sizes_of_the_meta_function() -> None:
-    # For sums of bfloat16 those of the CPU kernel differ from it.
-    weight, indices, offsets = (
-        some(6, 3, dtype=torch.bfloat16),
-        torch.arange(5),
-        torch.tensor([0, 2]),
-    )
-    with FakeTensorMode() as mode:
-        fakes = [mode.from_tensor(t) for t in (weight, indices, offsets)]
-        expected = ATEN._embedding_bag.default(*fakes)
-    found = decompositions.embedding_bag.embedding_bag(weight, indices, offsets)
-    assert [t.shape for t in found] == [t.shape for t in expected]
-    precise = ATEN._embedding_bag.default(weight.float(), indices, offsets)[0]
-    torch.testing.assert_close(found[0], precise.bfloat16())
-
-
-def test_embedding_bag_with_a_negative_padding_index() -> None:
-    arguments = (some(6, 3), torch.tensor([1, 5, 2]), torch.tensor([0, 2]), False, 0, False, None)
-    check(ATEN.embedding_bag.padding_idx, *arguments, False, -1)
-    check(ATEN.embedding_bag.padding_idx, *arguments, False, None)
-    check(ATEN.embedding_bag.default, *arguments, False)
 
 
 @settings(max_examples=100, deadline=None)

@@ -23,6 +23,7 @@ from aoti_plugins.cuda.attention.config import (
     choose,
 )
 from aoti_plugins.cuda.attention.target import current_target
+from aoti_plugins.cuda.triton_kernels import wrapped
 
 Size: TypeAlias = "int | torch.SymInt"
 
@@ -142,7 +143,7 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size =
     kv_len = call.key.shape[-2]
     is_even = isinstance(kv_len, int) and kv_len % config.block_n == 0
     grid = (_cdiv(q_len, config.block_m) * heads * batch * times,)
-    _wrapped(kernels.attention_prefill)[grid](
+    wrapped(kernels.attention_prefill)[grid](
         *_pointers(call),
         out,
         heads,
@@ -173,7 +174,7 @@ def _decode(call: Call, out: torch.Tensor, config: DecodeConfig, times: Size = 1
         parts, log_sums, strides = out, out, _strides(out)
     tiles = _cdiv(q_len * call.group, config.block_m)
     grid = (tiles * (heads // call.group) * batch * times, config.splits)
-    _wrapped(kernels.attention_decode)[grid](
+    wrapped(kernels.attention_decode)[grid](
         *_pointers(call),
         parts,
         log_sums,
@@ -197,7 +198,7 @@ def _combine(call: Call, parts: torch.Tensor, log_sums: torch.Tensor, out: torch
     splits, batch, heads, q_len, v_head_dim = parts.shape
     block_splits = 1 << (int(splits) - 1).bit_length()
     block_dv = min(block_width(int(v_head_dim)), max(16, _COMBINE_ELEMENTS // block_splits))
-    _wrapped(kernels.attention_combine)[(batch * heads * q_len, _cdiv(v_head_dim, block_dv))](
+    wrapped(kernels.attention_combine)[(batch * heads * q_len, _cdiv(v_head_dim, block_dv))](
         parts,
         log_sums,
         out,
@@ -211,14 +212,6 @@ def _combine(call: Call, parts: torch.Tensor, log_sums: torch.Tensor, out: torch
         WARPS=2,
         num_warps=2,
     )
-
-
-def _wrapped(kernel: Any) -> Any:
-    """The kernel as tracing can see it; an interpreted one as it is."""
-    from torch.library import wrap_triton
-    from triton.runtime.jit import JITFunction
-
-    return wrap_triton(kernel) if isinstance(kernel, JITFunction) else kernel
 
 
 def _pointers(call: Call) -> tuple[torch.Tensor, ...]:

@@ -56,8 +56,6 @@ DECOMPOSITIONS: Table = {
     _aten.adaptive_max_pool3d.default: adaptive_pool.adaptive_max_pool3d,
     _aten.avg_pool2d.default: avg_pool.avg_pool2d,
     _aten.avg_pool3d.default: avg_pool.avg_pool3d,
-    _aten._embedding_bag.default: embedding_bag.embedding_bag,
-    _aten._embedding_bag_forward_only.default: embedding_bag.embedding_bag,
     _aten.embedding_bag.default: embedding_bag.composite_embedding_bag,
     _aten.embedding_bag.padding_idx: embedding_bag.composite_embedding_bag,
     _aten._efficient_attention_forward.default: attention.efficient_attention_forward,
@@ -159,6 +157,12 @@ _SCANS: Table = {
 _SEARCHES: Table = {_aten.searchsorted.Tensor: search.searchsorted}
 """Inductor generates them for NVIDIA GPUs alone."""
 
+_BAGS: Table = {
+    _aten._embedding_bag.default: embedding_bag.embedding_bag,
+    _aten._embedding_bag_forward_only.default: embedding_bag.embedding_bag,
+}
+"""There is a Triton kernel for them."""
+
 _PRODUCTS: Table = {
     _aten._addmm_activation.default: products.addmm_activation,
     _aten._int_mm.default: products.int_mm,
@@ -183,7 +187,7 @@ _EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
 """Inductor generates no code for these on CPUs."""
 
 CPU_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _SCANS | _SEARCHES | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
+    DECOMPOSITIONS | _SCANS | _SEARCHES | _BAGS | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
 )
 
 _WRITES: Table = {
@@ -232,6 +236,7 @@ MPS_DECOMPOSITIONS: Table = (
     | _WRITES
     | _SCANS
     | _SEARCHES
+    | _BAGS
     | _PRODUCTS
     | _TRANSFORMS_BY_KERNELS
     | _FOR_METAL

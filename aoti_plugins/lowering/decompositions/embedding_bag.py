@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,7 +15,43 @@ from aoti_plugins.lowering.decompositions.windows import accumulation_dtype
 _SUM, _MEAN, _MAX = range(3)
 
 
-def embedding_bag(
+Reduced = tuple[Tensor, Tensor]
+"""``[bags, width]``: the results, and of maxima the indices that they are from."""
+
+
+@dataclass(frozen=True)
+class Bags:
+    """What is to be reduced.
+
+    Attributes:
+        weight: ``[rows, width]``.
+        indices: ``[n]``, int32 or int64, rows of ``weight``.
+        offsets: ``[bags]`` or ``[bags + 1]``, where each bag starts in ``indices``; ascending
+            from 0.
+        count: how many bags there are.
+        stops: whether the last bag ends where ``offsets`` says; else it takes all that is left.
+        factors: ``[n]``, of the rows of a sum.
+        padding_idx: rows of this index do not count; negative for none.
+        is_max: maxima rather than sums.
+    """
+
+    weight: Tensor
+    indices: Tensor
+    offsets: Tensor
+    count: int | torch.SymInt
+    stops: bool
+    factors: Tensor | None
+    padding_idx: int
+    is_max: bool
+
+
+def embedding_bag(*args: Any, **named: Any) -> Any:
+    """``aten._embedding_bag`` and ``aten._embedding_bag_forward_only``, results as on the CPU."""
+    return reduced_by(reduced, *args, **named)
+
+
+def reduced_by(
+    reduce: Callable[[Bags], Reduced],
     weight: Tensor,
     indices: Tensor,
     offsets: Tensor,
@@ -24,9 +62,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> Any:
-    """``aten._embedding_bag`` and ``aten._embedding_bag_forward_only``, results as on the CPU.
+    """The results of ``aten._embedding_bag`` as on the CPU, given what reduces bags.
 
     Args:
+        reduce: sums or maxima of bags.
         weight: ``[rows, width]``.
         indices: ``[n]``, int32 or int64, rows of ``weight``.
         offsets: where each bag starts in ``indices``; ascending, the first is 0.
@@ -43,32 +82,44 @@ def embedding_bag(
         are from, or else the same as the third.
     """
     del scale_grad_by_freq, sparse
-    if _is_empty(indices, offsets[1:] if include_last_offset else offsets):
-        return NotImplemented
     starts = offsets[: offsets.size(0) - 1] if include_last_offset else offsets
-    bag = _bags(starts, indices)
-    kept = indices != padding_idx if padding_idx >= 0 else None
-    offset2bag = bag.to(offsets.dtype)
-    rows = weight[indices]
-    if mode == _MAX:
-        sizes = _bag_sizes(starts, indices, bag, kept)
-        values, chosen = _maxima(rows, indices, bag, kept, starts.size(0))
-        return values, offset2bag, sizes, chosen.to(offsets.dtype)
+    if _is_empty(indices, starts):
+        return NotImplemented
     is_fast = _is_fast(weight, per_sample_weights, padding_idx)
-    if include_last_offset and is_fast:  # the fast path stops there, the other one goes on
-        order = torch.arange(indices.size(0), device=indices.device)
-        added: Tensor | None = order < offsets[-1]
-    else:
-        added = kept
-    total = _sums(rows, bag, added, per_sample_weights, starts.size(0))
+    # The fast path stops at the last offset, the other one goes on.
+    stops = include_last_offset and is_fast and mode != _MAX
+    factors = per_sample_weights
+    values, chosen = reduce(
+        Bags(weight, indices, offsets, starts.size(0), stops, factors, padding_idx, mode == _MAX)
+    )
+    is_sum = mode == _SUM
+    sizes = torch.zeros_like(starts) if is_sum else _bag_sizes(starts, indices, padding_idx)
     if mode == _MEAN:
-        sizes = _bag_sizes(starts, indices, bag, kept)
-        total = total / sizes.clamp(min=1)[:, None]
-    else:
-        sizes = torch.zeros_like(starts)
-        if is_fast:
-            offset2bag = offsets.new_empty(0)
-    return total.to(weight.dtype), offset2bag, sizes, sizes.clone()
+        values = values / sizes.clamp(min=1)[:, None]
+    values = values.to(weight.dtype)
+    if is_sum and is_fast:
+        return values, offsets.new_empty(0), sizes, sizes.clone()
+    bag = _bag_of_each(starts, indices).to(offsets.dtype)
+    return values, bag, sizes, chosen.to(offsets.dtype) if mode == _MAX else sizes.clone()
+
+
+def reduced(bags: Bags) -> Reduced:
+    """Each row is added where its bag is; maxima are looked for among all rows."""
+    indices, padding_idx = bags.indices, bags.padding_idx
+    bag = _bag_of_each(bags.offsets[: bags.count], indices)
+    rows = bags.weight[indices]
+    kept = indices != padding_idx if padding_idx >= 0 else None
+    if bags.is_max:
+        return _maxima(rows, indices, bag, kept, bags.count)
+    if bags.stops:
+        kept = torch.arange(indices.size(0), device=indices.device) < bags.offsets[-1]
+    rows = rows.to(accumulation_dtype(rows.dtype))
+    if bags.factors is not None:
+        rows = rows * bags.factors[:, None]
+    if kept is not None:
+        rows = torch.where(kept[:, None], rows, 0)
+    total = rows.new_zeros(bags.count, rows.size(1)).index_add(0, bag, rows)
+    return total, indices.new_empty(0)
 
 
 def composite_embedding_bag(
@@ -85,45 +136,32 @@ def composite_embedding_bag(
     """``aten.embedding_bag``: a negative ``padding_idx`` counts from the end."""
     index = -1 if padding_idx is None else padding_idx % weight.size(0)
     how = (scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, index)
-    found = embedding_bag(weight, indices, offsets, *how)
-    if found is NotImplemented:  # which is no answer for a composite op
-        return torch.ops.aten._embedding_bag_forward_only.default(weight, indices, offsets, *how)
-    return found
+    return torch.ops.aten._embedding_bag_forward_only.default(weight, indices, offsets, *how)
 
 
-def _bags(starts: Tensor, indices: Tensor) -> Tensor:
+def _bag_of_each(starts: Tensor, indices: Tensor) -> Tensor:
     """``[n]``, int64, the bag of each index: how many bags start up to it, less one."""
     begun = torch.zeros(indices.size(0) + 1, dtype=torch.int32, device=indices.device)
     begun = begun.index_add(0, starts, torch.ones_like(starts, dtype=torch.int32))
     return begun.cumsum(0)[: indices.size(0)] - 1
 
 
-def _bag_sizes(starts: Tensor, indices: Tensor, bag: Tensor, kept: Tensor | None) -> Tensor:
+def _bag_sizes(starts: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
     ends = torch.cat((starts[1:], starts.new_full((1,), indices.size(0))))
     sizes = ends - starts
-    if kept is None:
+    if padding_idx < 0:
         return sizes
     # In int32: GPUs do not add to int64 atomically.
-    left_out = torch.zeros_like(sizes, dtype=torch.int32).index_add(0, bag, (~kept).int())
-    return sizes - left_out
-
-
-def _sums(
-    rows: Tensor, bag: Tensor, kept: Tensor | None, factors: Tensor | None, bags: int
-) -> Tensor:
-    rows = rows.to(accumulation_dtype(rows.dtype))
-    if factors is not None:
-        rows = rows * factors[:, None]
-    if kept is not None:
-        rows = torch.where(kept[:, None], rows, 0)
-    return rows.new_zeros(bags, rows.size(1)).index_add(0, bag, rows)
+    left_out = (indices == padding_idx).int()
+    bag = _bag_of_each(starts, indices)
+    return sizes - torch.zeros_like(sizes, dtype=torch.int32).index_add(0, bag, left_out)
 
 
 def _maxima(
-    rows: Tensor, indices: Tensor, bag: Tensor, kept: Tensor | None, bags: int
+    rows: Tensor, indices: Tensor, bag: Tensor, kept: Tensor | None, count: int | torch.SymInt
 ) -> tuple[Tensor, Tensor]:
     """Maxima, and the indices they are at; both 0 in an empty bag."""
-    member = bag == torch.arange(bags, device=bag.device)[:, None]
+    member = bag == torch.arange(count, device=bag.device)[:, None]
     if kept is not None:
         member = member & kept
     candidates = torch.where(member[:, :, None], rows, -math.inf)

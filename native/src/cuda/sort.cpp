@@ -5,6 +5,7 @@
 
 #include "cuda/device_kernels.h"
 #include "cuda/driver.h"
+#include "cuda/gpu.h"
 #include "cuda/kernels/sort.h"
 #include "cuda/lines.h"
 #include "cuda/stream.h"
@@ -17,9 +18,20 @@ constexpr int64_t kMaxLength = int64_t{1} << 31;
 /// Up to here a block sorts a line faster than it selects from it.
 constexpr int64_t kAlwaysSorted = 1024;
 
-/// The longest lines of which few are selected from by a block each: sorting spreads over all.
+/// The longest lines, or parts of lines, of which few are selected from by a block each: sorting
+/// spreads over all.
 constexpr int64_t kFewLines = 4;
 constexpr int64_t kFewLinesLength = int64_t{1} << 17;
+
+/// The shortest parts that lines are cut into, as numbers and as multiples of what is taken.
+constexpr int64_t kPartLength = 4096;
+constexpr int64_t kPartOfCount = 8;
+
+/// The most elements of a line that is made of what was taken from the parts of one.
+constexpr int64_t kTakenFromParts = 16384;
+
+/// Parts for each multiprocessor.
+constexpr int64_t kPartsAtOnce = 2;
 
 bool has_order(int32_t dtype) {
   return is_integer(dtype) || is_real(dtype) || dtype == kUInt16 || dtype == kUInt32 ||
@@ -60,6 +72,7 @@ SortOrder order_of(int32_t dtype, bool descending) {
 /// One sort: the arguments of its kernels.
 struct Sort {
   int32_t gpu;
+  int32_t dtype;
   int32_t itemsize;
   SortTensors tensors;
   Lines lines;
@@ -193,21 +206,65 @@ Status sort(Sort& s) {
   return s.lines.length <= s.tile() ? sort_block(s) : sort_long(s);
 }
 
+/// How many parts each line is cut into, so that there is one for every multiprocessor.
+int64_t parts_of(const Sort& s) {
+  const Gpu* gpu = find_gpu(s.gpu);
+  if (gpu == nullptr) {
+    return 1;
+  }
+  const int64_t count = s.tensors.count;
+  const int64_t wanted = kPartsAtOnce * gpu->multiprocessors / s.lines.count;
+  const int64_t possible = s.lines.length / std::max(kPartLength, kPartOfCount * count);
+  return std::max<int64_t>(std::min({wanted, possible, kTakenFromParts / count}), 1);
+}
+
 /// Whether selecting takes less time than sorting.
 bool should_select(const Sort& s, bool ordered) {
   if (s.tensors.count == s.lines.length || s.lines.length <= kSortWarpLength ||
-      (s.lines.count < kFewLines && s.lines.length > kFewLinesLength)) {
+      (s.lines.count < kFewLines && s.lines.length / parts_of(s) > kFewLinesLength)) {
     return false;
   }
   return !ordered || (s.lines.length > kAlwaysSorted && s.tensors.count <= kSelectOrdered &&
                       s.tensors.count <= s.lines.length / 4);
 }
 
+Status select(Sort& s, uint32_t size, SelectParts parts) {
+  const int64_t length = s.lines.length / parts.count;
+  const unsigned int threads = length <= 4096 ? 256 : length <= 16384 ? 512 : 1024;
+  void* arguments[] = {&s.tensors, &size, &s.lines, &parts};
+  return launch(s, "select", s.itemsize, s.lines.count * parts.count, threads, arguments);
+}
+
+/// Selects from the parts of each line, then from what was taken from them.
+Status select_from_parts(Sort& s, uint32_t size, int64_t parts) {
+  const int64_t taken = parts * s.tensors.count;
+  const int64_t numel = s.lines.count * taken;
+  const Device gpu{kCuda, s.gpu};
+  const OwnedTensor values(Tensor::empty(1, &numel, s.dtype, gpu));
+  const OwnedTensor places(Tensor::empty(1, &numel, kInt64, gpu));
+  if (values == nullptr || places == nullptr) {
+    return Status::kFailed;
+  }
+  Sort first = s;
+  first.tensors.values = values->data();
+  first.tensors.places = static_cast<int64_t*>(places->data());
+  Sort second = s;
+  second.tensors.src = values->data();
+  second.lines.length = taken;
+  first.lines.steps[0] = first.lines.steps[1] = second.lines.steps[2] = 1;
+  int64_t start = taken;
+  for (int32_t d = 0; d < s.lines.ndim; ++d) {
+    first.lines.starts[0][d] = first.lines.starts[1][d] = second.lines.starts[2][d] = start;
+    start *= s.lines.sizes[d];
+  }
+  AOTIP_RETURN_IF_FAILED(select(first, 0, {parts, nullptr}));
+  return select(second, size, {1, first.tensors.places});
+}
+
 Status select(Sort& s, bool ordered) {
-  uint32_t size = ordered ? padded(s.tensors.count, 2) : 0;
-  const unsigned int threads = s.lines.length <= 4096 ? 256 : s.lines.length <= 16384 ? 512 : 1024;
-  void* arguments[] = {&s.tensors, &size, &s.lines};
-  return launch(s, "select", s.itemsize, s.lines.count, threads, arguments);
+  const uint32_t size = ordered ? padded(s.tensors.count, 2) : 0;
+  const int64_t parts = parts_of(s);
+  return parts > 1 ? select_from_parts(s, size, parts) : select(s, size, {1, nullptr});
 }
 
 Status describe(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
@@ -217,6 +274,7 @@ Status describe(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
   AOTIP_CHECK(ret->lines.length <= kMaxLength, "lines of %lld elements, at most %lld are sorted",
               static_cast<long long>(ret->lines.length), static_cast<long long>(kMaxLength));
   ret->gpu = self.device().index;
+  ret->dtype = self.dtype();
   ret->itemsize = static_cast<int32_t>(self.itemsize());
   ret->tensors = {values.data(), static_cast<int64_t*>(places.data()), self.data(), count,
                   order_of(self.dtype(), descending)};

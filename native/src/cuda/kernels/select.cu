@@ -1,6 +1,7 @@
 // The first elements of long lines without sorting them, a block for each line: the key of the last
 // one is found from its highest bits on, then the elements that come before it are gathered, and of
-// those that are equal to it the first ones. In the order of places, or sorted afterwards.
+// those that are equal to it the first ones. In the order of places, or sorted afterwards. Where
+// there are few lines, each part of a line has a block, and what they find is a line again.
 
 #include "cuda/kernels/sort_keys.cuh"
 #include "cuda/kernels/warp.cuh"
@@ -28,6 +29,33 @@ struct SelectState {
   uint32_t digit;   ///< of the last element that is taken
   uint32_t before;  ///< elements with smaller digits
   uint32_t equal;   ///< elements with this digit
+};
+
+/// A line, or one part of it.
+template <typename T>
+struct SelectLine : SortLine<T> {
+  __device__ SelectLine(const SortTensors& tensors, const Lines& lines, const SelectParts& parts,
+                        int64_t at)
+      : SortLine<T>(tensors, lines, at / parts.count) {
+    const int64_t line = at / parts.count;
+    const int64_t part = at - line * parts.count;
+    first = part * lines.length / parts.count;
+    length = (part + 1) * lines.length / parts.count - first;
+    names = parts.names != nullptr ? parts.names + line * lines.length : nullptr;
+    this->src += first * this->src_step;
+    this->values += part * tensors.count * this->values_step;
+    this->places += part * tensors.count * this->places_step;
+  }
+
+  /// As SortLine's, with the place in the whole line or its name.
+  __device__ void store(int64_t i, uint32_t place) const {
+    this->values[i * this->values_step] = this->load(place);
+    this->places[i * this->places_step] = names != nullptr ? names[place] : first + place;
+  }
+
+  const int64_t* names;
+  int64_t first;
+  int64_t length;
 };
 
 /// Digits are counted before there is anything to sort.
@@ -198,18 +226,19 @@ __device__ void sort_pairs(Pair<Key>* pairs, uint32_t padded) {
 }
 
 template <typename T>
-__device__ void select(const SortTensors& tensors, uint32_t padded, const Lines& lines) {
+__device__ void select(const SortTensors& tensors, uint32_t padded, const Lines& lines,
+                       const SelectParts& parts) {
   using Key = KeyOf<T>;
   __shared__ SelectState state;
   __shared__ SelectMemory<Key> memory;
   Pair<Key>* const pairs = memory.pairs;
-  for (int64_t at = blockIdx.x; at < lines.count; at += gridDim.x) {
-    const SortLine<T> line(tensors, lines, at);
+  for (int64_t at = blockIdx.x; at < lines.count * parts.count; at += gridDim.x) {
+    const SelectLine<T> line(tensors, lines, parts, at);
     const Threshold<Key> threshold =
-        find_threshold(line, lines.length, tensors.order, tensors.count, memory.bins, state);
+        find_threshold<T>(line, line.length, tensors.order, tensors.count, memory.bins, state);
     if (padded == 0) {
-      gather(line, lines.length, tensors.order, tensors.count, threshold, state,
-             [&](uint32_t i, uint32_t place) { line.store(i, place); });
+      gather<T>(line, line.length, tensors.order, tensors.count, threshold, state,
+                [&](uint32_t i, uint32_t place) { line.store(i, place); });
       __syncthreads();
       continue;
     }
@@ -217,10 +246,10 @@ __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines&
       set_pair(kLastKey<Key>, ~uint32_t{0}, &pairs[i]);
     }
     __syncthreads();
-    gather(line, lines.length, tensors.order, tensors.count, threshold, state,
-           [&](uint32_t i, uint32_t place) {
-             set_pair(key_of(line.load(place), tensors.order), place, &pairs[i]);
-           });
+    gather<T>(line, line.length, tensors.order, tensors.count, threshold, state,
+              [&](uint32_t i, uint32_t place) {
+                set_pair(key_of(line.load(place), tensors.order), place, &pairs[i]);
+              });
     __syncthreads();
     sort_pairs(pairs, padded);
     for (uint32_t i = threadIdx.x; i < tensors.count; i += blockDim.x) {
@@ -234,10 +263,11 @@ __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines&
 
 /// `aotip_select_<itemsize>`: `padded`, a power of two of at least two, is the least that the
 /// elements fit in which are put in order, or 0 where they stay in the order of their places.
-#define AOTIP_SELECT(nbytes, type)                                                                 \
-  extern "C" __global__ void __launch_bounds__(1024)                                               \
-      aotip_select_##nbytes(const SortTensors tensors, const uint32_t padded, const Lines lines) { \
-    select<type>(tensors, padded, lines);                                                          \
+#define AOTIP_SELECT(nbytes, type)                                                               \
+  extern "C" __global__ void __launch_bounds__(1024)                                             \
+      aotip_select_##nbytes(const SortTensors tensors, const uint32_t padded, const Lines lines, \
+                            const SelectParts parts) {                                           \
+    select<type>(tensors, padded, lines, parts);                                                 \
   }
 
 AOTIP_SELECT(1, uint8_t)

@@ -59,6 +59,13 @@ struct RadixPass {
 /// The most elements that are put in order after they were selected.
 inline constexpr int64_t kSelectOrdered = 2048;
 
+/// What the lines of a selection are: whole, or cut into parts that have a block each, or what was
+/// selected from parts before.
+struct SelectParts {
+  int64_t count;         ///< of each line, as long as each other or longer by one; 1 if it is whole
+  const int64_t* names;  ///< [lines, length]: what the places are called; null for themselves
+};
+
 /// The bits of a key that are decided at a time while selecting.
 inline constexpr int32_t kSelectBits = 11;
 inline constexpr int32_t kSelectBins = 1 << kSelectBits;
