@@ -1,14 +1,14 @@
 """Time of a call of programs for this machine's GPU, against an AOTInductor package of libtorch.
 
 Each model is lowered by us three times: on the GPU; in a process that sees no GPU, with the tuning
-records that the first lowering wrote; and there with the cost model alone. The second program is
-also there for CUDA graphs. ``--without-measuring`` leaves out the first two, which take minutes for
-large models, and makes the program for graphs with the cost model. Each is also compiled by plain
-AOTInductor with max-autotune, two at a time by default. All are then timed in this process, in
-turns, with inputs and outputs on the GPU:
-``latency`` is a call with a synchronization after it, ``throughput`` a call in a row of many. The
-median round counts. Every call gives new tensors, with graphs it gives the same ones again.
-torch.compile, which cannot run beside loaded packages, is timed in a process of its own.
+records that the first lowering wrote; and there with the cost model alone. The second program also
+runs with CUDA graphs. ``--without-measuring`` leaves out the first two, which take minutes for
+large models; the third then runs with graphs. Each is also compiled by plain AOTInductor with
+max-autotune, two at a time by default. All are then timed in this process, in turns, with inputs
+and outputs on the GPU: ``latency`` is a call with a synchronization after it, ``throughput`` a call
+in a row of many. The median round counts. Every call gives new tensors, with graphs it gives the
+same ones again. torch.compile, which cannot run beside loaded packages, is timed in a process of
+its own.
 
     python benchmarks/cuda_programs.py --target h100 --output results/cuda_programs.json
 
@@ -67,7 +67,6 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
         "measured": {"target": "native", "save_tuning": records},
         "records": {"target": target, "tuning": records},
         "estimated": {"target": target},
-        GRAPHS: {"target": target, "cuda_graphs": True},
     }[way]
     partitioner = CudaPartitioner(max_autotune=True, **options)
     exported = torch.export.export(model, inputs)
@@ -75,10 +74,6 @@ def lower(name: str, way: str, target: str, records: str, output: str) -> None:
     program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
     Path(output).write_bytes(program.buffer)
     print(f"lowered {name} {way} in {time.perf_counter() - start:.1f} s", flush=True)
-    if way == "records":
-        partitioner = CudaPartitioner(max_autotune=True, cuda_graphs=True, **options)
-        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
-        Path(output).with_name(f"{name}_{GRAPHS}.pte").write_bytes(edge.to_executorch().buffer)
 
 
 def package(name: str, output: str) -> None:
@@ -119,7 +114,7 @@ class Builds:
             for name in names:
                 if measured:
                     self.build(name, "measured")
-                ways = WAYS[1:] if measured else ("estimated", GRAPHS)
+                ways = WAYS[1:] if measured else ("estimated",)
                 waiting += [without_gpu.submit(self.build, name, way) for way in ways]
             waiting += [packages.submit(self.build, name, AOTI) for name in names]
             for one in waiting:
@@ -134,7 +129,7 @@ class Builds:
             return
         records = str(self._folder / f"{name}.json")
         task = [name, way, self._target, records, str(self.path(name, way))]
-        hidden = {"CUDA_VISIBLE_DEVICES": ""} if way in ("records", "estimated", GRAPHS) else {}
+        hidden = {"CUDA_VISIBLE_DEVICES": ""} if way in ("records", "estimated") else {}
         left = self._deadline - time.monotonic()
         if left < 1:
             print(f"no time is left for {name} {way}", file=sys.stderr)
@@ -160,11 +155,16 @@ def calls_of(builds: Builds, name: str, inputs: tuple[torch.Tensor, ...]) -> dic
     if builds.path(name, AOTI).exists():
         runner = torch._inductor.aoti_load_package(str(builds.path(name, AOTI)))
         calls[AOTI] = lambda: runner(*inputs)
-    for way in (*WAYS, GRAPHS):
+    for way in WAYS:
         if builds.path(name, way).exists():
             method = Program(builds.path(name, way)).method()
-            copy = way != GRAPHS
-            calls[way] = lambda method=method, copy=copy: method(*inputs, copy=copy)[0]
+            calls[way] = lambda method=method: method(*inputs)[0]
+    paths = [builds.path(name, way) for way in ("records", "estimated")]
+    with_graphs = next((path for path in paths if path.exists()), None)
+    if with_graphs is not None:
+        options = {"AotiCudaBackend": {"cuda_graphs": True}}
+        captured = Program(with_graphs).method(options=options)
+        calls[GRAPHS] = lambda: captured(*inputs, copy=False)[0]
     return calls
 
 
