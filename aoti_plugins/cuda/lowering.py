@@ -136,7 +136,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     )
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
-    from aoti_plugins.lowering.inductor.gpu.searches import nan_behind_all
+    from aoti_plugins.lowering.inductor.gpu.searches import searches_of_pytorch
     from aoti_plugins.lowering.inductor.gpu.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
@@ -148,7 +148,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         convolution_layout(),
         convolution_choices(),
         no_line_info(),
-        nan_behind_all(),
+        searches_of_pytorch(),
         known_triton_version(),
         fresh_kernels(),
         attention_target(attention),

@@ -309,16 +309,20 @@ BOOST_AUTO_TEST_CASE(takes_the_first_ones_from_parts_of_lines) {
     const Handle host = host_numbers({3, 12289}, dtype, 100);
     check_top(host, to_gpu(host), 7, 1);
   }
+  const Handle across = host_numbers({2, 9000, 2}, kFloat32, 5000);
+  check_top(across, to_gpu(across, {9000 * 5 + 7, 5, 2}), 9, 1);
 }
 
 BOOST_AUTO_TEST_CASE(takes_special_values) {
   const float values[] = {1.0f, kNan, -kInf, 0.0f, -0.0f, kInf, -kNan, -1.0f};
-  Handle host = make({2000}, kFloat32);
-  for (int64_t i = 0; i < 2000; ++i) {
-    data_of<float>(host)[i] = values[i % 8];
-  }
-  for (const int64_t k : {1, 499, 500, 501}) {
-    check_top(host, to_gpu(host), k, 0);
+  for (const int64_t length : {2000, 16000}) {
+    Handle host = make({length}, kFloat32);
+    for (int64_t i = 0; i < length; ++i) {
+      data_of<float>(host)[i] = values[i % 8];
+    }
+    for (const int64_t k : {1, 499, 500, 501}) {
+      check_top(host, to_gpu(host), k, 0);
+    }
   }
 }
 
@@ -355,6 +359,8 @@ BOOST_AUTO_TEST_CASE(takes_in_any_order) {
       }
     }
   }
+  const Handle long_line = host_numbers({1, (1 << 17) + 1}, kFloat16, 30000);
+  check_unordered(long_line, to_gpu(long_line), 20000);
 }
 
 BOOST_AUTO_TEST_CASE(counts_in_equal_intervals) {

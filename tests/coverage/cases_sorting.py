@@ -101,7 +101,28 @@ CASES: tuple[Case, ...] = (
         lambda rows, x: torch.searchsorted(rows, x, sorter=torch.argsort(rows, -1)),
         (some(3, 7), some(3, 4)),
     ),
-    *cases("aten.searchsorted.Scalar", lambda rows: torch.searchsorted(rows, 0.5), (ROWS[1],)),
+    *cases(  # views of inputs and of what is computed
+        "aten.searchsorted.Tensor",
+        lambda rows, x: (
+            torch.searchsorted(rows[1], x),
+            torch.searchsorted(rows[:, 2:], x),
+            torch.searchsorted((rows * 2)[1:], x[1:]),
+            torch.searchsorted((rows + 1).T.sort(0)[0].T, x),
+        ),
+        (ROWS, some(3, 4)),
+    ),
+    *cases(
+        "aten.searchsorted.Tensor",
+        torch.searchsorted,
+        (ROWS.int(), some(3, 4)),
+        (torch.tensor([1, 7, 250], dtype=torch.uint8), torch.tensor([-5, 3, 100]).to(torch.int8)),
+    ),
+    *cases(
+        "aten.searchsorted.Scalar",
+        lambda rows: torch.searchsorted(rows, 0.5),
+        (ROWS[1],),
+        (torch.tensor([0, 1, 2]),),
+    ),
     *cases(
         "aten.histc.default", lambda x: torch.histc(x, 5, -3, 3), *forms(4, 6)[:2], (some(0, 3),)
     ),

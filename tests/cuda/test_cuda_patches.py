@@ -74,7 +74,7 @@ PATCHES: dict[str, _Context] = {
     "patterns": patterns.patterns_on_cpu,
     "placement": lambda: placement.placed_constants(_placement()),
     "weights of convolutions": lambda: conv_weights.channels_last_weights(_placement()),
-    "searches": searches.nan_behind_all,
+    "searches": searches.searches_of_pytorch,
     "steady times": steady_times.steady_times,
     "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
     "triton version": triton_version.known_triton_version,

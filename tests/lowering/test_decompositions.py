@@ -434,6 +434,14 @@ def test_layouts_of_copies_to_complex_numbers() -> None:
         assert copy(source, dtype=torch.complex64, **options) is NotImplemented
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
+def test_searches_for_a_number_are_in_the_dtype_of_the_rows(dtype: torch.dtype) -> None:
+    rows = torch.tensor([0.1, 0.2, 0.3, 1], dtype=torch.float64).to(dtype)
+    for number in (0.1, 0.3, 1):
+        check(ATEN.searchsorted.Scalar, rows, number)
+        check(ATEN.bucketize.Scalar, number, rows)
+
+
 def test_a_size_of_repetitions_is_believed() -> None:
     repeat = DECOMPOSITIONS[ATEN.repeat_interleave.Tensor]
     repeats = torch.tensor([1, 2])

@@ -98,8 +98,10 @@ def by_kernels(bags: Bags) -> Reduced:
 
 
 def _results(bags: Bags) -> Reduced:
-    shape = (bags.count, bags.weight.size(1))
-    if bags.is_max:
-        return bags.weight.new_empty(shape), bags.indices.new_empty(shape)
-    wide = accumulation_dtype(bags.weight.dtype)
-    return bags.weight.new_empty(shape, dtype=wide), bags.indices.new_empty(0)
+    weight, indices = bags.weight, bags.indices
+    shape = (bags.count, weight.size(1))
+    dtype = weight.dtype if bags.is_max else accumulation_dtype(weight.dtype)
+    # Not new_empty, which for constants gives what a traced kernel does not take.
+    values = torch.empty(shape, dtype=dtype, device=weight.device)
+    chosen_shape = shape if bags.is_max else (0,)
+    return values, torch.empty(chosen_shape, dtype=indices.dtype, device=weight.device)

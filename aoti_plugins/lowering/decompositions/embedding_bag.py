@@ -21,7 +21,7 @@ Reduced = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Bags:
-    """What is to be reduced.
+    """What is to be reduced: the arguments of ``aoti_plugins::reduce_bags``, in its order.
 
     Attributes:
         weight: ``[rows, width]``.

@@ -36,7 +36,8 @@ def searchsorted(
 ) -> Any:
     """``aten.searchsorted.Tensor``: rows ``[n]``, or ``[..., n]`` with ``x [..., k]``.
 
-    NaN belongs behind all, since every comparison with it fails.
+    NaN belongs behind all, since every comparison with it fails. Where there is NaN among the rows,
+    places may differ from PyTorch's, which depend on its way through them.
     """
     if sorter is not None:
         rows = rows.gather(-1, sorter)
@@ -60,9 +61,7 @@ def searchsorted_number(
     sorter: Tensor | None = None,
 ) -> Any:
     """``aten.searchsorted.Scalar``."""
-    # As PyTorch does, which compares in the dtype of a number by itself.
-    dtype = torch.get_default_dtype() if isinstance(x, float) else torch.int64
-    one = torch.full((), x, dtype=dtype, device=rows.device)
+    one = torch.full((), x, dtype=torch.result_type(rows, x), device=rows.device)
     options = {"out_int32": out_int32, "right": right, "side": side, "sorter": sorter}
     return torch.ops.aten.searchsorted.Tensor(rows, one, **options)
 

@@ -206,7 +206,7 @@ Status sort(Sort& s) {
   return s.lines.length <= s.tile() ? sort_block(s) : sort_long(s);
 }
 
-/// How many parts each line is cut into, so that there is one for every multiprocessor.
+/// How many parts each line is cut into, so that every multiprocessor has some.
 int64_t parts_of(const Sort& s) {
   const Gpu* gpu = find_gpu(s.gpu);
   if (gpu == nullptr) {
