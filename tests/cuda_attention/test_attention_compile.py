@@ -104,7 +104,7 @@ def recorded(
             named = dict(zip(self._kernel.arg_names, args, strict=False))
             launches.append((self._kernel, {**named, **kwargs}))
 
-    monkeypatch.setattr(launch, "_wrapped", Recorder)
+    monkeypatch.setattr(launch, "wrapped", Recorder)
     launch.run(call, launch.output_like(call, [0, 2, 1, 3]))
     return launches
 

@@ -215,6 +215,9 @@ _BY_SELECTION: Table = {
 _WRITES_ON_CUDA: Table = {_aten.index_put.default: index_put.index_put_on_cuda}
 """The runtime for NVIDIA GPUs has no kernel for it."""
 
+_SEARCHES_ON_CUDA: Table = {_aten.searchsorted.Tensor: search.searchsorted_without_sorter}
+"""Triton 3.6 compiles none with a sorter."""
+
 CUDA_DECOMPOSITIONS: Table = (
     DECOMPOSITIONS
     | _WRITES
@@ -223,6 +226,7 @@ CUDA_DECOMPOSITIONS: Table = (
     | _INTEGER_PRODUCTS
     | _SPREAD
     | _BY_SELECTION
+    | _SEARCHES_ON_CUDA
 )
 
 _FOR_METAL: Table = {

@@ -51,6 +51,22 @@ def searchsorted(
     return places.to(torch.int32) if out_int32 else places
 
 
+def searchsorted_without_sorter(
+    rows: Tensor,
+    x: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Any:
+    """``aten.searchsorted.Tensor`` where a device searches itself, but in sorted rows alone."""
+    if sorter is None:
+        return NotImplemented
+    options = {"out_int32": out_int32, "right": right, "side": side}
+    return torch.ops.aten.searchsorted.Tensor(rows.gather(-1, sorter), x, **options)
+
+
 def searchsorted_number(
     rows: Tensor,
     x: float,

@@ -35,12 +35,11 @@ def _as_pytorch(original: Callable[..., Any], lowerings: Any) -> Callable[..., A
 
     aten = torch.ops.aten
 
-    def lowered(rows: Any, x: Any, *, sorter: Any = None, **options: Any) -> Any:
+    def lowered(rows: Any, x: Any, **options: Any) -> Any:
         if rows.get_dtype() != x.get_dtype():
             common = torch.promote_types(rows.get_dtype(), x.get_dtype())
             rows, x = to_dtype(rows, common), to_dtype(x, common)
-        sorter = None if sorter is None else _whole(sorter)
-        found = original(_whole(rows), x, sorter=sorter, **options)
+        found = original(_whole(rows), x, **options)
         if not x.get_dtype().is_floating_point:
             return found
         like = {"dtype": found.get_dtype(), "device": found.get_device()}
