@@ -215,8 +215,8 @@ _BY_SELECTION: Table = {
 _WRITES_ON_CUDA: Table = {_aten.index_put.default: index_put.index_put_on_cuda}
 """The runtime for NVIDIA GPUs has no kernel for it."""
 
-_SEARCHES_ON_CUDA: Table = {_aten.searchsorted.Tensor: search.searchsorted_without_sorter}
-"""Triton 3.6 compiles none with a sorter."""
+_SEARCHES_ON_CUDA: Table = {_aten.searchsorted.Tensor: search.searchsorted_on_cuda}
+"""The forms that Triton cannot search."""
 
 CUDA_DECOMPOSITIONS: Table = (
     DECOMPOSITIONS

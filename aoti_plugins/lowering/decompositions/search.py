@@ -51,7 +51,7 @@ def searchsorted(
     return places.to(torch.int32) if out_int32 else places
 
 
-def searchsorted_without_sorter(
+def searchsorted_on_cuda(
     rows: Tensor,
     x: Tensor,
     *,
@@ -60,11 +60,14 @@ def searchsorted_without_sorter(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Any:
-    """``aten.searchsorted.Tensor`` where a device searches itself, but in sorted rows alone."""
-    if sorter is None:
-        return NotImplemented
-    options = {"out_int32": out_int32, "right": right, "side": side}
-    return torch.ops.aten.searchsorted.Tensor(rows.gather(-1, sorter), x, **options)
+    """``aten.searchsorted.Tensor`` with a sorter or among nothing, which Triton 3.6 cannot."""
+    if sorter is not None:
+        rows = rows.gather(-1, sorter)
+        options = {"out_int32": out_int32, "right": right, "side": side}
+        return torch.ops.aten.searchsorted.Tensor(rows, x, **options)
+    if isinstance(rows.size(-1), int) and rows.size(-1) == 0:
+        return torch.zeros_like(x, dtype=torch.int32 if out_int32 else torch.int64)
+    return NotImplemented
 
 
 def searchsorted_number(
