@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch._inductor.lowering
 from torch._higher_order_ops import triton_kernel_wrap
-from torch._inductor import codecache, compile_fx, cpu_vec_isa, graph
+from torch._inductor import codecache, compile_fx, cpu_vec_isa, graph, lowering
 from torch._inductor.codegen import cpp, cpp_micro_gemm
 from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 
@@ -21,6 +20,7 @@ from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
 from aoti_plugins.lowering.inductor.size_checks import size_checks
+from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
 from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
@@ -43,6 +43,7 @@ def _state() -> dict[str, Any]:
         "constructor": CppWrapperCpu.codegen_model_constructor,
         "inputs": CppWrapperCpu.codegen_inputs,
         "transforms": graph.fallback_handler,
+        "stored": lowering.lowerings.get(torch.ops.aoti_plugins.stored.default),
         "grad": torch.is_grad_enabled(),
     }
 
@@ -59,6 +60,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (symbolic_inputs, {"flatten", "extract", "checks", "constructor"}),
     (size_checks, {"inputs"}),
     (row_major_transforms, {"transforms"}),
+    (stored_values, {"stored"}),
 ]
 
 
@@ -77,6 +79,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
         "numbers",
         "sizes",
         "transforms",
+        "stored",
     ],
 )
 @pytest.mark.parametrize("fails", [False, True])

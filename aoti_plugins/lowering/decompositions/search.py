@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions import stored  # noqa: F401  (defines the operator)
+
 _FEW = 16
-_BITS = 4  # sums of fewer than nine are written out
 
 
 def bucketize(
@@ -44,7 +45,7 @@ def searchsorted(
     behind_equal = right or side == "right"
     size = rows.size(-1)
     if isinstance(size, int) and size > _FEW:
-        places = _by_digits(rows, x, behind_equal)
+        places = _by_halving(rows, x, behind_equal)
     else:
         sorted_ = rows[..., None, :] if rows.dim() > 1 else rows
         places = _is_before(sorted_, x[..., None], behind_equal).sum(-1)
@@ -99,24 +100,16 @@ def place_among(rows: Tensor, x: Tensor, right: bool) -> Tensor:
     return torch.ops.aten.searchsorted.Tensor(rows, x, right=right)
 
 
-def _by_digits(rows: Tensor, x: Tensor, right: bool) -> Tensor:
-    """From the highest bits of each place on, some at a time.
-
-    Halving would be less to do, but Inductor writes a step into the next one as often as that uses
-    it, where nothing is read from memory before; a sum is the end of that.
-    """
+def _by_halving(rows: Tensor, x: Tensor, right: bool) -> Tensor:
     size = rows.size(-1)
+    rows = torch.ops.aoti_plugins.stored.default(rows)
     place = torch.zeros_like(x, dtype=torch.int64)
-    digits = torch.arange(1, 2**_BITS, device=x.device)
-    for shift in reversed(range(0, size.bit_length(), _BITS)):
-        further = place[..., None] + 2**shift * digits
+    for bit in reversed(range(size.bit_length())):
+        further = place + 2**bit
         last = (further - 1).clamp(max=size - 1)
-        if rows.dim() == 1:
-            passed = rows[last]
-        else:
-            passed = rows.gather(-1, last.flatten(-2)).view(last.shape)
-        steps = (further <= size) & _is_before(passed, x[..., None], right)
-        place = place + 2**shift * steps.sum(-1)
+        passed = rows[last] if rows.dim() == 1 else rows.gather(-1, last)
+        steps = (further <= size) & _is_before(passed, x, right)
+        place = torch.where(steps, further, place)
     return place
 
 
