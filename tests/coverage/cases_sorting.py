@@ -122,6 +122,7 @@ CASES: tuple[Case, ...] = (
         lambda rows: torch.searchsorted(rows, 0.5),
         (ROWS[1],),
         (torch.tensor([0, 1, 2]),),
+        (torch.linspace(-1, 1, 40),),
     ),
     *cases(
         "aten.histc.default", lambda x: torch.histc(x, 5, -3, 3), *forms(4, 6)[:2], (some(0, 3),)

@@ -1,4 +1,4 @@
-"""The kernels of bags compute what the same without kernels does."""
+"""The kernels of bags compute what PyTorch's kernel for the CPU does."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def check(path: Path, *arguments: str) -> None:
         assert error < bag_cases.DTYPES[bag_cases.CASES[name][0]][1], name
 
 
-def test_equals_what_has_no_kernel(tmp_path: Path) -> None:
+def test_equals_pytorch(tmp_path: Path) -> None:
     check(tmp_path / "errors.json")
 
 
 @pytest.mark.gpu
-def test_equals_what_has_no_kernel_on_a_gpu(tmp_path: Path) -> None:
+def test_equals_pytorch_on_a_gpu(tmp_path: Path) -> None:
     check(tmp_path / "errors.json", "cuda")

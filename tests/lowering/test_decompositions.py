@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -434,12 +435,31 @@ def test_layouts_of_copies_to_complex_numbers() -> None:
         assert copy(source, dtype=torch.complex64, **options) is NotImplemented
 
 
+def check_search(rows: torch.Tensor, x: Any, **options: Any) -> None:
+    expected = torch.searchsorted(rows, x, **options)
+    number = ATEN.searchsorted.Tensor if isinstance(x, torch.Tensor) else ATEN.searchsorted.Scalar
+    for table in (decompositions.CPU_DECOMPOSITIONS, CUDA_DECOMPOSITIONS):
+        found = make_fx(functools.partial(number, **options), table, "fake")(rows, x)(rows, x)
+        assert torch.equal(found, expected)
+        assert found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("size", [4, 40])
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64])
-def test_searches_for_a_number_are_in_the_dtype_of_the_rows(dtype: torch.dtype) -> None:
-    rows = torch.tensor([0.1, 0.2, 0.3, 1], dtype=torch.float64).to(dtype)
-    for number in (0.1, 0.3, 1):
-        check(ATEN.searchsorted.Scalar, rows, number)
-        check(ATEN.bucketize.Scalar, number, rows)
+def test_searches_for_a_number_are_in_the_dtype_of_the_rows(dtype: torch.dtype, size: int) -> None:
+    rows = (torch.arange(size, dtype=torch.float64) / 10).to(dtype)
+    for number in (0.1, 0.3, 1, -1, 100):
+        check_search(rows, number)
+        check_search(rows, torch.tensor(number, dtype=torch.float64 if size == 4 else None))
+
+
+@pytest.mark.parametrize("size", [4, 40])
+def test_searches_are_in_the_dtype_of_both(size: int) -> None:
+    short = torch.arange(size).to(torch.uint8)
+    for x in (torch.tensor([-5, 3, 100]).to(torch.int8), torch.tensor([2.5]), torch.tensor(300)):
+        check_search(short, x, right=True, out_int32=True)
+    check_search(torch.arange(size) / 10, torch.tensor(0.1, dtype=torch.float64), right=True)
+    check_search(torch.arange(size) / 10, torch.tensor([0.1], dtype=torch.float64), right=True)
 
 
 def test_a_size_of_repetitions_is_believed() -> None:

@@ -42,6 +42,7 @@ def searchsorted(
     """
     if sorter is not None:
         rows = rows.gather(-1, sorter)
+    rows, x = _in_one_dtype(rows, x)
     behind_equal = right or side == "right"
     size = rows.size(-1)
     if isinstance(size, int) and size > _FEW:
@@ -61,11 +62,14 @@ def searchsorted_on_cuda(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Any:
-    """``aten.searchsorted.Tensor`` with a sorter or among nothing, which Triton 3.6 cannot."""
-    if sorter is not None:
-        rows = rows.gather(-1, sorter)
+    """``aten.searchsorted.Tensor`` in the form that Triton can search.
+
+    That is one dtype, no sorter (Triton 3.6), and not nothing (likewise).
+    """
+    if sorter is not None or rows.dtype != x.dtype:
+        rows = rows if sorter is None else rows.gather(-1, sorter)
         options = {"out_int32": out_int32, "right": right, "side": side}
-        return torch.ops.aten.searchsorted.Tensor(rows, x, **options)
+        return torch.ops.aten.searchsorted.Tensor(*_in_one_dtype(rows, x), **options)
     if isinstance(rows.size(-1), int) and rows.size(-1) == 0:
         return torch.zeros_like(x, dtype=torch.int32 if out_int32 else torch.int64)
     return NotImplemented
@@ -81,7 +85,8 @@ def searchsorted_number(
     sorter: Tensor | None = None,
 ) -> Any:
     """``aten.searchsorted.Scalar``."""
-    one = torch.full((), x, dtype=torch.result_type(rows, x), device=rows.device)
+    dtype = torch.result_type(rows, x) if isinstance(x, float) else torch.int64
+    one = torch.full((), x, dtype=dtype, device=rows.device)
     options = {"out_int32": out_int32, "right": right, "side": side, "sorter": sorter}
     return torch.ops.aten.searchsorted.Tensor(rows, one, **options)
 
@@ -107,10 +112,17 @@ def _by_halving(rows: Tensor, x: Tensor, right: bool) -> Tensor:
     for bit in reversed(range(size.bit_length())):
         further = place + 2**bit
         last = (further - 1).clamp(max=size - 1)
-        passed = rows[last] if rows.dim() == 1 else rows.gather(-1, last)
+        is_row = rows.dim() == 1
+        passed = torch.ops.aten.index.Tensor(rows, [last]) if is_row else rows.gather(-1, last)
         steps = (further <= size) & _is_before(passed, x, right)
         place = torch.where(steps, further, place)
     return place
+
+
+def _in_one_dtype(rows: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """In the one that PyTorch compares in; a tensor without dims does not widen that of rows."""
+    dtype = torch.result_type(rows, x)
+    return rows.to(dtype), x.to(dtype)
 
 
 def _is_before(sorted_: Tensor, x: Tensor, right: bool) -> Tensor:

@@ -1,7 +1,8 @@
 """Lower ``aoti_plugins::stored``: what is in memory stays where it is, the rest is written there.
 
-Patched: the entry in ``torch._inductor.lowering.lowerings``, which is none outside of the block.
-Tested with torch 2.11 and 2.13.
+The result may be the operand itself: graphs that Inductor lowers here write to no operand of this
+operator that is read later. Patched: the entry in ``torch._inductor.lowering.lowerings``, which is
+none outside of the block. Tested with torch 2.11 and 2.13.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ def stored_values() -> Iterator[None]:
 
 
 def _lowered(x: Any) -> Any:
-    from torch._inductor.ir import ExternKernel, TensorBox
+    from torch._inductor.ir import ExternKernel, TensorBox, as_storage_and_layout
     from torch._inductor.lowering import as_strided
 
     found = TensorBox(ExternKernel.realize_input(x))
+    _, layout = as_storage_and_layout(found)
     # A buffer that is computed from nothing would still be computed anew, but not a view of it.
-    return as_strided(found, found.get_size(), found.get_stride(), found.get_layout().offset)
+    return as_strided(found, layout.size, layout.stride, layout.offset)

@@ -1,12 +1,12 @@
 """Searches as PyTorch does them.
 
-Inductor gives Triton the name of the buffer that is searched. In torch 2.11 it leaves out where in
-that buffer a view begins, and fails for views of what a program computes; its search finds NaN,
-which is larger than nothing, before all others, where PyTorch's kernels find it behind all. In both
-2.11 and 2.13 numbers of two dtypes are compared as Triton does, which makes -1 of int8 the largest
-number of uint8. Inside the block Inductor's lowering of ``searchsorted`` gets whole buffers and one
-dtype, and NaN goes behind all. Patched: the entry in ``torch._inductor.lowering.lowerings``. The
-patch can go with 2.11, but for the dtypes.
+Inductor gives Triton the name of the buffer that is searched, and not where a view begins in it
+(torch 2.11) nor that it has another dtype (2.13, too); 2.11 fails for views of what a program
+computes. Triton's search finds NaN, which is larger than nothing, before all others (2.11), where
+PyTorch's kernels find it behind all. Inside the block Inductor's lowering of ``searchsorted`` gets
+whole buffers, and NaN goes behind all. Patched: the entry in
+``torch._inductor.lowering.lowerings``. Tested with torch 2.11 and 2.13. With the latter, only views
+of another dtype need it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEARCH = torch.ops.aten.searchsorted.Tensor
 
 @contextlib.contextmanager
 def searches_of_pytorch() -> Iterator[None]:
-    """Searches in views, for NaN, and among numbers of another dtype are right."""
+    """Searches in views and for NaN are right."""
     from torch._inductor.lowering import lowerings
 
     with mock.patch.dict(lowerings, {_SEARCH: _as_pytorch(lowerings[_SEARCH], lowerings)}):
@@ -31,14 +31,9 @@ def searches_of_pytorch() -> Iterator[None]:
 
 
 def _as_pytorch(original: Callable[..., Any], lowerings: Any) -> Callable[..., Any]:
-    from torch._inductor.lowering import to_dtype
-
     aten = torch.ops.aten
 
     def lowered(rows: Any, x: Any, **options: Any) -> Any:
-        if rows.get_dtype() != x.get_dtype():
-            common = torch.promote_types(rows.get_dtype(), x.get_dtype())
-            rows, x = to_dtype(rows, common), to_dtype(x, common)
         found = original(_whole(rows), x, **options)
         if not x.get_dtype().is_floating_point:
             return found
@@ -50,10 +45,12 @@ def _as_pytorch(original: Callable[..., Any], lowerings: Any) -> Callable[..., A
 
 
 def _whole(tensor: Any) -> Any:
-    """The same in a buffer that it begins in."""
+    """The same in a buffer of its dtype that it is the beginning of."""
     from torch._inductor.ir import ExternKernel, TensorBox
+    from torch._inductor.virtualized import V
 
     tensor = TensorBox(ExternKernel.realize_input(tensor))
-    if tensor.get_layout().offset != 0:
+    has_its_dtype = V.graph.get_dtype(tensor.get_name()) == tensor.get_dtype()
+    if tensor.get_layout().offset != 0 or not has_its_dtype:
         tensor = TensorBox(ExternKernel.copy_input(tensor))
     return tensor
