@@ -33,7 +33,7 @@ left_out='!@stand_in'
 
 status=0
 lines=()
-for program in "$programs"/cuda_{device,graphs,matmul,conv,index,fft,random}_test; do
+for program in "$programs"/cuda_{device,graphs,matmul,conv,index,scatter,fft,random}_test; do
   for tool in alone "${tools[@]}"; do
     log="$output/$(basename "$program").$tool.log"
     command=("$program" "--run_test=$left_out")

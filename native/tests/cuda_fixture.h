@@ -94,4 +94,10 @@ std::vector<T> read(const Handle& tensor) {
   return std::vector<T>(data, data + t.numel());
 }
 
+/// Checks that a shim failed, for a reason with these words.
+inline void check_refused(AOTITorchError code, const std::string& part) {
+  BOOST_TEST(code != 0);
+  BOOST_TEST(reason().find(part) != std::string::npos, "'" << reason() << "' lacks " << part);
+}
+
 }  // namespace aoti_plugins::testing

@@ -48,11 +48,6 @@ std::vector<Ints> layouts(int64_t rows, int64_t cols) {
   return {{cols, 1}, {1, rows}, {cols + 3, 1}, {2, 2 * rows}};
 }
 
-void check_refused(AOTITorchError code, const std::string& part) {
-  BOOST_TEST(code != 0);
-  BOOST_TEST(reason().find(part) != std::string::npos, "'" << reason() << "' lacks " << part);
-}
-
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cuda_matmul, CudaFixture)

@@ -1,4 +1,7 @@
-"""Bags of embeddings, with and without the kernels for CUDA, give what PyTorch gives."""
+"""Bags of embeddings give what PyTorch gives, also through the op that has kernels for CUDA.
+
+On the CPU that op has none; ``tests/cuda/test_bags.py`` tests them.
+"""
 
 from __future__ import annotations
 

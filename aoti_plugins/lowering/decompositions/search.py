@@ -12,18 +12,14 @@ from aoti_plugins.lowering.decompositions import stored  # noqa: F401  (defines 
 _FEW = 16
 
 
-def bucketize(
-    x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Any:
+def bucketize(x: Tensor, boundaries: Tensor, **options: Any) -> Any:
     """``aten.bucketize.Tensor``: the same as ``searchsorted``."""
-    return torch.ops.aten.searchsorted.Tensor(boundaries, x, out_int32=out_int32, right=right)
+    return torch.ops.aten.searchsorted.Tensor(boundaries, x, **options)
 
 
-def bucketize_number(
-    x: float, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Any:
+def bucketize_number(x: float, boundaries: Tensor, **options: Any) -> Any:
     """``aten.bucketize.Scalar``."""
-    return searchsorted_number(boundaries, x, out_int32=out_int32, right=right)
+    return searchsorted_number(boundaries, x, **options)
 
 
 def searchsorted(
@@ -54,13 +50,7 @@ def searchsorted(
 
 
 def searchsorted_on_cuda(
-    rows: Tensor,
-    x: Tensor,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
+    rows: Tensor, x: Tensor, *, sorter: Tensor | None = None, **options: Any
 ) -> Any:
     """``aten.searchsorted.Tensor`` in the form that Triton can search.
 
@@ -68,26 +58,17 @@ def searchsorted_on_cuda(
     """
     if sorter is not None or rows.dtype != x.dtype:
         rows = rows if sorter is None else rows.gather(-1, sorter)
-        options = {"out_int32": out_int32, "right": right, "side": side}
         return torch.ops.aten.searchsorted.Tensor(*_in_one_dtype(rows, x), **options)
     if isinstance(rows.size(-1), int) and rows.size(-1) == 0:
-        return torch.zeros_like(x, dtype=torch.int32 if out_int32 else torch.int64)
+        is_short = options.get("out_int32", False)
+        return torch.zeros_like(x, dtype=torch.int32 if is_short else torch.int64)
     return NotImplemented
 
 
-def searchsorted_number(
-    rows: Tensor,
-    x: float,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    side: str | None = None,
-    sorter: Tensor | None = None,
-) -> Any:
+def searchsorted_number(rows: Tensor, x: float, **options: Any) -> Any:
     """``aten.searchsorted.Scalar``."""
     dtype = torch.result_type(rows, x) if isinstance(x, float) else torch.int64
     one = torch.full((), x, dtype=dtype, device=rows.device)
-    options = {"out_int32": out_int32, "right": right, "side": side, "sorter": sorter}
     return torch.ops.aten.searchsorted.Tensor(rows, one, **options)
 
 
