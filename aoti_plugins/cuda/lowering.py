@@ -136,6 +136,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     )
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
+    from aoti_plugins.lowering.inductor.gpu.padded_views import padded_views
     from aoti_plugins.lowering.inductor.gpu.searches import searches_of_pytorch
     from aoti_plugins.lowering.inductor.gpu.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
@@ -148,6 +149,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         convolution_layout(),
         convolution_choices(),
         no_line_info(),
+        padded_views(),
         searches_of_pytorch(),
         known_triton_version(),
         fresh_kernels(),
