@@ -14,6 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
+from aoti_plugins.lowering.passes.copies import is_copy
 from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
 from aoti_plugins.lowering.passes.restore_views import restore_views
 
@@ -67,6 +68,16 @@ def expand_one_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.
     return scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
+def copied(dims: tuple[int, int]) -> Callable[..., torch.Tensor]:
+    """Attention over copies of transposed inputs, as Whisper has it."""
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        copies = (tensor.transpose(*dims).contiguous() for tensor in (q, k, v))
+        return scaled_dot_product_attention(*copies)
+
+    return function
+
+
 def random(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Tensors:
     generator = torch.Generator().manual_seed(0)
     return tuple(torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
@@ -109,6 +120,8 @@ TAKEN = {
     "bool mask": (attend(), (*random(Q, Q, Q), torch.ones(7, 7, dtype=torch.bool).tril())),
     "empty rows": (attend(), (*random(Q, Q, Q), torch.zeros(7, 7, dtype=torch.bool))),
     "other value size": (attend(), random(Q, Q, (2, 7, 4, 24))),
+    "copied": (copied((1, 2)), random(Q, Q, Q)),
+    "copied columns": (copied((-2, -1)), random((2, 4, 16, 7), (2, 4, 16, 9), (2, 4, 16, 9))),
     "three dims": (scaled_dot_product_attention, random((4, 7, 16), (4, 9, 16), (4, 9, 16))),
     "repeat_by_reshape": (repeat_by_reshape, random(*BHSD)),
     "repeat_interleaved": (repeat_interleaved, random(*BHSD)),
@@ -144,6 +157,16 @@ def test_repeated_heads_are_read_once(name: str) -> None:
     (node,) = replaced(edge_program(function, inputs))
     heads = 1 if name == "expand_one_head" else 2
     assert [argument.meta["val"].shape[1] for argument in node.args[1:3]] == [heads, heads]
+
+
+@pytest.mark.parametrize("is_edge", [False, True])
+@pytest.mark.parametrize("name", ["copied", "copied columns"])
+def test_copies_of_whole_heads_are_not_made(name: str, is_edge: bool) -> None:
+    function, inputs = TAKEN[name]
+    program = edge_program(function, inputs) if is_edge else export(Model(function), inputs)
+    (node,) = replaced(program)
+    expected = name == "copied columns"
+    assert [is_copy(argument) for argument in node.args[:3]] == [expected] * 3
 
 
 def test_heads_side_by_side_are_not_taken_for_groups() -> None:

@@ -144,7 +144,7 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size =
     is_even = isinstance(kv_len, int) and kv_len % config.block_n == 0
     grid = (_cdiv(q_len, config.block_m) * heads * batch * times,)
     wrapped(kernels.attention_prefill)[grid](
-        *_pointers(call),
+        *_pointers(call, out),
         out,
         heads,
         q_len,
@@ -175,7 +175,7 @@ def _decode(call: Call, out: torch.Tensor, config: DecodeConfig, times: Size = 1
     tiles = _cdiv(q_len * call.group, config.block_m)
     grid = (tiles * (heads // call.group) * batch * times, config.splits)
     wrapped(kernels.attention_decode)[grid](
-        *_pointers(call),
+        *_pointers(call, out),
         parts,
         log_sums,
         heads // call.group,
@@ -214,9 +214,9 @@ def _combine(call: Call, parts: torch.Tensor, log_sums: torch.Tensor, out: torch
     )
 
 
-def _pointers(call: Call) -> tuple[torch.Tensor, ...]:
-    mask = call.query if call.mask is None else call.mask
-    return call.query, call.key, call.value, mask
+def _pointers(call: Call, out: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The inputs; a mask that is not there is not read, whatever stands for it."""
+    return call.query, call.key, call.value, out if call.mask is None else call.mask
 
 
 def _all_strides(call: Call) -> tuple[Size, ...]:

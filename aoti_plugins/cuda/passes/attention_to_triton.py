@@ -16,6 +16,7 @@ from aoti_plugins.lowering.passes.attention import (
     tensor_of,
     with_shared_heads,
 )
+from aoti_plugins.lowering.passes.copies import is_copy
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.values import hint
 
@@ -25,9 +26,10 @@ _aten = torch.ops.aten
 def attention_to_triton(program: ExportedProgram) -> None:
     """Replace attention by ``aoti_plugins::attention`` in place, in nested graphs too.
 
-    Key and value heads that were repeated for grouped queries are used as they were before. What
-    the kernels cannot do stays as it is: dropout, other dtypes than float16, bfloat16 and float32,
-    heads of more than 256 elements or of dynamic size, and outputs beside the result.
+    Key and value heads that were repeated for grouped queries are used as they were before, and
+    what was copied only to lie head by head is read where it was. What the kernels cannot do stays
+    as it is: dropout, other dtypes than float16, bfloat16 and float32, heads of more than 256
+    elements or of dynamic size, and outputs beside the result.
     """
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
@@ -43,7 +45,8 @@ def _replace(node: Node) -> None:
     found = with_shared_heads(found)
     head_dim = tensor_of(found.query).shape[-1]
     scale = head_dim**-0.5 if found.scale is None else float(found.scale)
-    inputs = (found.query, found.key, found.value, found.mask, found.causal, scale)
+    tensors = (_before_copies(one) for one in (found.query, found.key, found.value))
+    inputs = (*tensors, found.mask, found.causal, scale)
     replace_attention(
         node, lambda result: node.graph.call_function(_op(), (*inputs, _order(result)))
     )
@@ -60,6 +63,14 @@ def _supported(node: Node) -> Attention | None:
         return None
     nodes = (found.query, found.key, found.value)
     return found if all(_is_small(tensor_of(one).shape[-1]) for one in nodes) else None
+
+
+def _before_copies(node: Node) -> Node:
+    """What a node copies: the kernels take any strides, if the elements of a head are in a row."""
+    source = node
+    while is_copy(source):
+        source = source.args[0]
+    return source if _moves_other_dims(source) else node
 
 
 def _op() -> torch._ops.OpOverload:
@@ -95,11 +106,23 @@ def _is_in_order(node: Node) -> bool:
 
 def _swaps_heads_and_rows(node: Node) -> bool:
     """Whether a node swaps the middle two of four dimensions."""
-    if not isinstance(tensor_of(node), torch.Tensor) or tensor_of(node).dim() != 4:
-        return False
+    return _permutation(node) == [0, 2, 1, 3]
+
+
+def _moves_other_dims(node: Node) -> bool:
+    """Whether a node permutes dimensions before the last one."""
+    order = _permutation(node)
+    return bool(order) and order[-1] == len(order) - 1
+
+
+def _permutation(node: Node) -> list[int]:
+    """Which dimension each one of a permuted or transposed tensor was; of other nodes nothing."""
     op = aten_op(node.target)
     if op in (_aten.transpose.int, _aten.transpose_copy.int):
-        return {dim % 4 for dim in node.args[1:3]} == {1, 2}
+        order = list(range(tensor_of(node).dim()))
+        one, other = node.args[1:3]
+        order[one], order[other] = order[other], order[one]
+        return order
     if op in (_aten.permute.default, _aten.permute_copy.default):
-        return [dim % 4 for dim in node.args[1]] == [0, 2, 1, 3]
-    return False
+        return [dim % len(node.args[1]) for dim in node.args[1]]
+    return []

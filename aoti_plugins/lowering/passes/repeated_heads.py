@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from aoti_plugins.lowering.passes.copies import is_copy
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 
 _aten = torch.ops.aten
@@ -100,19 +101,9 @@ def _of_reshaped(reshape: Node) -> Shared | None:
 
 def _skip_copies(node: Any) -> Any:
     """The node before copies that change no element, and slices that take everything."""
-    while _is_copy(node) or (_calls(node, _SLICES) and _same(_shape(node), _shape(node.args[0]))):
+    while is_copy(node) or (_calls(node, _SLICES) and _same(_shape(node), _shape(node.args[0]))):
         node = node.args[0]
     return node
-
-
-def _is_copy(node: Any) -> bool:
-    if not isinstance(node, Node) or node.op != "call_function":
-        return False
-    schema = getattr(aten_op(node.target), "_schema", None)
-    return schema is not None and schema.name.rpartition("::")[2] in _COPIES
-
-
-_COPIES = ("clone", "_clone_dim_order", "contiguous", "alias", "alias_copy")
 
 
 def _calls(node: Any, ops: tuple[Any, ...]) -> bool:
