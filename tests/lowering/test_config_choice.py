@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
@@ -45,7 +47,14 @@ def _head(rows: int) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 def _generate(rows: int, *contexts: contextlib.AbstractContextManager[None]) -> Any:
     """The code of ``Head`` for an H100, with the contexts entered from left to right."""
-    model, inputs = _head(rows)
+    return _generate_model(*_head(rows), *contexts)
+
+
+def _generate_model(
+    model: nn.Module,
+    inputs: tuple[torch.Tensor, ...],
+    *contexts: contextlib.AbstractContextManager[None],
+) -> Any:
     program = torch.export.export(model, inputs)
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     fakes = [n.meta["val"] for n in placeholders if n.name in program.graph_signature.user_inputs]
@@ -130,6 +139,37 @@ def test_few_rows(rows: int, offered: bool) -> None:
     _generate(rows, choose_configs(GPU), measured_configs(GPU, made))
     (product,) = (entry for entry in made if entry.key.kind == PRODUCT)
     assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == offered
+
+
+class Pointwise(nn.Module):
+    """A function that becomes one kernel."""
+
+    def __init__(self, function: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return self.function(*inputs)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "held"),
+    [
+        (torch.relu, [(1 << 22,)], 8),
+        (lambda x: functional.max_pool2d(x, 3, 2, 1), [(32, 64, 112, 112)], 2),
+        (lambda x: functional.max_pool3d(x, 2), [(4, 64, 16, 64, 64)], 2),
+        (torch.searchsorted, [(1 << 16,), (1 << 20,)], 1),
+    ],
+    ids=["in a row", "strided", "strided over planes", "search"],
+)
+def test_threads_hold_few_elements_where_they_load_from_far_apart(
+    function: Callable[..., torch.Tensor], shapes: list[tuple[int, ...]], held: int
+) -> None:
+    inputs = tuple(torch.zeros(shape) for shape in shapes)
+    code = _generate_model(Pointwise(function), inputs, choose_configs(GPU)).wrapper
+    (block,) = re.findall(r"\(xnumel \+ \((\d+) - 1\)\)", code)
+    (warps,) = re.findall(r"grid_0, grid_1, grid_2, (\d+),", code)
+    assert int(block) / (int(warps) * 32) == held
 
 
 def test_a_library_pays_for_what_is_not_fused() -> None:

@@ -2,9 +2,9 @@
 
 The estimates rank configurations of one kernel; they are no predictions. A multiprocessor holds as
 many blocks at a time as registers, shared memory, warps and block slots allow; the grid is worked
-off in rounds of that many. In a round every step of a block waits for memory once, moves its bytes
-and issues its instructions, whichever takes longest. Below all this lies the time in which the GPU
-memory moves all bytes once.
+off in rounds of that many. In a round every step of a block waits for memory once, moves its bytes,
+looks up its cache lines and issues its instructions, whichever takes longest. Below all this lies
+the time in which the GPU memory moves all bytes once.
 
 Constants that are no figure of a GPU are in ``Constants``: latencies and efficiencies, fitted to
 measurements on an H100 (tests/data/h100_configs.json.gz, docs/decisions/0010). Latencies do not
@@ -39,6 +39,7 @@ class Constants:
         memory_efficiency: reached share of the memory bandwidth.
         l2_bytes_per_cycle: bytes per cycle that a multiprocessor gets from the L2 cache.
         in_flight_latency: time for which requested bytes are under way (Little's law).
+        line_rate: cache lines that a multiprocessor looks up in a cycle.
         issue_rate: instructions per cycle and scheduler.
         expansion: machine instructions for one of PTX.
         tensor_efficiency: reached share of the tensor cores' rate, at best.
@@ -59,6 +60,7 @@ class Constants:
     memory_efficiency: float = 0.93
     l2_bytes_per_cycle: float = 46.0
     in_flight_latency: float = 0.77
+    line_rate: float = 1.0
     issue_rate: float = 1.0
     expansion: float = 1.0
     tensor_efficiency: float = 0.85
@@ -102,16 +104,17 @@ class Traffic:
         steps: iterations of the loop of a block; 1 without one.
         instructions: PTX instructions of a thread in one step; 0 if not known.
         reduces: whether threads of a block exchange values.
-        access_nbytes: bytes that a thread reads with one instruction, up to 16.
         contiguous_nbytes: bytes that neighbouring threads read in one piece; memory moves 32.
+        lines: cache lines that the loads and stores of a warp look up in one step; a load whose
+            threads read far apart looks up many.
     """
 
     nbytes: int
     steps: int = 1
     instructions: int = 0
     reduces: bool = False
-    access_nbytes: float = 16
     contiguous_nbytes: int = 128
+    lines: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -202,10 +205,13 @@ def kernel_time(
         / (gpu.warp_schedulers * constants.issue_rate * gpu.sm_clock_hz)
         * 1e6
     )
+    looked_up = (
+        traffic.lines * launch.num_warps * resident / (constants.line_rate * gpu.sm_clock_hz) * 1e6
+    )
     waited = constants.step_latency + constants.sync * traffic.reduces * math.log2(
         max(launch.num_warps, 1) + 1
     )
-    step = max(moved, issued) + waited / max(1.0, resident * _overlap(launch, traffic))
+    step = max(moved, issued, looked_up) + waited / max(1.0, resident * _overlap(launch, traffic))
     block = constants.memory_latency + max(traffic.steps * step, waited)
     block *= 1 + constants.spill * launch.spills
     floor = waste * traffic.nbytes / _memory_bandwidth(gpu, constants)

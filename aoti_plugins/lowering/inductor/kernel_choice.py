@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from aoti_plugins.cuda.target import CudaTarget
+from aoti_plugins.cuda.target import WARP_SIZE, CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
 from aoti_plugins.cuda.tuning.cost_model import Launch, Traffic
 from aoti_plugins.cuda.tuning.records import Key, Records, kernel_key
@@ -30,7 +30,11 @@ _MOST_COMPILED = 4
 _FIRST_ADVANTAGE = 0.97
 
 _ITEMSIZES = {"64": 8, "32": 4, "16": 2, "8": 1, "i1": 1}
+# Searches wait for numbers far apart: many at a time push each other out of the cache.
+_SEARCH = "bucketize_binary_search("
+
 _AXES = ("x", "y", "z")
+_LINE_NBYTES = 128
 
 
 class KernelChoice:
@@ -65,6 +69,8 @@ class KernelChoice:
         if recorded is not None:
             tuner.configs = [recorded]
             tuner.inductor_meta["dynamic_scale_rblock"] = False
+        elif _SEARCH in tuner.fn.src:
+            tuner.configs = [min(tuner.configs, key=lambda one: _held(tuner, one))]
         elif len(tuner.configs) > _MOST_COMPILED:
             order = sorted(
                 range(len(tuner.configs)),
@@ -156,6 +162,7 @@ class _KernelShape:
         self.accesses = sum(int(meta.get(name) or 0) for name in counts) or 2
         self.live_registers = max(1.0, 0.75 * self.accesses)
         self._named = named
+        self._loads = _loads(tuner.fn.src)
 
     def traffic(self, instructions: int) -> Traffic:
         """What the cost model wants to know."""
@@ -165,6 +172,7 @@ class _KernelShape:
             instructions=instructions,
             reduces=any(axis not in _AXES for axis in self._numels),
             contiguous_nbytes=self._contiguous() * self._least_itemsize(),
+            lines=self._lines(),
         )
 
     def _block(self, axis: str) -> int:
@@ -175,13 +183,33 @@ class _KernelShape:
         return int(known)
 
     def _nbytes(self) -> int:
-        """Each tensor once, and no more of it than there are iterations."""
+        """Each tensor once, and no more of it than the iterations load."""
         space = math.prod(self._numels.values())
         total = 0
         for name, kind in _pointers(self._tuner):
             tensor = self._named.get(name)
-            count = space if not isinstance(tensor, torch.Tensor) else min(space, _extent(tensor))
+            count = space
+            if isinstance(tensor, torch.Tensor):
+                count = min(space * max(1, len(self._loads.get(name, ()))), _extent(tensor))
             total += count * _itemsize(kind) * (2 if name.startswith("in_out") else 1)
+        return total
+
+    def _lines(self) -> float:
+        """Cache lines that a warp looks up; known of kernels over one axis, without a loop.
+
+        A thread holds as many neighbouring elements as it stores at once. Where it loads every
+        second one of a row, say, it loads one at a time, and its neighbours those further on.
+        """
+        if list(self._numels) != ["x"]:
+            return 0.0
+        side_by_side = min(self.elements_per_thread, 16 / self._least_itemsize())
+        total = 0.0
+        for name, kind in _pointers(self._tuner):
+            in_a_row = _itemsize(kind) * WARP_SIZE / _LINE_NBYTES
+            for index in self._loads.get(name, ("x0",)):
+                step = _step(index)
+                lines = in_a_row * side_by_side * step if step > 1 else in_a_row
+                total += self.elements_per_thread * min(lines, WARP_SIZE)
         return total
 
     def _least_itemsize(self) -> int:
@@ -197,6 +225,11 @@ class _KernelShape:
         if "y" in blocks:
             return max(1, min(blocks["x"], blocks["y"]))
         return max(1, blocks.get("x", 1))
+
+
+def _held(tuner: Any, config: Any) -> float:
+    """Elements that a thread holds."""
+    return _KernelShape(tuner, config, ()).elements_per_thread
 
 
 def has_choice(tuner: Any) -> bool:
@@ -257,6 +290,24 @@ def _extent(tensor: torch.Tensor) -> int:
 
 def _next_power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
+
+
+_LOAD = re.compile(r"tl\.load\((\w+) \+ \((.*?)\), ")
+_STEP = re.compile(r"(\d+)\*x0\b")
+
+
+def _loads(source: str) -> dict[str, list[str]]:
+    """Where a kernel loads from each of its pointers: its indices, as its source has them."""
+    found: dict[str, list[str]] = {}
+    for name, index in _LOAD.findall(source):
+        found.setdefault(name, []).append(index)
+    return found
+
+
+def _step(index: str) -> int:
+    """How far apart neighbouring elements are loaded from; 1 if that is not known."""
+    found = _STEP.search(index)
+    return int(found[1]) if found else 1
 
 
 _INSTRUCTION = re.compile(r"^\s+(?:@!?%p\d+ )?[a-z][\w.:]*", re.M)
