@@ -43,6 +43,16 @@ std::vector<Out> expected(int64_t batch, int64_t m, int64_t n, int64_t k, const 
   return out;
 }
 
+/// A view of the same memory.
+Handle seen_as(const Handle& tensor, const Ints& sizes, const Ints& strides) {
+  AtenTensorHandle raw = nullptr;
+  BOOST_TEST_REQUIRE(
+      aoti_torch__reinterpret_tensor(tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(),
+                                     strides.data(), 0, &raw) == 0,
+      reason());
+  return Handle(raw);
+}
+
 /// Strides of [rows, cols]: row-major, column-major, rows with gaps, both dims with gaps, repeated.
 std::vector<Ints> layouts(int64_t rows, int64_t cols) {
   return {{cols, 1}, {1, rows}, {cols + 3, 1}, {2, 2 * rows}};
@@ -78,6 +88,29 @@ BOOST_AUTO_TEST_CASE(mm_uses_plain_layouts_in_place, *boost::unit_test::label(kS
   BOOST_TEST(aoti_torch_cuda_mm_out(out.get(), a.get(), b.get()) == 0, reason());
   BOOST_TEST((stream->synchronize() == Status::kOk));
   BOOST_TEST(fake().launches() == launches);  // no copy
+}
+
+BOOST_AUTO_TEST_CASE(a_bias_is_read_where_it_is, *boost::unit_test::label(kStandIn)) {
+  const auto a = numbers<float>(15, 1);
+  const auto b = numbers<float>(20, 2);
+  const auto row = numbers<float>(4, 5);
+  Handle first = on_gpu({3, 5}, {5, 1}, kFloat32, a);
+  Handle second = on_gpu({5, 4}, {4, 1}, kFloat32, b);
+  Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
+  const Handle bias = on_gpu({4}, {1}, kFloat32, row);
+  // As Inductor gives it: a row for all rows, with a stride of 0.
+  const Handle expanded = seen_as(bias, {3, 4}, {0, 1});
+  const Handle single = seen_as(bias, {1, 4}, {7, 1});
+  for (const Handle* self : {&bias, &expanded, &single}) {
+    BOOST_TEST((stream->synchronize() == Status::kOk));
+    const size_t launches = fake().launches();
+    BOOST_TEST(
+        aoti_torch_cuda_addmm_out(out.get(), self->get(), first.get(), second.get(), 1.0, 1.0) == 0,
+        reason());
+    BOOST_TEST((stream->synchronize() == Status::kOk));
+    BOOST_TEST(fake().launches() == launches);  // no copy
+    BOOST_TEST((read<float>(out) == expected<float>(1, 3, 4, 5, a, b, row, 1.0)));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(vectors_and_single_rows) {

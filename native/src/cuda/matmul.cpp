@@ -302,11 +302,7 @@ class Product {
 
   /// self as the bias of the epilogue, as the matrix c, or copied into the result first.
   Status place_self(const Tensor& self) {
-    const int64_t last = self.ndim() - 1;
-    const bool vector = last >= 0 && swapped_ && self.numel() == gemm_.m &&
-                        self.size(last) == gemm_.m && (self.stride(last) == 1 || gemm_.m == 1) &&
-                        gemm_.output_type != CUDA_R_64F;
-    if (vector && gemm_.beta == 1.0) {
+    if (gemm_.beta == 1.0 && gemm_.output_type != CUDA_R_64F && repeats_a_row(self)) {
       gemm_.bias = self.data();
       gemm_.epilogue = (gemm_.epilogue == lt::kDefault ? 0 : gemm_.epilogue) | lt::kBias;
       gemm_.beta = 0.0;
@@ -326,6 +322,21 @@ class Product {
     }
     self_to_copy_ = &self;
     return Status::kOk;
+  }
+
+  /// Whether all rows of the result get the same elements, which stand side by side.
+  bool repeats_a_row(const Tensor& self) const {
+    const int64_t last = self.ndim() - 1;
+    if (!swapped_ || last < 0 || self.size(last) != gemm_.m ||
+        (self.stride(last) != 1 && gemm_.m != 1)) {
+      return false;
+    }
+    for (int64_t d = 0; d < last; ++d) {
+      if (self.size(d) != 1 && self.stride(d) != 0) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /// Asks for a kernel before anything is written; without one for a bias, adds self as a matrix.
