@@ -41,7 +41,7 @@ def _ops(program: torch.export.ExportedProgram) -> list[str]:
         (nn.Linear(256, 8), (2, 1, 256), True),
         (nn.Linear(256, 8), (256,), True),
         (nn.Linear(256, 8), (5, 256), False),
-        (nn.Linear(64, 8), (1, 64), False),
+        (nn.Linear(16, 8), (1, 16), False),
         (nn.Linear(256, 8, bias=False), (1, 256), False),
         (Addmm(), (1, 256), True),
         (Addmm(alpha=2), (1, 256), False),
