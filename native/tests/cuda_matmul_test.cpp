@@ -90,27 +90,66 @@ BOOST_AUTO_TEST_CASE(mm_uses_plain_layouts_in_place, *boost::unit_test::label(kS
   BOOST_TEST(fake().launches() == launches);  // no copy
 }
 
+/// A bias as programs give it: as a vector, expanded to all rows with a stride of 0, as one row.
+std::vector<Handle> forms_of_a_bias(const Handle& bias) {
+  std::vector<Handle> forms;
+  forms.push_back(seen_as(bias, {4}, {1}));
+  forms.push_back(seen_as(bias, {3, 4}, {0, 1}));
+  forms.push_back(seen_as(bias, {1, 4}, {7, 1}));
+  return forms;
+}
+
 BOOST_AUTO_TEST_CASE(a_bias_is_read_where_it_is, *boost::unit_test::label(kStandIn)) {
-  const auto a = numbers<float>(15, 1);
-  const auto b = numbers<float>(20, 2);
-  const auto row = numbers<float>(4, 5);
-  Handle first = on_gpu({3, 5}, {5, 1}, kFloat32, a);
-  Handle second = on_gpu({5, 4}, {4, 1}, kFloat32, b);
-  Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
-  const Handle bias = on_gpu({4}, {1}, kFloat32, row);
-  // As Inductor gives it: a row for all rows, with a stride of 0.
-  const Handle expanded = seen_as(bias, {3, 4}, {0, 1});
-  const Handle single = seen_as(bias, {1, 4}, {7, 1});
-  for (const Handle* self : {&bias, &expanded, &single}) {
+  const Handle a = on_gpu({3, 5}, {5, 1}, kFloat32, numbers<float>(15, 1));
+  const Handle b = on_gpu({5, 4}, {4, 1}, kFloat32, numbers<float>(20, 2));
+  const Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
+  const Handle bias = on_gpu({4}, {1}, kFloat32, numbers<float>(4, 5));
+  for (const Handle& self : forms_of_a_bias(bias)) {
     BOOST_TEST((stream->synchronize() == Status::kOk));
     const size_t launches = fake().launches();
-    BOOST_TEST(
-        aoti_torch_cuda_addmm_out(out.get(), self->get(), first.get(), second.get(), 1.0, 1.0) == 0,
-        reason());
+    BOOST_TEST(aoti_torch_cuda_addmm_out(out.get(), self.get(), a.get(), b.get(), 1.0, 1.0) == 0,
+               reason());
     BOOST_TEST((stream->synchronize() == Status::kOk));
     BOOST_TEST(fake().launches() == launches);  // no copy
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_bias_in_every_form) {
+  const auto a = numbers<float>(30, 1);
+  const auto b = numbers<float>(40, 2);
+  const auto row = numbers<float>(4, 5);
+  const Handle bias = on_gpu({4}, {1}, kFloat32, row);
+  const Handle firsts = on_gpu({2, 3, 5}, {15, 5, 1}, kFloat32, a);
+  const Handle seconds = on_gpu({2, 5, 4}, {20, 4, 1}, kFloat32, b);
+  const Handle first = seen_as(firsts, {3, 5}, {5, 1});
+  const Handle second = seen_as(seconds, {5, 4}, {4, 1});
+  for (const Handle& self : forms_of_a_bias(bias)) {
+    Handle out = make_on(kCuda, {3, 4}, {4, 1}, kFloat32);
+    BOOST_TEST(
+        aoti_torch_cuda_addmm_out(out.get(), self.get(), first.get(), second.get(), 1.0, 1.0) == 0,
+        reason());
     BOOST_TEST((read<float>(out) == expected<float>(1, 3, 4, 5, a, b, row, 1.0)));
   }
+  Handle out = make_on(kCuda, {2, 3, 4}, {12, 4, 1}, kFloat32);
+  const Handle for_all = seen_as(bias, {2, 3, 4}, {0, 0, 1});
+  BOOST_TEST(aoti_torch_cuda_baddbmm_out(out.get(), for_all.get(), firsts.get(), seconds.get(), 1.0,
+                                         1.0) == 0,
+             reason());
+  BOOST_TEST((read<float>(out) == expected<float>(2, 3, 4, 5, a, b, row, 1.0)));
+}
+
+BOOST_AUTO_TEST_CASE(a_column_is_no_bias) {
+  const auto a = numbers<float>(20, 1);
+  const auto b = numbers<float>(5, 2);
+  const auto column = numbers<float>(4, 5);
+  const Handle first = on_gpu({4, 5}, {5, 1}, kFloat32, a);
+  const Handle second = on_gpu({5, 1}, {1, 1}, kFloat32, b);
+  const Handle self = on_gpu({4, 1}, {1, 1}, kFloat32, column);
+  Handle out = make_on(kCuda, {4, 1}, {1, 1}, kFloat32);
+  BOOST_TEST(
+      aoti_torch_cuda_addmm_out(out.get(), self.get(), first.get(), second.get(), 1.0, 1.0) == 0,
+      reason());
+  BOOST_TEST((read<float>(out) == expected<float>(1, 4, 1, 5, a, b, column, 1.0)));
 }
 
 BOOST_AUTO_TEST_CASE(vectors_and_single_rows) {

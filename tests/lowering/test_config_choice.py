@@ -32,17 +32,19 @@ GPU: CudaTarget = cuda_target_of(H100)
 class Head(nn.Module):
     """A product, and a reduction over rows with several configurations."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(512, 256, bias=False)
+        self.linear = nn.Linear(depth, 256, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.softmax(self.linear(x).float(), -1)
 
 
-def _head(rows: int) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+def _head(
+    rows: int, depth: int = 512, dtype: torch.dtype = torch.bfloat16
+) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(0)
-    return Head().to(torch.bfloat16).eval(), (torch.randn(rows, 512).to(torch.bfloat16),)
+    return Head(depth).to(dtype).eval(), (torch.randn(rows, depth).to(dtype),)
 
 
 def _generate(rows: int, *contexts: contextlib.AbstractContextManager[None]) -> Any:
@@ -133,12 +135,22 @@ def test_records_that_do_not_fit_are_ignored(caplog: pytest.LogCaptureFixture) -
     assert code.wrapper == expected.wrapper
 
 
-@pytest.mark.parametrize(("rows", "offered"), [(1, True), (3, True), (8, False)])
-def test_few_rows(rows: int, offered: bool) -> None:
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+@pytest.mark.parametrize(
+    ("rows", "depth", "dtype", "chosen"),
+    [
+        (1, 512, torch.bfloat16, True),
+        (3, 512, torch.bfloat16, True),
+        (8, 512, torch.bfloat16, False),
+        (4, 32, torch.float32, True),
+        (4, 16, torch.float32, False),
+    ],
+)
+def test_few_rows(rows: int, depth: int, dtype: torch.dtype, chosen: bool) -> None:
     made = Records()
-    _generate(rows, choose_configs(GPU), measured_configs(GPU, made))
+    _generate_model(*_head(rows, depth, dtype), choose_configs(GPU), measured_configs(GPU, made))
     (product,) = (entry for entry in made if entry.key.kind == PRODUCT)
-    assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == offered
+    assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == chosen
 
 
 class Pointwise(nn.Module):

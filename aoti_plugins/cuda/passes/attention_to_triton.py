@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ from aoti_plugins.lowering.passes.attention import (
     tensor_of,
     with_shared_heads,
 )
-from aoti_plugins.lowering.passes.copies import is_copy
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
+from aoti_plugins.lowering.passes.same_elements import is_copy, is_reshape
 from aoti_plugins.lowering.values import hint
 
 _aten = torch.ops.aten
@@ -27,29 +28,42 @@ def attention_to_triton(program: ExportedProgram) -> None:
     """Replace attention by ``aoti_plugins::attention`` in place, in nested graphs too.
 
     Key and value heads that were repeated for grouped queries are used as they were before, and
-    what was copied only to lie head by head is read where it was. What the kernels cannot do stays
-    as it is: dropout, other dtypes than float16, bfloat16 and float32, heads of more than 256
-    elements or of dynamic size, and outputs beside the result.
+    what was copied only to lie head by head is read where it was, except in graphs with ops that
+    write to tensors. What the kernels cannot do stays as it is: dropout, other dtypes than float16,
+    bfloat16 and float32, heads of more than 256 elements or of dynamic size, and outputs beside the
+    result.
     """
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
+            writes = any(_is_mutable(node) for node in module.graph.nodes)
             for node in list(module.graph.nodes):
-                _replace(node)
+                _replace(node, writes)
             module.recompile()
 
 
-def _replace(node: Node) -> None:
+def _replace(node: Node, copies_matter: bool) -> None:
     found = _supported(node)
     if found is None:
         return
-    found = with_shared_heads(found)
+    if not copies_matter:
+        found = with_shared_heads(found)
+        found = replace(
+            found,
+            query=_before_copies(found.query),
+            key=_before_copies(found.key),
+            value=_before_copies(found.value),
+        )
     head_dim = tensor_of(found.query).shape[-1]
     scale = head_dim**-0.5 if found.scale is None else float(found.scale)
-    tensors = (_before_copies(one) for one in (found.query, found.key, found.value))
-    inputs = (*tensors, found.mask, found.causal, scale)
+    inputs = (found.query, found.key, found.value, found.mask, found.causal, scale)
     replace_attention(
         node, lambda result: node.graph.call_function(_op(), (*inputs, _order(result)))
     )
+
+
+def _is_mutable(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 def is_replaced(node: Node) -> bool:
@@ -70,7 +84,18 @@ def _before_copies(node: Node) -> Node:
     source = node
     while is_copy(source):
         source = source.args[0]
-    return source if _moves_other_dims(source) else node
+    return source if _permutation(source) and _has_rows(source) else node
+
+
+def _has_rows(view: Node) -> bool:
+    """Whether elements of the last dimension are in a row, as far as its views can be followed."""
+    while True:
+        order = _permutation(view)
+        if order and order[-1] != len(order) - 1:
+            return False
+        if not (order or is_copy(view) or is_reshape(view)):
+            return True
+        view = view.args[0]
 
 
 def _op() -> torch._ops.OpOverload:
@@ -107,12 +132,6 @@ def _is_in_order(node: Node) -> bool:
 def _swaps_heads_and_rows(node: Node) -> bool:
     """Whether a node swaps the middle two of four dimensions."""
     return _permutation(node) == [0, 2, 1, 3]
-
-
-def _moves_other_dims(node: Node) -> bool:
-    """Whether a node permutes dimensions before the last one."""
-    order = _permutation(node)
-    return bool(order) and order[-1] == len(order) - 1
 
 
 def _permutation(node: Node) -> list[int]:

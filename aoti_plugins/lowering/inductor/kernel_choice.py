@@ -69,7 +69,7 @@ class KernelChoice:
         if recorded is not None:
             tuner.configs = [recorded]
             tuner.inductor_meta["dynamic_scale_rblock"] = False
-        elif _SEARCH in tuner.fn.src:
+        elif _SEARCH in tuner.fn.src and list(tuner.size_hints) == ["x"]:
             tuner.configs = [min(tuner.configs, key=lambda one: _held(tuner, one))]
         elif len(tuner.configs) > _MOST_COMPILED:
             order = sorted(
@@ -163,6 +163,8 @@ class _KernelShape:
         self.live_registers = max(1.0, 0.75 * self.accesses)
         self._named = named
         self._loads = _loads(tuner.fn.src)
+        row = _SHORT_ROW.search(tuner.fn.src)
+        self._has_short_rows = row is not None and int(row[1]) < WARP_SIZE
 
     def traffic(self, instructions: int) -> Traffic:
         """What the cost model wants to know."""
@@ -207,7 +209,7 @@ class _KernelShape:
         for name, kind in _pointers(self._tuner):
             in_a_row = _itemsize(kind) * WARP_SIZE / _LINE_NBYTES
             for index in self._loads.get(name, ("x0",)):
-                step = _step(index)
+                step = 1 if self._has_short_rows else _step(index)
                 lines = in_a_row * side_by_side * step if step > 1 else in_a_row
                 total += self.elements_per_thread * min(lines, WARP_SIZE)
         return total
@@ -293,7 +295,8 @@ def _next_power_of_two(number: int) -> int:
 
 
 _LOAD = re.compile(r"tl\.load\((\w+) \+ \((.*?)\), ")
-_STEP = re.compile(r"(\d+)\*x0\b")
+_STEP = re.compile(r"\b(\d+)\*x0\b")
+_SHORT_ROW = re.compile(r"\bx0 = \(xindex % (\d+)\)")
 
 
 def _loads(source: str) -> dict[str, list[str]]:

@@ -14,16 +14,10 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from aoti_plugins.lowering.passes.copies import is_copy
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
+from aoti_plugins.lowering.passes.same_elements import is_copy, is_reshape
 
 _aten = torch.ops.aten
-_RESHAPES = (
-    _aten.reshape.default,
-    _aten.view.default,
-    _aten.view_copy.default,
-    _aten._unsafe_view.default,
-)
 _EXPANDS = (_aten.expand.default, _aten.expand_copy.default)
 _INTERLEAVES = (_aten.repeat_interleave.self_int,)
 _UNSQUEEZES = (_aten.unsqueeze.default, _aten.unsqueeze_copy.default)
@@ -57,7 +51,7 @@ def without_repeats(node: Node) -> Shared | None:
         return _of_one_head(node)
     if _calls(node, _INTERLEAVES):
         return _of_interleaved(node)
-    if not _calls(node, _RESHAPES):
+    if not is_reshape(node):
         return None
     return _of_reshaped(node)
 
