@@ -18,6 +18,7 @@ from aoti_plugins.lowering.passes.attention import (
     with_shared_heads,
 )
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
+from aoti_plugins.lowering.passes.restore_views import writes
 from aoti_plugins.lowering.passes.same_elements import is_copy, is_reshape
 from aoti_plugins.lowering.values import hint
 
@@ -35,9 +36,9 @@ def attention_to_triton(program: ExportedProgram) -> None:
     """
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
-            writes = any(_is_mutable(node) for node in module.graph.nodes)
+            copies_matter = any(writes(node) for node in module.graph.nodes)
             for node in list(module.graph.nodes):
-                _replace(node, writes)
+                _replace(node, copies_matter)
             module.recompile()
 
 
@@ -59,11 +60,6 @@ def _replace(node: Node, copies_matter: bool) -> None:
     replace_attention(
         node, lambda result: node.graph.call_function(_op(), (*inputs, _order(result)))
     )
-
-
-def _is_mutable(node: Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.is_mutable
 
 
 def is_replaced(node: Node) -> bool:

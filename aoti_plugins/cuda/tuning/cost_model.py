@@ -8,8 +8,8 @@ the time in which the GPU memory moves all bytes once.
 
 Constants that are no figure of a GPU are in ``Constants``: latencies and efficiencies, fitted to
 measurements on an H100 (tests/data/h100_configs.json.gz, docs/decisions/0010; ``line_rate`` to two
-poolings, benchmarks/results/cuda_kernels.json). Latencies do not
-differ much between GPUs of the last generations; everything else scales with ``CudaTarget``.
+poolings, benchmarks/results/cuda_kernels.json). Latencies do not differ much between GPUs of the
+last generations; everything else scales with ``CudaTarget``.
 
 Nothing here imports torch or triton. All times are microseconds.
 """

@@ -31,9 +31,6 @@ TEMPLATE_NAME = "aoti_few_rows"
 # With more rows the arithmetic outside the tensor cores takes longer than the loads.
 MOST_ROWS = 4
 
-ALL = 10
-"""For ``most``: every configuration there is."""
-
 _LEAST_DEPTH = 32
 
 # Columns and depth of a tile, and warps: those that were fastest for some size on an H100, and two
@@ -50,6 +47,9 @@ _CONFIGS = (
     (4, 64, 1),
     (2, 128, 1),
 )
+
+ALL = len(_CONFIGS)
+"""For ``most``: every configuration there is."""
 
 _SOURCE = r"""
 {{def_kernel("A", "B")}}

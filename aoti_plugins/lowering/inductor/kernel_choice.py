@@ -163,8 +163,8 @@ class _KernelShape:
         self.live_registers = max(1.0, 0.75 * self.accesses)
         self._named = named
         self._loads = _loads(tuner.fn.src)
-        row = _SHORT_ROW.search(tuner.fn.src)
-        self._has_short_rows = row is not None and int(row[1]) < WARP_SIZE
+        row = _ROW.search(tuner.fn.src)
+        self._row = int(row[1]) if row else WARP_SIZE
 
     def traffic(self, instructions: int) -> Traffic:
         """What the cost model wants to know."""
@@ -200,7 +200,8 @@ class _KernelShape:
         """Cache lines that a warp looks up; known of kernels over one axis, without a loop.
 
         A thread holds as many neighbouring elements as it stores at once. Where it loads every
-        second one of a row, say, it loads one at a time, and its neighbours those further on.
+        second one of a row, say, it loads one at a time, and its neighbours those further on. There
+        are no more lines than elements in a row: what lies far apart goes on in the next rows.
         """
         if list(self._numels) != ["x"]:
             return 0.0
@@ -209,9 +210,9 @@ class _KernelShape:
         for name, kind in _pointers(self._tuner):
             in_a_row = _itemsize(kind) * WARP_SIZE / _LINE_NBYTES
             for index in self._loads.get(name, ("x0",)):
-                step = 1 if self._has_short_rows else _step(index)
-                lines = in_a_row * side_by_side * step if step > 1 else in_a_row
-                total += self.elements_per_thread * min(lines, WARP_SIZE)
+                step = _step(index)
+                apart = min(in_a_row * side_by_side * step, WARP_SIZE, self._row)
+                total += self.elements_per_thread * (apart if step > 1 else in_a_row)
         return total
 
     def _least_itemsize(self) -> int:
@@ -296,7 +297,7 @@ def _next_power_of_two(number: int) -> int:
 
 _LOAD = re.compile(r"tl\.load\((\w+) \+ \((.*?)\), ")
 _STEP = re.compile(r"\b(\d+)\*x0\b")
-_SHORT_ROW = re.compile(r"\bx0 = \(xindex % (\d+)\)")
+_ROW = re.compile(r"\bx0 = \(xindex % (\d+)\)")
 
 
 def _loads(source: str) -> dict[str, list[str]]:

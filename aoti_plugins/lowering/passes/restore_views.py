@@ -52,6 +52,12 @@ def restore_views(program: ExportedProgram) -> None:
             _restore(module, written)
 
 
+def writes(node: Node) -> bool:
+    """Whether a node calls an op that writes to a tensor it is given."""
+    schema = getattr(node.target, "_schema", None)
+    return node.op == "call_function" and schema is not None and schema.is_mutable
+
+
 def _restore(module: GraphModule, written: set[Node]) -> None:
     roots = _memory_roots(module)
     shared_and_written = {roots[node] for node in written}
@@ -105,10 +111,9 @@ def _written_in(module: GraphModule) -> set[Node]:
     """Nodes that an op of the graph writes to."""
     written: set[Node] = set()
     for node in module.graph.nodes:
-        schema = getattr(node.target, "_schema", None)
-        if node.op != "call_function" or schema is None or not schema.is_mutable:
+        if not writes(node):
             continue
-        for index, argument in enumerate(schema.arguments):
+        for index, argument in enumerate(node.target._schema.arguments):
             if argument.alias_info is not None and argument.alias_info.is_write:
                 given = (
                     node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)

@@ -327,16 +327,12 @@ class Product {
   /// Whether all rows of the result get the same elements, which stand side by side.
   bool repeats_a_row(const Tensor& self) const {
     const int64_t last = self.ndim() - 1;
-    if (!swapped_ || last < 0 || self.size(last) != gemm_.m ||
-        (self.stride(last) != 1 && gemm_.m != 1)) {
-      return false;
+    bool repeats = swapped_ && last >= 0 && self.size(last) == gemm_.m &&
+                   (self.stride(last) == 1 || gemm_.m == 1);
+    for (int64_t d = 0; repeats && d < last; ++d) {
+      repeats = self.size(d) == 1 || self.stride(d) == 0;
     }
-    for (int64_t d = 0; d < last; ++d) {
-      if (self.size(d) != 1 && self.stride(d) != 0) {
-        return false;
-      }
-    }
-    return true;
+    return repeats;
   }
 
   /// Asks for a kernel before anything is written; without one for a bias, adds self as a matrix.
