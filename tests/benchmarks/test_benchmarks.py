@@ -94,3 +94,30 @@ def test_stored_cuda_processes_keep_their_promises() -> None:
     assert result["cycles"]["device_grown_nbytes"] == result["cycles"]["files_grown"] == 0
     assert "out of memory" in full["error"]
     assert full["small_after"] == full["with_memory_again"] == ""
+
+
+def test_stored_speed_of_cuda_models_keeps_its_promise() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cuda_models.json").read_text())
+    assert set(result["models"]) == {"resnet50", "vit_b_16", "bert_base", "whisper_small_encoder"}
+    for model in result["models"].values():
+        for time in ("latency_us", "throughput_us"):
+            others = [model[way][time] for way in ("eager", "torch.compile", "aotinductor")]
+            assert model["graphs"][time] <= min(others)
+
+
+def test_stored_products_and_ops_keep_their_promises() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cuda_matmul.json").read_text())
+    speeds = [one["speed"] for shapes in result["products"].values() for one in shapes.values()]
+    assert len(speeds) == 120
+    assert min(speeds) >= 0.97
+    result = json.loads((ROOT / "benchmarks" / "results" / "cuda_kernels.json").read_text())
+    assert not result["failed"]
+    assert all(op["ours_us"] <= 1.3 * op["torch_us"] for op in result["ops"].values())
+
+
+def test_stored_contract_is_clean() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cuda_contract.json").read_text())
+    assert result["runs"]
+    for runs in result["runs"].values():
+        assert set(runs) == {"alone", "memcheck", "racecheck", "synccheck"}
+        assert all(run["exit"] == 0 for run in runs.values())
