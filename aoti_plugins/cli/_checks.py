@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
+from aoti_plugins.cli._output import nbytes_text
 from aoti_plugins.errors import AotiPluginsError
 
 LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
@@ -169,6 +171,25 @@ def _cuda_driver() -> list[Finding]:
     return [Finding("CUDA driver", True, found, (RUN_CUDA,))]
 
 
+def _compile_cache() -> list[Finding]:
+    from aoti_plugins.lowering.artifacts.compile_cache import CACHE_DIR_VARIABLE, cache_dir
+
+    folder = cache_dir()
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    nbytes = sum(map(_nbytes, folder.rglob("*")))
+    writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    found = f"{folder}, {nbytes_text(nbytes)}" if writable else f"{there} cannot be written"
+    advice = "" if writable else f"Set {CACHE_DIR_VARIABLE} to a folder that can."
+    return [Finding("compile cache", writable, found, (LOWER_CPU, LOWER_CUDA, LOWER_MPS), advice)]
+
+
+def _nbytes(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:  # a lowering that goes on has dropped it
+        return 0
+
+
 def _plugins() -> list[Finding]:
     from aoti_plugins.manager import PluginManager
 
@@ -187,6 +208,7 @@ _CHECKS = (
     _packages,
     _executorch_libraries,
     _native_libraries,
+    _compile_cache,
     _plugins,
     _cuda_headers,
     _cuda_driver,

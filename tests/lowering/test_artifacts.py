@@ -167,6 +167,24 @@ def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert not leftovers
 
 
+def test_what_nobody_used_for_a_month_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(tmp_path))
+    command = compiler.cxx_compiler()
+
+    def header(number: int) -> Path:
+        return compile_cache.precompiled(command, [], f"#define NUMBER {number}\n").parent
+
+    (tmp_path / "headers" / "building-of-a-killed-process").mkdir(parents=True)
+    old, used = header(1), header(2)
+    long_ago = time.time() - 31 * 24 * 3600
+    for folder in (tmp_path / "headers").iterdir():
+        os.utime(folder, (long_ago, long_ago))
+    assert header(2) == used
+    new = header(3)
+    assert set((tmp_path / "headers").iterdir()) == {used, new}
+    assert header(1) == old
+
+
 def test_a_header_that_does_not_compile_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

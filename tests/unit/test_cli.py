@@ -18,6 +18,7 @@ from aoti_plugins.cli._options import parse_options
 from aoti_plugins.cli._output import nbytes_text, seconds_text
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import LoweringError, ProgramError
+from aoti_plugins.lowering.artifacts.compile_cache import CACHE_DIR_VARIABLE
 
 COMMANDS = ("lower", "run", "inspect", "plugins", "doctor")
 
@@ -196,7 +197,7 @@ def test_doctor_fails_only_for_the_cpu_path(
 def test_doctor_looks_at_everything_named_in_the_help() -> None:
     names = {finding.name for finding in _checks.run_checks()}
     assert {"python", "C++ compiler", "torch", "executorch", "triton", "plugins"} <= names
-    assert {"delegate for cpu", "runner", "CUDA headers", "CUDA driver"} <= names
+    assert {"delegate for cpu", "runner", "CUDA headers", "CUDA driver", "compile cache"} <= names
 
 
 def test_doctor_finds_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +212,21 @@ def test_doctor_finds_an_old_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aoti_plugins.cli._checks.version", lambda name: "2.9.1+cpu")
     finding = _checks._package("torch", (LOWER_CPU,), "upgrade", (2, 11))
     assert (finding.ok, finding.found, finding.advice) == (False, "2.9.1+cpu", "upgrade")
+
+
+def test_doctor_weighs_the_compile_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "not yet"))
+    (finding,) = _checks._compile_cache()
+    assert finding.ok
+    assert finding.found == f"{tmp_path / 'not yet'}, 0 B"
+    (tmp_path / "not yet" / "blobs").mkdir(parents=True)
+    (tmp_path / "not yet" / "blobs" / "blob.so").write_bytes(bytes(2048))
+    (finding,) = _checks._compile_cache()
+    assert finding.found.endswith(", 2.0 KiB")
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "not yet" / "blobs" / "blob.so"))
+    (finding,) = _checks._compile_cache()
+    assert not finding.ok
+    assert CACHE_DIR_VARIABLE in finding.advice
 
 
 def test_a_failing_check_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

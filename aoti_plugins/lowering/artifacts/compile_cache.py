@@ -2,21 +2,24 @@
 
 A generated file is a few hundred lines behind megabytes of templates; with its header precompiled,
 a kernel file takes half a second instead of seven. The C interface of models is an object that
-every blob links. Whole blobs are kept, too, the least recently used ones dropped. The key does not
-hold what is included: after reinstalling the same torch with other headers, empty the cache.
+every blob links. Both go when nobody has used them for a month: a precompiled header takes over
+100 MB, and each version of torch has others. Whole blobs are kept, too, the least recently used
+ones dropped. The key does not hold what is included: after reinstalling the same torch with other
+headers, empty the cache.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
-
-import torch
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import compiler_identity, run
@@ -26,6 +29,7 @@ logger = logging.getLogger(__name__)
 CACHE_DIR_VARIABLE = "AOTI_PLUGINS_CACHE_DIR"
 
 _MOST_BLOBS_NBYTES = 1 << 30
+_UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def cache_dir() -> Path:
@@ -139,9 +143,11 @@ def _cached(
     kind: str, source: str, text: str, compiler: Sequence[str], build: Sequence[str], wanted: str
 ) -> Path:
     """The path of ``wanted``, made by ``build`` from ``text`` unless the cache has it."""
-    key = repr((compiler_identity(tuple(compiler)), list(build), text, torch.__version__))
+    identity = compiler_identity(tuple(compiler))
+    key = repr((identity, list(build), text, version("torch")))
     folder = cache_dir() / kind / hashlib.sha256(key.encode()).hexdigest()[:24]
     if (folder / wanted).exists():
+        _mark_used(folder)
         return folder / wanted
     building = _new_folder(folder.parent)
     try:
@@ -150,7 +156,23 @@ def _cached(
         _publish(building, folder, wanted)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+    _drop_unused(folder.parent)
     return folder / wanted
+
+
+def _mark_used(folder: Path) -> None:
+    try:
+        os.utime(folder)
+    except OSError:  # a cache that others fill
+        logger.debug("%s stays as old as it was", folder, exc_info=True)
+
+
+def _drop_unused(parent: Path) -> None:
+    """Remove what was not used for long, what a killed process left behind included."""
+    for folder in parent.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process drops it, too
+            if time.time() - folder.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _new_folder(parent: Path) -> Path:
