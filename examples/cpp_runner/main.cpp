@@ -1,5 +1,5 @@
 /**
- * Runs a program through ExecuTorch's C++ API, with the CPU delegate of aoti_plugins linked in:
+ * Runs a program through ExecuTorch's C++ API, with the delegates of aoti_plugins linked in:
  *
  *     cpp_runner model.pte [input0.bin input1.bin ...]
  *

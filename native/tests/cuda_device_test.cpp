@@ -107,6 +107,20 @@ BOOST_AUTO_TEST_CASE(the_limit_holds) {
   cuda::MemoryPool::set_limit(SIZE_MAX);
 }
 
+BOOST_AUTO_TEST_CASE(what_idle_streams_keep_is_there_for_others) {
+  const std::shared_ptr<Stream> idle = Stream::create(0);
+  BOOST_REQUIRE(idle != nullptr);
+  cuda::MemoryPool::set_limit(1 << 20);
+  idle->deallocate(idle->allocate(800 << 10), 800 << 10);
+  void* block = stream->allocate(800 << 10);
+  BOOST_TEST(block != nullptr, last_failure());
+  stream->deallocate(block, 800 << 10);
+  void* again = idle->allocate(800 << 10);
+  BOOST_TEST(again != nullptr, last_failure());
+  idle->deallocate(again, 800 << 10);
+  cuda::MemoryPool::set_limit(SIZE_MAX);
+}
+
 BOOST_AUTO_TEST_CASE(copies_between_any_strides) {
   const std::vector<float> values = counted(24);
   const Ints sizes = {2, 3, 4};

@@ -164,6 +164,21 @@ BOOST_AUTO_TEST_CASE(vectors_and_single_rows) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(without_memory_to_work_in_nothing_is_written,
+                     *boost::unit_test::label(kStandIn)) {
+  Handle bias = on_gpu<float>({2}, {1}, kFloat32, {5, 6});
+  Handle a = on_gpu<float>({2, 2}, {2, 1}, kFloat32, {1, 2, 3, 4});
+  Handle out = on_gpu<float>({2, 2}, {2, 1}, kFloat32, {7, 7, 7, 7});
+  fake().set_memory(fake().device_nbytes());
+  check_refused(aoti_torch_cuda_addmm_out(out.get(), bias.get(), a.get(), a.get(), 0.5, 1.0),
+                "out of memory: a workspace of 4096 bytes");
+  BOOST_TEST((read<float>(out) == std::vector<float>{7, 7, 7, 7}));
+  fake().set_memory(1 << 30);
+  BOOST_TEST(aoti_torch_cuda_addmm_out(out.get(), bias.get(), a.get(), a.get(), 0.5, 1.0) == 0,
+             reason());
+  BOOST_TEST((read<float>(out) == std::vector<float>{9.5, 13, 17.5, 25}));
+}
+
 BOOST_AUTO_TEST_CASE(addmm_adds_self_in_every_form) {
   const auto a = numbers<float>(15, 1);
   const auto b = numbers<float>(20, 2);

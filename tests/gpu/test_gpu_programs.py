@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +63,18 @@ def test_equals_eager(name: str, way: str, gpu_programs: Programs, example_model
         (from_gpu,) = program(*on_gpu(inputs))
         assert from_gpu.device.type == "cuda"
         check(from_gpu, expected)
+
+
+def test_a_program_in_cpp(
+    cpp_runner: Path, gpu_programs: Programs, example_models: Models
+) -> None:
+    model, inputs = example_models["cnn"]()
+    expected = model(*map(torch.ones_like, inputs)).sum().item()
+    command = [str(cpp_runner), str(gpu_programs("cnn", "estimated"))]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    (printed,) = re.findall(r"sum (\S+)", found.stdout)
+    assert float(printed) == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -10,13 +11,19 @@ from typing import Any
 
 import pytest
 import torch
+from support import lower
+from torch import nn
+
+from aoti_plugins import CudaPartitioner
 
 Lowered = Callable[[str], Path]
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = list(map(str, arguments))
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
 
 
 def sums(text: str) -> list[float]:
@@ -57,6 +64,19 @@ def test_wrong_size(cpp_runner: Path, lowered_programs: Lowered, tmp_path: Path)
 def test_no_libtorch(cpp_runner: Path) -> None:
     libraries = run("ldd", cpp_runner).stdout
     assert "libexecutorch_backend_aoti.so" in libraries
+    assert "libexecutorch_backend_aoti_cuda.so" in libraries
+    assert "libcuda.so" not in libraries
     assert "libtorch" not in libraries
     assert "libc10" not in libraries
     assert "libpython" not in libraries
+
+
+def test_a_program_for_a_gpu_without_a_driver(cpp_runner: Path, tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU()).eval()
+    program = lower(model, (torch.randn(2, 8),), partitioner=CudaPartitioner(target="h100"))
+    (tmp_path / "model.pte").write_bytes(program.buffer)
+    missing = str(tmp_path / "no_driver.so")
+    found = run(cpp_runner, tmp_path / "model.pte", AOTI_PLUGINS_CUDA_DRIVER=missing)
+    assert found.returncode == 1
+    assert "AotiCudaBackend" in found.stderr
+    assert "no_driver.so" in found.stderr

@@ -1,8 +1,6 @@
 #include "cuda/stream.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -31,10 +29,15 @@ size_t block_nbytes(size_t nbytes) {
   return nbytes <= SIZE_MAX - step ? (nbytes + step - 1) / step * step : nbytes;
 }
 
-/// How many streams each GPU has; the last one gives the pool's memory back to the system.
-std::atomic<int64_t>& stream_count(int32_t gpu) {
-  static std::array<std::atomic<int64_t>, 64> counts = {};
-  return counts[static_cast<size_t>(gpu) % counts.size()];
+/// All streams there are. A stream's own lock is taken inside of this one's, never outside.
+struct Streams {
+  std::mutex mutex;
+  std::vector<Stream*> all;
+};
+
+Streams& streams() {
+  static auto* there = new Streams();  // outlives whatever is destroyed late
+  return *there;
 }
 
 thread_local CurrentStream current;
@@ -62,7 +65,9 @@ std::shared_ptr<Stream> Stream::create(int32_t gpu, bool for_graphs) noexcept {
     stream->handle_ = stream->own_;
     stream->gpu_ = gpu;
     stream->pool_ = pool;
-    stream_count(gpu).fetch_add(1, std::memory_order_acq_rel);
+    Streams& there = streams();
+    const std::lock_guard<std::mutex> lock(there.mutex);
+    there.all.push_back(stream.get());
     return stream;
   } catch (const std::exception& error) {
     (void)fail("making a stream: %s", error.what());
@@ -74,6 +79,7 @@ Stream::~Stream() {
   if (own_ == nullptr) {
     return;
   }
+  const bool last = delist();
   const ContextGuard guard;
   if (use_gpu(gpu_) != Status::kOk) {
     return;
@@ -86,8 +92,27 @@ Stream::~Stream() {
   wait();
   fault_.reset();
   AOTIP_CU_LOG(cuStreamDestroy, own_);
-  if (stream_count(gpu_).fetch_sub(1, std::memory_order_acq_rel) == 1) {
+  if (last) {
     pool_->trim(0);
+  }
+}
+
+bool Stream::delist() noexcept {
+  Streams& there = streams();
+  const std::lock_guard<std::mutex> lock(there.mutex);
+  there.all.erase(std::remove(there.all.begin(), there.all.end(), this), there.all.end());
+  return std::none_of(there.all.begin(), there.all.end(),
+                      [&](const Stream* one) { return one->gpu_ == gpu_; });
+}
+
+void Stream::release_all_kept(int32_t gpu) noexcept {
+  Streams& there = streams();
+  const std::lock_guard<std::mutex> lock(there.mutex);
+  for (Stream* one : there.all) {
+    if (one->gpu_ == gpu && !one->for_graphs_) {
+      one->release_kept();
+      AOTIP_CU_LOG(cuStreamSynchronize, one->own_);
+    }
   }
 }
 
@@ -109,11 +134,9 @@ void* Stream::make_block(size_t size) noexcept {
   if (void* ptr = pool_->allocate(size, own_)) {
     return ptr;
   }
-  // Once more with everything that is free, here and in the pool. What graphs use is not.
-  if (!for_graphs_) {
-    release_kept();
-  }
+  // Once more with everything that is free, on any stream and in the pool. What graphs use is not.
   wait();
+  release_all_kept(gpu_);
   pool_->trim(0);
   return pool_->allocate(size, own_);
 }

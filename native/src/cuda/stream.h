@@ -86,6 +86,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Gives what is kept and not in use back to the GPU's pool.
   void release_kept() noexcept;
 
+  /// The same for all streams of a GPU but those of graphs, once their work is done: memory that
+  /// idle programs keep is there for others.
+  static void release_all_kept(int32_t gpu) noexcept;
+
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -95,6 +99,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void* take_kept(size_t size) noexcept;
   void* take_served(size_t nbytes) noexcept;
   void* make_block(size_t size) noexcept;
+  /// Whether it was the last stream of its GPU.
+  bool delist() noexcept;
 
   CUstream own_ = nullptr;
   CUstream handle_ = nullptr;       // own_, or null for the default stream

@@ -81,6 +81,7 @@ bool DelegateBackend::is_available() const {
   // The runtime only says that the backend is not available; this says why.
   std::snprintf(delegate_error, sizeof(delegate_error), "%s is not available: %s", id_,
                 last_failure());
+  ET_LOG(Info, "%s", delegate_error);
   return false;
 }
 
