@@ -12,9 +12,10 @@ from aoti_plugins.runtime import _dlpack
 from aoti_plugins.runtime._runner import Tag, Value
 from aoti_plugins.runtime.specs import ValueInfo
 
-NEUTRAL, TORCH, NUMPY, CUDA = 0, 1, 2, 4
+NEUTRAL, TORCH, NUMPY, CUDA, BORROWED = 0, 1, 2, 4, 8
 """What an input asks the outputs to be, as bits; DLPack asks for numpy arrays. ``CUDA`` comes with
-tensors on a GPU, of whatever library: outputs there are torch tensors."""
+tensors on a GPU, of whatever library: outputs there are torch tensors. ``BORROWED`` comes with
+those of other libraries than torch, whose streams do not know who reads their memory."""
 
 _SCALARS: dict[str, Any] = {
     "int": int,
@@ -171,7 +172,7 @@ class InputSlot:
         self._shape = None
         self._place(view.on_gpu)
         self._value.data = view.address
-        return NUMPY | CUDA if view.on_gpu and _dlpack.torch_has_gpus() else NUMPY
+        return NUMPY | CUDA | BORROWED if view.on_gpu and _dlpack.torch_has_gpus() else NUMPY
 
     def _bind_int(self, value: int) -> int:
         if not -(2**63) <= value < 2**63:

@@ -15,7 +15,7 @@ from typing import Any
 from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime._dlpack import gpu_of
-from aoti_plugins.runtime._inputs import CUDA, TORCH, InputSlot
+from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
 from aoti_plugins.runtime.specs import value_info
@@ -245,7 +245,8 @@ class Method:
                 Python scalars where the method takes them. Tensors are read in place; one on the
                 CPU that is not laid out as the method expects is copied. For a program that was
                 lowered for NVIDIA GPUs they may be on the GPU, too: then nothing goes through the
-                host, and the work is in the order of the current stream.
+                host, and the work is in the order of the current stream. Where one on a GPU is of
+                another library than torch, the call returns when the work is done.
             copy: ``False`` gives tensors that look at the method's own memory, or at an input's
                 where the model returns one. They are valid until the method is called again or
                 closed, and as long as the inputs are.
@@ -274,7 +275,7 @@ class Method:
                     binder = slot.binders.get(type(value))
                     seen |= binder(value) if binder else slot.bind(value)
                 if seen & CUDA or self._is_on_gpu:
-                    code = self._execute_on_gpu(inputs, bool(seen & CUDA), copy)
+                    code = self._execute_on_gpu(inputs, seen, copy)
                 else:
                     code = self._execute(*self._arguments)
                 if code:
@@ -289,9 +290,9 @@ class Method:
                     self._viewed = None if copy else list(self._kept)
                     self._kept.clear()
 
-    def _execute_on_gpu(self, inputs: tuple[Any, ...], on_gpu: bool, fresh: bool) -> int:
+    def _execute_on_gpu(self, inputs: tuple[Any, ...], seen: int, fresh: bool) -> int:
         """Execute with outputs on the GPU, or on the host again, behind the current stream."""
-        self._is_on_gpu = on_gpu
+        self._is_on_gpu = on_gpu = bool(seen & CUDA)
         if on_gpu and self._gpu is None:
             self._gpu = gpu_of(inputs)
         for slot, info in zip(self._out_slots, self._out_infos, strict=True):
@@ -305,14 +306,18 @@ class Method:
 
         # What torch.cuda.current_stream() does, in a tenth of its time.
         if torch._C._cuda_getCurrentRawStream(self._gpu.index) == 0:  # the default one
-            return int(self._execute(*self._arguments))
-        current, default = (
-            torch.cuda.current_stream(self._gpu),
-            torch.cuda.default_stream(self._gpu),
-        )
-        default.wait_stream(current)
-        code = self._execute(*self._arguments)
-        current.wait_stream(default)
+            code = self._execute(*self._arguments)
+        else:
+            current, default = (
+                torch.cuda.current_stream(self._gpu),
+                torch.cuda.default_stream(self._gpu),
+            )
+            default.wait_stream(current)
+            code = self._execute(*self._arguments)
+            current.wait_stream(default)
+        if seen & BORROWED:
+            # An event there comes after the work on all streams of delegates.
+            torch.cuda.default_stream(self._gpu).record_event().synchronize()
         return int(code)
 
     def _forget_gpu(self) -> None:

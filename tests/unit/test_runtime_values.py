@@ -12,9 +12,10 @@ import torch
 from aoti_plugins.dtypes import BY_NAME
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import _dlpack, _outputs
-from aoti_plugins.runtime._inputs import CUDA, NEUTRAL, NUMPY, TORCH, InputSlot
+from aoti_plugins.runtime._inputs import BORROWED, CUDA, NEUTRAL, NUMPY, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot, numpy_dtype
 from aoti_plugins.runtime._runner import Tag, Value
+from aoti_plugins.runtime.program import Method, _NativeMethod
 from aoti_plugins.runtime.specs import ValueInfo, read_i64
 
 
@@ -258,7 +259,9 @@ class OnGpu:
         return (2, 0)
 
 
-@pytest.mark.parametrize(("torch_has_gpus", "asked"), [(False, NUMPY), (True, NUMPY | CUDA)])
+@pytest.mark.parametrize(
+    ("torch_has_gpus", "asked"), [(False, NUMPY), (True, NUMPY | CUDA | BORROWED)]
+)
 def test_gpu_memory_of_any_library_asks_for_outputs_there(
     torch_has_gpus: bool, asked: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,3 +269,28 @@ def test_gpu_memory_of_any_library_asks_for_outputs_there(
     slot, struct, _ = slot_for(ValueInfo("tensor", "float32", (4, 64)))
     assert slot.bind(OnGpu()) == asked
     assert struct.device_type == 1
+
+
+@pytest.mark.parametrize("seen", [TORCH | CUDA, NUMPY | CUDA | BORROWED])
+def test_memory_of_another_library_is_read_when_a_call_returns(
+    seen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    class DefaultStream:
+        def record_event(self) -> DefaultStream:
+            done.append("recorded")
+            return self
+
+        def synchronize(self) -> None:
+            done.append("waited")
+
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda gpu: DefaultStream())
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 0, raising=False)
+    method = object.__new__(Method)
+    method._out_slots, method._out_infos, method._arguments = [], [], ()
+    method._gpu, method._execute = torch.device("cuda", 0), lambda: done.append("sent") or 0
+    method._native = _NativeMethod.__new__(_NativeMethod)
+    method._native.address = 0
+    assert method._execute_on_gpu((), seen, True) == 0
+    assert done == (["sent", "recorded", "waited"] if seen & BORROWED else ["sent"])
