@@ -6,6 +6,9 @@
 #
 # The same programs run in CI over stand-ins for the driver and NVIDIA's libraries; here they find the real ones. Cases that need
 # the stand-ins, or a second GPU where there is one GPU, are left out. Logs go to OUTPUT; a line per run is printed last.
+#
+# With PROCESS, the built benchmarks/cuda_process, and PROGRAMS, lowered programs, it also calls each of these a few times, without and
+# with CUDA graphs: what no contract test does on a real GPU.
 set -euo pipefail
 programs=$(realpath "$1")
 mkdir -p "$2"
@@ -33,17 +36,36 @@ left_out='!@stand_in'
 
 status=0
 lines=()
-for program in "$programs"/cuda_{device,graphs,matmul,conv,index,scatter,fft,random}_test; do
+# A run counts as clean if the tool says so itself, not merely by its exit status.
+clean() {
+  case $1 in
+    memcheck | synccheck) grep -q "ERROR SUMMARY: 0 errors" "$2" ;;
+    racecheck) grep -q "RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" "$2" ;;
+  esac
+}
+run_all() {
+  local name=$1 tool log begin code command
+  shift
   for tool in alone "${tools[@]}"; do
-    log="$output/$(basename "$program").$tool.log"
-    command=("$program" "--run_test=$left_out")
-    [[ $tool == alone ]] || command=(compute-sanitizer --tool "$tool" --error-exitcode 9 "${command[@]}")
+    log="$output/$name.$tool.log"
+    command=("$@")
+    [[ $tool == alone ]] || command=(compute-sanitizer --tool "$tool" --error-exitcode 9 "$@")
     begin=$SECONDS
     code=0
     timeout "${SECONDS_FOR_EACH:-300}" "${command[@]}" >"$log" 2>&1 || code=$?
+    [[ $tool == alone || $code != 0 ]] || clean "$tool" "$log" || code="0, but no summary without errors"
     [[ $code == 0 ]] || status=1
-    lines+=("$(basename "$program") $tool: exit $code, $((SECONDS - begin)) s")
+    lines+=("$name $tool: exit $code, $((SECONDS - begin)) s")
   done
+}
+
+for program in "$programs"/cuda_{device,graphs,matmul,conv,index,scatter,fft,random}_test; do
+  run_all "$(basename "$program")" "$program" "--run_test=$left_out"
+done
+for program in ${PROGRAMS:-}; do
+  name=$(basename "$program" .pte)
+  run_all "$name" "${PROCESS:?the program of benchmarks/cuda_process}" calls "$program" 4
+  run_all "$name.graphs" "$PROCESS" calls "$program" 4 graphs
 done
 printf '%s\n' "${lines[@]}"
 exit $status
