@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_failing_driver_is_an_error_with_its_name,
   BOOST_TEST(reason().find("cuMemsetD32Async failed: CUDA_ERROR_FAKE") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(guards_put_back_what_was, *boost::unit_test::label(kTwoGpus)) {
+BOOST_AUTO_TEST_CASE(a_guard_puts_back_the_gpu, *boost::unit_test::label(kTwoGpus)) {
   CUDAGuardHandle guard = nullptr;
   int32_t index = -1;
   BOOST_TEST(aoti_torch_create_cuda_guard(1, &guard) == 0);
@@ -229,13 +229,23 @@ BOOST_AUTO_TEST_CASE(guards_put_back_what_was, *boost::unit_test::label(kTwoGpus
   BOOST_TEST(aoti_torch_cuda_guard_set_index(guard, 1) == 0);
   BOOST_TEST(aoti_torch_delete_cuda_guard(guard) == 0);
   BOOST_TEST(cuda::current_gpu() == 0);
-  BOOST_TEST(aoti_torch_create_cuda_guard(2, &guard) != 0);
+  void* current = stream->handle();
+  BOOST_TEST(aoti_torch_get_current_cuda_stream(1, &current) == 0);
+  BOOST_TEST(current == nullptr);
+}
 
+BOOST_AUTO_TEST_CASE(a_guard_for_no_gpu_changes_nothing) {
+  CUDAGuardHandle guard = nullptr;
+  const int32_t count = static_cast<int32_t>(gpus().size());
+  check_refused(aoti_torch_create_cuda_guard(count, &guard), "there is no GPU");
+  BOOST_TEST(guard == nullptr);
+  BOOST_TEST(cuda::current_gpu() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_guard_puts_back_the_stream) {
   void* current = nullptr;
   BOOST_TEST(aoti_torch_get_current_cuda_stream(0, &current) == 0);
   BOOST_TEST(current == stream->handle());
-  BOOST_TEST(aoti_torch_get_current_cuda_stream(1, &current) == 0);
-  BOOST_TEST(current == nullptr);
   CUDAStreamGuardHandle streams = nullptr;
   BOOST_TEST(aoti_torch_create_cuda_stream_guard(nullptr, 0, &streams) == 0);
   BOOST_TEST(aoti_torch_get_current_cuda_stream(0, &current) == 0);
@@ -264,31 +274,38 @@ BOOST_AUTO_TEST_CASE(a_program_rounds_to_tf32_where_its_exporter_did) {
   allow_tf32(false);
 }
 
-BOOST_AUTO_TEST_CASE(two_threads_have_streams_of_their_own, *boost::unit_test::label(kTwoGpus)) {
-  std::vector<std::thread> threads;
-  std::atomic<int> right{0};
-  for (int t = 0; t < 2; ++t) {
-    threads.emplace_back([&, t] {
-      if (cuda::use_gpu(t) != Status::kOk) {
-        return;
-      }
-      const auto own = cuda::Stream::create(t);
-      const cuda::StreamScope own_scope(*own);
-      bool ok = true;
-      for (int i = 0; i < 50; ++i) {
-        Handle tensor = make_on(kCuda, {16, 4}, {4, 1}, kFloat32, t);
-        Handle host = make({16, 4}, kFloat32);
-        ok = ok && aoti_torch_cuda_fill__Scalar(tensor.get(), t + i) == 0 &&
-             aoti_torch_copy_(host.get(), tensor.get(), 0) == 0 &&
-             data_of<float>(host)[63] == static_cast<float>(t + i);
-      }
-      right += ok ? 1 : 0;
-    });
+/// Whether what a thread writes on a GPU, over a stream of its own, is what it reads.
+bool fills_on(int32_t gpu, int first) {
+  if (cuda::use_gpu(gpu) != Status::kOk) {
+    return false;
   }
-  for (std::thread& thread : threads) {
-    thread.join();
+  const auto own = cuda::Stream::create(gpu);
+  const cuda::StreamScope own_scope(*own);
+  bool ok = true;
+  for (int i = first; i < first + 50; ++i) {
+    Handle tensor = make_on(kCuda, {16, 4}, {4, 1}, kFloat32, gpu);
+    Handle host = make({16, 4}, kFloat32);
+    ok = ok && aoti_torch_cuda_fill__Scalar(tensor.get(), i) == 0 &&
+         aoti_torch_copy_(host.get(), tensor.get(), 0) == 0 &&
+         data_of<float>(host)[63] == static_cast<float>(i);
   }
-  BOOST_TEST(right == 2);
+  return ok;
+}
+
+BOOST_AUTO_TEST_CASE(two_threads_have_streams_of_their_own) {
+  std::atomic<bool> right{false};
+  std::thread other([&] { right = fills_on(0, 1000); });
+  BOOST_TEST(fills_on(0, 0));
+  other.join();
+  BOOST_TEST(right);
+}
+
+BOOST_AUTO_TEST_CASE(two_gpus_have_streams_of_their_own, *boost::unit_test::label(kTwoGpus)) {
+  std::atomic<bool> right{false};
+  std::thread other([&] { right = fills_on(1, 1000); });
+  BOOST_TEST(fills_on(0, 0));
+  other.join();
+  BOOST_TEST(right);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(an_index_out_of_range_is_told_afterwards) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(wrong_scatters_leave_the_result_alone, *boost::unit_test::label(kTwoGpus)) {
+BOOST_AUTO_TEST_CASE(wrong_scatters_leave_the_result_alone) {
   const Handle host = make({2}, kInt64);
   const Handle out = on_gpu<float>({3}, {1}, kFloat32, {1, 2, 3});
   const Handle self = make_on(kCuda, {3}, {1}, kFloat32);
@@ -159,13 +159,21 @@ BOOST_AUTO_TEST_CASE(wrong_scatters_leave_the_result_alone, *boost::unit_test::l
   check_refused(call(out, matrix, src), "index has 2 dims, expected 1");
   check_refused(call(out, longer, src), "size 4 of dim 0 of index is larger");
   check_refused(call(out, index, src, 1), "dim 1 is out of range");
-  check_refused(call(out, index, make_on(kCuda, {2}, {1}, kFloat32, 1)), "cuda:1, expected cuda:0");
   check_refused(aoti_torch_cuda_scatter_reduce_two_out(out.get(), self.get(), 0, index.get(),
                                                        src.get(), "sums", 1),
                 "reduce is 'sums'");
   check_refused(aoti_torch_cuda_scatter_reduce_two_out(out.get(), self.get(), 0, index.get(),
                                                        src.get(), nullptr, 1),
                 "reduce is null");
+  BOOST_TEST((read<float>(out) == std::vector<float>{1, 2, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(a_source_on_another_gpu_is_refused, *boost::unit_test::label(kTwoGpus)) {
+  const Handle out = on_gpu<float>({3}, {1}, kFloat32, {1, 2, 3});
+  const Handle index = on_gpu<int64_t>({2}, {1}, kInt64, {0, 1});
+  const Handle src = make_on(kCuda, {2}, {1}, kFloat32, 1);
+  check_refused(aoti_torch_cuda_scatter_src_out(out.get(), out.get(), 0, index.get(), src.get()),
+                "cuda:1, expected cuda:0");
   BOOST_TEST((read<float>(out) == std::vector<float>{1, 2, 3}));
 }
 
