@@ -5,6 +5,7 @@
 #include "cuda/cuda_device.h"
 #include "cuda/gemm.h"
 #include "cuda/gpu.h"
+#include "cuda/matmul_checks.h"
 #include "cuda/tf32.h"
 
 namespace aoti_plugins::cuda {
@@ -55,48 +56,6 @@ Status set_types(int32_t input, int32_t output, Gemm* gemm) {
     gemm->compute = lt::kCompute32FFastTf32;
   }
   gemm->input_type = gemm->second_type = gemm->output_type = gemm->bias_type = type_of(input);
-  return Status::kOk;
-}
-
-Status check_operand(const Tensor* t, const char* name, int64_t ndim, Device device) {
-  AOTIP_CHECK(t != nullptr, "%s is null", name);
-  AOTIP_CHECK(t->defined(), "%s is an undefined tensor", name);
-  AOTIP_CHECK(t->device().type == kCuda, "%s is on %s, expected cuda", name,
-              device_type_name(t->device().type));
-  AOTIP_CHECK(t->device() == device, "%s is on cuda:%d, expected cuda:%d as the result", name,
-              t->device().index, device.index);
-  AOTIP_CHECK(ndim < 0 || t->ndim() == ndim, "%s has %lld dims, expected %lld", name,
-              static_cast<long long>(t->ndim()), static_cast<long long>(ndim));
-  return Status::kOk;
-}
-
-Status check_sizes(const Tensor& out, const Tensor& a, const Tensor& b, bool batched) {
-  const int64_t f = batched ? 1 : 0;
-  AOTIP_CHECK(b.size(f) == a.size(f + 1),
-              "inner sizes differ: the first matrix has %lld columns, the second %lld rows",
-              static_cast<long long>(a.size(f + 1)), static_cast<long long>(b.size(f)));
-  AOTIP_CHECK(out.size(f) == a.size(f) && out.size(f + 1) == b.size(f + 1),
-              "the result is [%lld, %lld], expected [%lld, %lld]",
-              static_cast<long long>(out.size(f)), static_cast<long long>(out.size(f + 1)),
-              static_cast<long long>(a.size(f)), static_cast<long long>(b.size(f + 1)));
-  AOTIP_CHECK(!batched || (a.size(0) == out.size(0) && b.size(0) == out.size(0)),
-              "batch sizes differ: %lld and %lld, result %lld", static_cast<long long>(a.size(0)),
-              static_cast<long long>(b.size(0)), static_cast<long long>(out.size(0)));
-  return Status::kOk;
-}
-
-Status check_self(const Tensor& out, const Tensor& self) {
-  AOTIP_CHECK(self.dtype() == out.dtype(), "self is %s, expected %s as the result",
-              dtype_name(self.dtype()), dtype_name(out.dtype()));
-  AOTIP_CHECK(self.ndim() <= out.ndim(), "self has %lld dims, which do not broadcast to %lld",
-              static_cast<long long>(self.ndim()), static_cast<long long>(out.ndim()));
-  const int64_t extra = out.ndim() - self.ndim();
-  for (int64_t d = 0; d < self.ndim(); ++d) {
-    AOTIP_CHECK(self.size(d) == out.size(d + extra) || self.size(d) == 1,
-                "size %lld of dim %lld of self does not broadcast to %lld",
-                static_cast<long long>(self.size(d)), static_cast<long long>(d),
-                static_cast<long long>(out.size(d + extra)));
-  }
   return Status::kOk;
 }
 
@@ -152,6 +111,18 @@ bool as_operand(const Matrix& matrix, GemmOperand* ret) {
   }
   ret->transposed = true;
   return matrix.transposed().is_column_major(&ret->leading);
+}
+
+/// Writes a tensor of no more dims, broadcast, into a matrix or a batch of them.
+Status copy_broadcast(Tensor& to, const Tensor& from) {
+  int64_t strides[3] = {};
+  const int64_t extra = to.ndim() - from.ndim();
+  for (int64_t d = 0; d < from.ndim(); ++d) {
+    strides[d + extra] = from.size(d) == to.size(d + extra) ? from.stride(d) : 0;
+  }
+  const OwnedTensor expanded(
+      from.view(to.ndim(), to.sizes(), strides, from.storage_offset(), from.dtype()));
+  return expanded != nullptr ? cuda_device().copy(to, *expanded) : Status::kFailed;
 }
 
 /// One product on its way to cuBLASLt, with the copies that it needed.
@@ -227,8 +198,7 @@ class Product {
       }
       const Matrix matrix(out_, swapped);
       int64_t leading = 0;
-      const bool overlaps = out_.ndim() == 3 && out_.size(0) > 1 && matrix.batch_stride == 0;
-      if (matrix.is_column_major(&leading) && !overlaps) {
+      if (matrix.is_column_major(&leading)) {
         return set_out(matrix, swapped, leading);
       }
     }
@@ -350,16 +320,7 @@ class Product {
   }
 
   /// Writes self, broadcast, where the result will be.
-  Status copy_self(const Tensor& self) {
-    int64_t strides[3] = {};
-    const int64_t extra = out_.ndim() - self.ndim();
-    for (int64_t d = 0; d < self.ndim(); ++d) {
-      strides[d + extra] = self.size(d) == out_.size(d + extra) ? self.stride(d) : 0;
-    }
-    const OwnedTensor expanded(
-        self.view(out_.ndim(), out_.sizes(), strides, self.storage_offset(), self.dtype()));
-    return expanded != nullptr ? cuda_device().copy(*target_, *expanded) : Status::kFailed;
-  }
+  Status copy_self(const Tensor& self) { return copy_broadcast(*target_, self); }
 
   Tensor& out_;
   Tensor* target_;
@@ -404,8 +365,7 @@ Status multiply_nothing(Tensor& out, const Tensor* self, double beta, int32_t dt
 Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
               double alpha, bool batched, Activation activation) noexcept {
   const int64_t ndim = batched ? 3 : 2;
-  AOTIP_CHECK(out != nullptr, "out is null");
-  AOTIP_RETURN_IF_FAILED(check_operand(out, "out", ndim, out->device()));
+  AOTIP_RETURN_IF_FAILED(check_result(out, ndim));
   AOTIP_RETURN_IF_FAILED(check_operand(a, "the first matrix", ndim, out->device()));
   AOTIP_RETURN_IF_FAILED(check_operand(b, "the second matrix", ndim, out->device()));
   AOTIP_CHECK(a->dtype() == b->dtype(), "the first matrix is %s, the second %s",
@@ -434,48 +394,11 @@ bool is_float8(int32_t dtype) {
   return dtype == kFloat8E4M3FN || dtype == kFloat8E5M2;
 }
 
-/// float32 factors: one, or one for each row (or column) of the result.
-Status check_scale(const Tensor& scale, const char* name, int64_t lines, Device device) {
-  AOTIP_RETURN_IF_FAILED(check_operand(&scale, name, -1, device));
-  AOTIP_CHECK(scale.dtype() == kFloat32, "%s is %s, expected float32", name,
-              dtype_name(scale.dtype()));
-  AOTIP_CHECK(scale.numel() == 1 || (scale.numel() == lines && scale.is_contiguous()),
-              "%s has %lld elements, expected 1, or %lld one behind the other", name,
-              static_cast<long long>(scale.numel()), static_cast<long long>(lines));
-  return Status::kOk;
-}
-
-Status check_scales(const Tensor& out, const Tensor& a, const Tensor& b,
-                    const MatmulScales& scales) {
-  const int64_t m = a.size(0);
-  const int64_t n = b.size(1);
-  AOTIP_RETURN_IF_FAILED(check_scale(*scales.first, "scale_a", m, out.device()));
-  AOTIP_RETURN_IF_FAILED(check_scale(*scales.second, "scale_b", n, out.device()));
-  AOTIP_CHECK(!scales.by_row || (scales.first->numel() == m && scales.second->numel() == n),
-              "scale_a has %lld elements and scale_b %lld, expected 1 each, or %lld and %lld",
-              static_cast<long long>(scales.first->numel()),
-              static_cast<long long>(scales.second->numel()), static_cast<long long>(m),
-              static_cast<long long>(n));
-  if (scales.result != nullptr) {
-    AOTIP_RETURN_IF_FAILED(check_scale(*scales.result, "scale_result", 1, out.device()));
-  }
-  if (scales.bias != nullptr) {
-    const Tensor& bias = *scales.bias;
-    AOTIP_RETURN_IF_FAILED(check_operand(&bias, "bias", 1, out.device()));
-    AOTIP_CHECK(bias.dtype() == kBFloat16 || bias.dtype() == kFloat16,
-                "bias is %s, expected bfloat16 or float16", dtype_name(bias.dtype()));
-    AOTIP_CHECK(bias.size(0) == n && bias.is_contiguous(),
-                "bias has %lld elements, expected %lld one behind the other",
-                static_cast<long long>(bias.size(0)), static_cast<long long>(n));
-  }
-  return Status::kOk;
-}
-
 }  // namespace
 
 Status scaled_matmul(Tensor& out, const Tensor& a, const Tensor& b,
                      const MatmulScales& scales) noexcept {
-  AOTIP_RETURN_IF_FAILED(check_operand(&out, "out", 2, out.device()));
+  AOTIP_RETURN_IF_FAILED(check_result(&out, 2));
   AOTIP_RETURN_IF_FAILED(check_operand(&a, "self", 2, out.device()));
   AOTIP_RETURN_IF_FAILED(check_operand(&b, "mat2", 2, out.device()));
   AOTIP_CHECK(is_float8(a.dtype()) && is_float8(b.dtype()),
@@ -489,9 +412,12 @@ Status scaled_matmul(Tensor& out, const Tensor& a, const Tensor& b,
   if (out.numel() == 0) {
     return Status::kOk;
   }
-  AOTIP_CHECK(a.size(1) > 0, "the matrices have no inner size");
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(out.device().index));
+  if (a.size(1) == 0) {
+    alignas(16) const char zero[16] = {};
+    return scales.bias != nullptr ? copy_broadcast(out, *scales.bias) : fill(out, zero);
+  }
   return Product(out, 0.0, 1.0, Activation::kNone).run_scaled(a, b, scales);
 }
 

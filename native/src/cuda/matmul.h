@@ -12,7 +12,8 @@ enum class Activation : int32_t { kNone = 0, kRelu = 1, kGelu = 2 };
 ///
 /// @param self broadcasts to the sizes of `out`; null, or any values with `beta` 0, for a plain
 /// product. All on one GPU. One dtype: float64, float32, float16, bfloat16; or int8 matrices with
-/// an int32 result, without self. On an error of the arguments `out` is untouched.
+/// an int32 result, without self. `out` may have gaps, but no stride of 0. On an error of the
+/// arguments it is untouched.
 Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
               double alpha, bool batched, Activation activation = Activation::kNone) noexcept;
 
@@ -27,7 +28,8 @@ struct MatmulScales {
 };
 
 /// out [m, n] = (a [m, k] * first) @ (b [k, n] * second) + bias of float8 matrices; all on one GPU.
-/// cuBLASLt has kernels for k and n that are multiples of 16.
+/// cuBLASLt has kernels for k and n that are multiples of 16; for k = 0 the result is the bias, or
+/// zeros. `out` as above.
 Status scaled_matmul(Tensor& out, const Tensor& a, const Tensor& b,
                      const MatmulScales& scales) noexcept;
 
