@@ -59,7 +59,7 @@ run_all() {
   done
 }
 
-for program in "$programs"/cuda_{device,graphs,matmul,conv,index,scatter,fft,random}_test; do
+for program in "$programs"/cuda_{device,graphs,matmul,matmul_refusals,scaled_matmul,conv,index,scatter,fft,random}_test; do
   run_all "$(basename "$program")" "$program" "--run_test=$left_out"
 done
 for program in ${PROGRAMS:-}; do
