@@ -5,6 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "cuda/cublaslt.h"
+#include "cuda/tf32.h"
+#include "fake_cuda/cublaslt_control.h"
 #include "matmul_numbers.h"
 
 using namespace aoti_plugins;
@@ -388,6 +391,46 @@ BOOST_AUTO_TEST_CASE(activation) {
       reason());
   Handle out(raw);
   BOOST_TEST((read<float>(out) == std::vector<float>{2, 0, 0, 5}));
+}
+
+BOOST_AUTO_TEST_CASE(float32_is_rounded_to_tf32_where_that_is_allowed,
+                     *boost::unit_test::label(kStandIn)) {
+  const auto asked_for = [](int32_t dtype) {
+    const Handle a = make_on(kCuda, {3, 5}, {5, 1}, dtype);
+    const Handle b = make_on(kCuda, {5, 4}, {4, 1}, dtype);
+    const Handle out = make_on(kCuda, {3, 4}, {4, 1}, dtype);
+    BOOST_TEST(aoti_torch_zero_(a.get()) == 0);
+    BOOST_TEST(aoti_torch_zero_(b.get()) == 0);
+    BOOST_TEST(aoti_torch_cuda_mm_out(out.get(), a.get(), b.get()) == 0, reason());
+    return fake_cublaslt().compute_type();
+  };
+  BOOST_TEST(asked_for(kFloat32) == cuda::lt::kCompute32F);
+  {
+    const cuda::Tf32Scope convolutions({false, true});
+    BOOST_TEST(asked_for(kFloat32) == cuda::lt::kCompute32F);
+    const cuda::Tf32Scope products({true, false});
+    BOOST_TEST(asked_for(kFloat32) == cuda::lt::kCompute32FFastTf32);
+    BOOST_TEST(asked_for(kFloat64) == cuda::lt::kCompute64F);
+  }
+  BOOST_TEST(asked_for(kFloat32) == cuda::lt::kCompute32F);
+}
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_chosen_once_for_a_problem, *boost::unit_test::label(kStandIn)) {
+  // Sizes that no other case has.
+  const Handle a = on_gpu({18, 19}, {19, 1}, kFloat32, numbers<float>(18 * 19, 1));
+  const Handle b = on_gpu({19, 23}, {23, 1}, kFloat32, numbers<float>(19 * 23, 2));
+  const Handle out = empty_on_gpu({18, 23});
+  const Handle fewer = seen_as(a, {17, 19}, {19, 1});
+  const Handle shorter = seen_as(out, {17, 23}, {23, 1});
+  const auto choices = [&](const Handle& to, const Handle& first) {
+    const size_t before = fake_cublaslt().choices();
+    BOOST_TEST(aoti_torch_cuda_mm_out(to.get(), first.get(), b.get()) == 0, reason());
+    return fake_cublaslt().choices() - before;
+  };
+  BOOST_TEST(choices(out, a) == 1);
+  BOOST_TEST(choices(out, a) == 0);
+  BOOST_TEST(choices(shorter, fewer) == 1);
+  BOOST_TEST(choices(out, a) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(two_threads) {

@@ -2,9 +2,12 @@
 // float8. It is as strict as the real one about leading dimensions, and about which kernels there
 // are for int8 and float8.
 
+#include "fake_cublaslt.h"
+
 #include <cuda.h>
 #include <library_types.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -19,6 +22,9 @@ namespace {
 using namespace aoti_plugins::cuda::lt;
 
 constexpr Result kInvalidValue = 7;
+
+std::atomic<int32_t> last_compute_type{0};
+std::atomic<size_t> choices{0};
 
 struct Desc {
   ComputeType compute;
@@ -158,6 +164,12 @@ void multiply_scaled(const Desc& desc, const void* a_data, const Layout& a, cons
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
+FAKE_EXPORT int32_t fake_cublaslt_compute_type() {
+  return last_compute_type;
+}
+FAKE_EXPORT size_t fake_cublaslt_choices() {
+  return choices;
+}
 FAKE_EXPORT Result cublasLtCreate(Handle* ret) {
   *ret = reinterpret_cast<Handle>(new int(0));
   return kSuccess;
@@ -213,6 +225,7 @@ FAKE_EXPORT Result cublasLtMatmulAlgoGetHeuristic(Handle, MatmulDesc desc, Matri
                                                   MatrixLayout b, MatrixLayout, MatrixLayout d,
                                                   Preference, int, Heuristic* results,
                                                   int* ret_count) {
+  ++choices;
   const Result result = check(*as<Desc>(desc), *as<Layout>(a), *as<Layout>(b), *as<Layout>(d));
   *ret_count = result == kSuccess ? 1 : 0;
   results[0] = {};
@@ -230,6 +243,7 @@ FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, co
   // The stand-in driver lets work be done at once only after what is before it.
   (void)cuStreamSynchronize(stream);
   const Desc& description = *as<Desc>(desc);
+  last_compute_type = description.compute;
   const Layout& first = *as<Layout>(a_layout);
   const auto run = [&](auto multiply_typed) {
     multiply_typed(description, alpha, a, first, b, *as<Layout>(b_layout), beta, c,
