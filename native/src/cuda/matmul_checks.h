@@ -7,7 +7,8 @@
 
 namespace aoti_plugins::cuda {
 
-/// A tensor on `device` with that many dims, or any number of them for -1; `name` is for the reason.
+/// A tensor on `device` with that many dims; with any number of them for -1. `name` is for the
+/// reason.
 Status check_operand(const Tensor* t, const char* name, int64_t ndim, Device device) noexcept;
 
 /// A tensor that can be written: no stride of 0 lays elements over each other, as PyTorch asks too.
