@@ -78,6 +78,27 @@ std::vector<double> numbers(const Handle& tensor) {
   return {data_of<double>(wide), data_of<double>(wide) + t.numel()};
 }
 
+/// Whether a thread's convolutions on a GPU, over a stream of its own, are all right.
+bool convolves_on(int32_t gpu) {
+  if (cuda::use_gpu(gpu) != Status::kOk) {
+    return false;
+  }
+  const auto own = cuda::Stream::create(gpu);
+  const cuda::StreamScope own_scope(*own);
+  bool ok = true;
+  for (int64_t i = 3; i < 12; ++i) {
+    const Case c = plain({1, 2, i, 4}, {2, 2, 3, 3});
+    Handle input = make_on(kCuda, c.input, row_major(c.input), kFloat32, gpu);
+    Handle weight = make_on(kCuda, c.weight, row_major(c.weight), kFloat32, gpu);
+    ok = ok && aoti_torch_cuda_fill__Scalar(input.get(), 2.0) == 0 &&
+         aoti_torch_cuda_fill__Scalar(weight.get(), 1.0) == 0;
+    Handle out;
+    ok = ok && call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out) == 0 &&
+         numbers(out) == std::vector<double>(static_cast<size_t>(2 * (i - 2) * 2), 36.0);
+  }
+  return ok;
+}
+
 /// Runs a case on both devices; the result on the GPU.
 Handle check(const Case& c, int32_t dtype, const Ints& input_strides, const Ints& weight_strides) {
   Handle input = host_numbers(c.input, dtype, 1);
@@ -280,38 +301,17 @@ BOOST_AUTO_TEST_CASE(memory_for_the_workspace_runs_out, *boost::unit_test::label
   BOOST_TEST(call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out) == 0, reason());
 }
 
-/// Whether a thread's convolutions on a GPU, over a stream of its own, are all right.
-bool convolves_on(int32_t gpu) {
-  if (cuda::use_gpu(gpu) != Status::kOk) {
-    return false;
-  }
-  const auto own = cuda::Stream::create(gpu);
-  const cuda::StreamScope own_scope(*own);
-  bool ok = true;
-  for (int64_t i = 3; i < 12; ++i) {
-    const Case c = plain({1, 2, i, 4}, {2, 2, 3, 3});
-    Handle input = make_on(kCuda, c.input, row_major(c.input), kFloat32, gpu);
-    Handle weight = make_on(kCuda, c.weight, row_major(c.weight), kFloat32, gpu);
-    ok = ok && aoti_torch_cuda_fill__Scalar(input.get(), 2.0) == 0 &&
-         aoti_torch_cuda_fill__Scalar(weight.get(), 1.0) == 0;
-    Handle out;
-    ok = ok && call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out) == 0 &&
-         numbers(out) == std::vector<double>(static_cast<size_t>(2 * (i - 2) * 2), 36.0);
-  }
-  return ok;
-}
-
-BOOST_AUTO_TEST_CASE(two_threads) {
+BOOST_AUTO_TEST_CASE(threads_and_gpus_at_the_same_time, *boost::unit_test::label(kTwoGpus)) {
   std::atomic<bool> right{false};
-  std::thread other([&] { right = convolves_on(0); });
+  std::thread other([&] { right = convolves_on(1); });
   BOOST_TEST(convolves_on(0));
   other.join();
   BOOST_TEST(right);
 }
 
-BOOST_AUTO_TEST_CASE(two_gpus_at_the_same_time, *boost::unit_test::label(kTwoGpus)) {
+BOOST_AUTO_TEST_CASE(two_threads) {
   std::atomic<bool> right{false};
-  std::thread other([&] { right = convolves_on(1); });
+  std::thread other([&] { right = convolves_on(0); });
   BOOST_TEST(convolves_on(0));
   other.join();
   BOOST_TEST(right);
