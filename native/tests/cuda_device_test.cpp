@@ -121,6 +121,33 @@ BOOST_AUTO_TEST_CASE(what_idle_streams_keep_is_there_for_others) {
   cuda::MemoryPool::set_limit(SIZE_MAX);
 }
 
+BOOST_AUTO_TEST_CASE(a_refused_allocation_takes_nothing_from_other_threads) {
+  MemoryPool* pool = MemoryPool::of(0);
+  MemoryPool::set_limit(pool->used() + (1 << 20));
+  std::atomic<bool> done{false};
+  std::atomic<int> given{0};
+  std::thread large([&] {
+    while (!done) {
+      given += pool->allocate(2 << 20, nullptr) != nullptr ? 1 : 0;
+    }
+  });
+  int missing = 0;
+  for (int i = 0; i < 20000; ++i) {
+    void* block = pool->allocate(512, stream->handle());
+    missing += block == nullptr ? 1 : 0;
+    pool->deallocate(block, 512, stream->handle());
+  }
+  done = true;
+  large.join();
+  BOOST_TEST(missing == 0);
+  BOOST_TEST(given == 0);
+  void* some = pool->allocate(512, stream->handle());
+  BOOST_TEST(pool->allocate(SIZE_MAX - 1, nullptr) == nullptr);  // more than can be added
+  BOOST_TEST(std::string(last_failure()).find("exceed the limit") != std::string::npos);
+  pool->deallocate(some, 512, stream->handle());
+  MemoryPool::set_limit(SIZE_MAX);
+}
+
 BOOST_AUTO_TEST_CASE(copies_between_any_strides) {
   const std::vector<float> values = counted(24);
   const Ints sizes = {2, 3, 4};

@@ -60,9 +60,21 @@ MemoryPool* MemoryPool::of(int32_t gpu) noexcept {
   return (*pools)[gpu] = pool.release();
 }
 
+/// Counts memory as used if the limit allows it. What is refused is never counted, so that it takes
+/// nothing from other threads.
+bool MemoryPool::reserve(size_t nbytes) noexcept {
+  const size_t allowed = limit();
+  size_t used = used_.load(std::memory_order_relaxed);
+  do {
+    if (nbytes > allowed || used > allowed - nbytes) {
+      return false;
+    }
+  } while (!used_.compare_exchange_weak(used, used + nbytes, std::memory_order_relaxed));
+  return true;
+}
+
 void* MemoryPool::allocate(size_t nbytes, CUstream stream) noexcept {
-  if (used_.fetch_add(nbytes, std::memory_order_relaxed) + nbytes > limit()) {
-    used_.fetch_sub(nbytes, std::memory_order_relaxed);
+  if (!reserve(nbytes)) {
     (void)fail("%zu bytes more than the %zu that are used exceed the limit of %zu bytes", nbytes,
                used(), limit());
     return nullptr;

@@ -43,6 +43,7 @@ class MemoryPool {
  private:
   MemoryPool() = default;
   Status create(int32_t gpu) noexcept;
+  bool reserve(size_t nbytes) noexcept;
 
   CUmemoryPool pool_ = nullptr;  // null: the driver has no pools for this GPU
   std::atomic<size_t> used_{0};
