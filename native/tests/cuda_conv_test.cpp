@@ -1,8 +1,13 @@
 // The convolution's shim over stand-ins for the driver and for cuDNN, against the CPU's.
 
 #include <atomic>
+#include <memory>
 #include <thread>
 
+#include "cuda/conv_algorithm.h"
+#include "cuda/cudnn.h"
+#include "cuda/driver.h"
+#include "cuda/shortage.h"
 #include "cuda_fixture.h"
 #include "shim/conv_plan.h"
 
@@ -123,6 +128,27 @@ Handle check(const Case& c, int32_t dtype, const Ints& input_strides, const Ints
 Handle check(const Case& c, int32_t dtype = kFloat32) {
   return check(c, dtype, row_major(c.input), row_major(c.weight));
 }
+
+/// A capture on a stream of its own, which is current to the end of the scope.
+class Capture {
+ public:
+  explicit Capture(cuda::Stream& launcher)
+      : stream_(cuda::Stream::create(0, true)), scope_(*stream_) {
+    stream_->capture_for(&launcher);
+    require(cuda::driver().cuStreamBeginCapture(
+                stream_->handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
+  }
+  ~Capture() {
+    CUgraph graph = nullptr;
+    stream_->capture_for(nullptr);
+    BOOST_TEST(cuda::driver().cuStreamEndCapture(stream_->handle(), &graph) == CUDA_SUCCESS);
+    BOOST_TEST(cuda::driver().cuGraphDestroy(graph) == CUDA_SUCCESS);
+  }
+
+ private:
+  std::shared_ptr<cuda::Stream> stream_;
+  cuda::StreamScope scope_;
+};
 
 }  // namespace
 
@@ -299,6 +325,52 @@ BOOST_AUTO_TEST_CASE(memory_for_the_workspace_runs_out, *boost::unit_test::label
              reason());
   fake().set_memory(1 << 30);
   BOOST_TEST(call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out) == 0, reason());
+}
+
+BOOST_AUTO_TEST_CASE(handles_and_plans_are_not_made_in_a_capture,
+                     *boost::unit_test::label(kStandIn)) {
+  const Case c = plain({1, 2, 23, 4}, {2, 2, 3, 3});
+  Handle input = make_on(kCuda, c.input, row_major(c.input), kFloat32);
+  Handle weight = make_on(kCuda, c.weight, row_major(c.weight), kFloat32);
+  {
+    const cuda::dnn::HandleScope one(0);
+  }
+  const Capture capture(*stream);
+  const uint64_t before = cuda::shortages();
+  Handle out;
+  {
+    std::vector<std::unique_ptr<cuda::dnn::HandleScope>> others;  // have all that there are
+    for (int i = 0; i < 64; ++i) {
+      others.push_back(std::make_unique<cuda::dnn::HandleScope>(0));
+    }
+    check_refused(call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out),
+                  "a handle of cuDNN cannot be made while a graph is captured");
+  }
+  check_refused(call(aoti_torch_cuda_convolution, c, input, weight, nullptr, &out),
+                "a plan for a new convolution cannot be made while a graph is captured");
+  BOOST_TEST(cuda::shortages() > before);  // a later capture may find them
+}
+
+BOOST_AUTO_TEST_CASE(plans_in_graphs_are_kept, *boost::unit_test::label(kStandIn)) {
+  const cuda::dnn::HandleScope handle(0);
+  const auto find = [&](int64_t batch) {
+    ConvPlan plan;
+    plan.batch = batch;
+    plan.in_channels = plan.out_channels = 1;
+    return cuda::ConvAlgorithm::find(plan, kFloat32, handle.get());
+  };
+  const std::weak_ptr<cuda::ConvAlgorithm> plain_one = find(1);
+  const std::weak_ptr<cuda::ConvAlgorithm> in_graph = find(2);
+  BOOST_TEST_REQUIRE(!plain_one.expired(), last_failure());
+  {
+    const Capture capture(*stream);
+    BOOST_TEST(find(2) == in_graph.lock());
+  }
+  for (size_t i = 0; i <= cuda::ConvAlgorithm::kMaxKept; ++i) {
+    (void)find(static_cast<int64_t>(i) + 3);
+  }
+  BOOST_TEST(plain_one.expired());
+  BOOST_TEST(!in_graph.expired());
 }
 
 BOOST_AUTO_TEST_CASE(threads_and_gpus_at_the_same_time, *boost::unit_test::label(kTwoGpus)) {

@@ -4,10 +4,12 @@
 #include <array>
 #include <climits>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "cuda/capture.h"
 #include "cuda/tf32.h"
 
 namespace aoti_plugins::cuda {
@@ -76,14 +78,50 @@ Key key_of(const ConvPlan& p, int32_t dtype, dnn::Handle handle) {
   return key;
 }
 
+struct Known {
+  std::shared_ptr<ConvAlgorithm> algorithm;
+  bool in_graph = false;
+};
+
 struct Cache {
   std::mutex mutex;
-  std::map<Key, std::shared_ptr<ConvAlgorithm>> known;
+  std::map<Key, Known> known;
 };
 
 Cache& cache() {
   static Cache* instance = new Cache();
   return *instance;
+}
+
+/// One that is known, or null.
+std::shared_ptr<ConvAlgorithm> find_known(const Key& key, bool captured) {
+  const std::lock_guard<std::mutex> lock(cache().mutex);
+  const auto found = cache().known.find(key);
+  if (found == cache().known.end()) {
+    return nullptr;
+  }
+  found->second.in_graph = found->second.in_graph || captured;
+  return found->second.algorithm;
+}
+
+/// Makes room where shapes come without end. What is in a graph stays: cuDNN compiles some engines
+/// when it makes a plan, and their code, which the graph launches, goes with the plan.
+void make_room(std::map<Key, Known>& known) {
+  const auto in_graphs = std::count_if(known.begin(), known.end(),
+                                       [](const auto& entry) { return entry.second.in_graph; });
+  if (known.size() - static_cast<size_t>(in_graphs) < ConvAlgorithm::kMaxKept) {
+    return;
+  }
+  for (auto it = known.begin(); it != known.end();) {
+    it = it->second.in_graph ? std::next(it) : known.erase(it);
+  }
+}
+
+/// Remembers one; the one that counts if another thread was faster.
+std::shared_ptr<ConvAlgorithm> remember(const Key& key, std::shared_ptr<ConvAlgorithm> made) {
+  const std::lock_guard<std::mutex> lock(cache().mutex);
+  make_room(cache().known);
+  return cache().known.emplace(key, Known{std::move(made), false}).first->second.algorithm;
 }
 
 long long ll(int64_t value) {
@@ -315,12 +353,15 @@ std::shared_ptr<ConvAlgorithm> ConvAlgorithm::find(const ConvPlan& plan, int32_t
                                                    dnn::Handle handle) noexcept {
   try {
     const Key key = key_of(plan, dtype, handle);
-    {
-      const std::lock_guard<std::mutex> lock(cache().mutex);
-      const auto found = cache().known.find(key);
-      if (found != cache().known.end()) {
-        return found->second;
-      }
+    bool captured = false;
+    if (is_captured(&captured) != Status::kOk) {
+      return nullptr;
+    }
+    if (std::shared_ptr<ConvAlgorithm> known = find_known(key, captured)) {
+      return known;
+    }
+    if (refuse_in_capture("a plan for a new convolution") != Status::kOk) {
+      return nullptr;
     }
     std::shared_ptr<ConvAlgorithm> made = make(plan, dtype, handle);
     if (made == nullptr && plan.channels_last) {
@@ -328,14 +369,7 @@ std::shared_ptr<ConvAlgorithm> ConvAlgorithm::find(const ConvPlan& plan, int32_t
       row_major.channels_last = false;
       made = make(row_major, dtype, handle);
     }
-    if (made == nullptr) {
-      return nullptr;
-    }
-    const std::lock_guard<std::mutex> lock(cache().mutex);
-    if (cache().known.size() >= kMaxKept) {
-      cache().known.clear();  // shapes without end
-    }
-    return cache().known.emplace(key, made).first->second;
+    return made != nullptr ? remember(key, std::move(made)) : nullptr;
   } catch (const std::exception& error) {
     (void)fail("%s", error.what());
     return nullptr;

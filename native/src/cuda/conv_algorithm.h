@@ -14,13 +14,14 @@ namespace aoti_plugins::cuda {
 /// chose. It belongs to the handle it was made with: who has the handle may use it.
 class ConvAlgorithm {
  public:
-  /// The one for a problem and a handle, from a cache of `kMaxKept`. Where cuDNN has none for
-  /// channels-last, it is one for row-major memory. The GPU's context must be current. Null, with a
-  /// reason that describes the problem, when cuDNN has none at all.
+  /// The one for a problem and a handle, from a cache of `kMaxKept` and all that a CUDA graph was
+  /// captured with. Where cuDNN has none for channels-last, it is one for row-major memory. The
+  /// GPU's context must be current. Null, with a reason: when cuDNN has none at all (the reason
+  /// describes the problem), and when one would have to be made while a graph is captured.
   static std::shared_ptr<ConvAlgorithm> find(const ConvPlan& plan, int32_t dtype,
                                              dnn::Handle handle) noexcept;
 
-  /// The most problems that are remembered.
+  /// The most problems that are remembered, those in graphs aside.
   static constexpr size_t kMaxKept = 1024;
 
   /// The layout that it wants.

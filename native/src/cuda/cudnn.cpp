@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/capture.h"
 #include "cuda/driver.h"
 #include "cuda/library_search.h"
 #include "cuda/stream.h"
@@ -73,6 +74,7 @@ Status make_ready(int32_t gpu, Handle* ret) {
   }
   *ret = take(gpu);
   if (*ret == nullptr) {
+    AOTIP_RETURN_IF_FAILED(refuse_in_capture("a handle of cuDNN"));
     AOTIP_DNN(*library, Create, ret);
   }
   AOTIP_DNN(*library, SetStream, *ret, current_stream().handle);

@@ -165,7 +165,8 @@ class Descriptor {
 };
 
 /// A handle for the current GPU that nobody else uses until the end of the scope; its work goes to
-/// this thread's current stream. Handles are made on demand and live as long as the process.
+/// this thread's current stream. Handles are made on demand, but not while a graph is captured, and
+/// live as long as the process.
 class HandleScope {
  public:
   explicit HandleScope(int32_t gpu) noexcept;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "cuda/capture.h"
 #include "cuda/driver.h"
 #include "cuda/library_search.h"
 #include "cuda/stream.h"
@@ -127,13 +128,6 @@ Status make_plan(const Library& library, const Shape& shape, PlanScope::Plan* pl
   return Status::kOk;
 }
 
-Status is_captured(bool* ret) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  AOTIP_CU(cuStreamIsCapturing, current_stream().handle, &status);
-  *ret = status != CU_STREAM_CAPTURE_STATUS_NONE;
-  return Status::kOk;
-}
-
 }  // namespace
 
 const Library* open() noexcept {
@@ -178,7 +172,7 @@ Status PlanScope::make_ready() {
   AOTIP_RETURN_IF_FAILED(is_captured(&captured));
   made_ = take(shape_, &plan_);
   if (!made_) {
-    AOTIP_CHECK(!captured, "a new size of transform cannot be planned while a graph is captured");
+    AOTIP_RETURN_IF_FAILED(refuse_in_capture("a plan for a new size of transform"));
     AOTIP_FFT(*library, Create, &plan_.handle);
     made_ = true;
     AOTIP_RETURN_IF_FAILED(make_plan(*library, shape_, &plan_));

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "cuda/shortage.h"
+
 #define AOTIP_STRING(name) #name
 #define AOTIP_EXPANDED_STRING(name) AOTIP_STRING(name)
 
@@ -110,6 +112,7 @@ const char* error_text(CUresult code) noexcept {
 }
 
 Status fail_driver(const char* what, CUresult code) noexcept {
+  shortages() += code == CUDA_ERROR_OUT_OF_MEMORY ? 1 : 0;
   return fail("%s failed: %s", what, error_text(code));
 }
 

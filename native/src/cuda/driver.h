@@ -103,7 +103,7 @@ const Driver& driver() noexcept;
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"; works without a driver too.
 const char* error_text(CUresult code) noexcept;
 
-/// Records `<what> failed: <error>` as the reason.
+/// Records `<what> failed: <error>` as the reason; lack of memory counts as a shortage too.
 Status fail_driver(const char* what, CUresult code) noexcept __attribute__((cold, noinline));
 
 /// Logs `<what> failed: <error>` unless the code is a success or says that the process is ending.

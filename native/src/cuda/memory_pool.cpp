@@ -5,6 +5,7 @@
 
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
+#include "cuda/shortage.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -75,6 +76,7 @@ bool MemoryPool::reserve(size_t nbytes) noexcept {
 
 void* MemoryPool::allocate(size_t nbytes, CUstream stream) noexcept {
   if (!reserve(nbytes)) {
+    ++shortages();
     (void)fail("%zu bytes more than the %zu that are used exceed the limit of %zu bytes", nbytes,
                used(), limit());
     return nullptr;
