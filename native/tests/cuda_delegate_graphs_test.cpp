@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(a_launch_that_fails_is_the_calls_failure) {
   BOOST_TEST(call.result() == expected(2, 2));
 }
 
-BOOST_AUTO_TEST_CASE(graphs_are_given_up_where_memory_runs_out) {
+BOOST_AUTO_TEST_CASE(graphs_are_given_up_for_a_while_where_memory_runs_out) {
   const GraphProgram program;
   const Loaded loaded(program);
   Call call;
@@ -125,6 +125,13 @@ BOOST_AUTO_TEST_CASE(graphs_are_given_up_where_memory_runs_out) {
   BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   BOOST_TEST(call.result() == expected(2, 3));
   BOOST_TEST(fake().calls("cuGraphLaunch") == 1u);
+  for (int round = 4; round < 24; round += 2) {
+    BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+    BOOST_TEST((other.run(loaded) == Error::Ok), reason());
+    BOOST_TEST(other.result() == expected(7, static_cast<float>(round + 1)));
+  }
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 3u);  // for both again
 }
 
 BOOST_AUTO_TEST_CASE(graphs_by_option) {

@@ -8,6 +8,7 @@
 
 #include "cuda/cuda_device.h"
 #include "cuda/driver.h"
+#include "cuda/shortage.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins::cuda {
@@ -17,6 +18,7 @@ namespace {
 constexpr size_t kMostGraphs = 32;
 // Graphs for different addresses of one caller with the same shapes.
 constexpr int kMostBound = 2;
+constexpr int kMostTimes = 1 << 20;
 
 CUdeviceptr address(const void* ptr) {
   return reinterpret_cast<CUdeviceptr>(ptr);
@@ -32,14 +34,24 @@ bool takes_numbers(ModelCall& call) {
   });
 }
 
-/// Whether all results can be put into the program's memory by work on the GPU, and where.
-bool goes_to_device(ModelCall& call, std::vector<void*>* ret) {
+/// Where work on the GPU can put a result of the call in the program's memory; null if it cannot.
+void* place_on_device(ModelCall& call, size_t index, const Tensor& result) {
+  void* data = nullptr;
+  const bool there = call.place(index, result.ndim(), result.sizes(), &data) == Status::kOk &&
+                     data != nullptr && result.device().type == kCuda &&
+                     gpu_of_address(data) == result.device().index;
+  return there ? data : nullptr;
+}
+
+/// Adds where all results of the call go; none, and false, if some of them cannot be put there by
+/// work on the GPU. `result_at(i)` is a tensor like result `i`.
+template <typename ResultAt>
+bool add_places(ModelCall& call, const ResultAt& result_at, std::vector<void*>* ret) {
+  const size_t before = ret->size();
   for (size_t i = 0; i < call.results().size(); ++i) {
-    const Tensor& result = *unwrap(call.results()[i]);
-    void* data = nullptr;
-    if (call.place(i, result.ndim(), result.sizes(), &data) != Status::kOk || data == nullptr ||
-        result.device().type != kCuda || gpu_of_address(data) != result.device().index) {
-      ret->clear();
+    void* data = place_on_device(call, i, result_at(i));
+    if (data == nullptr) {
+      ret->resize(before);
       return false;
     }
     ret->push_back(data);
@@ -73,7 +85,13 @@ Status CallGraphs::check_fault() noexcept {
 
 Status CallGraphs::perform(ModelCall& call) noexcept {
   try {
-    return run(call);
+    Shapes* shapes = find_shapes(call);
+    const uint64_t before = shortages();
+    const Status status = run(call, shapes);
+    if (status != Status::kOk && shortages() != before) {
+      ran_out(shapes);
+    }
+    return status;
   } catch (const std::exception& error) {
     return fail("%s", error.what());
   }
@@ -84,44 +102,74 @@ Status CallGraphs::perform_plain(ModelCall& call) noexcept {
   return call.give_results();
 }
 
-/// Frees the memory that graphs take, for what failed may have lacked it.
-void CallGraphs::give_up() noexcept {
-  ET_LOG(Info, "CUDA graphs: later calls run without, after this failure: %s", last_failure());
+Status CallGraphs::run(ModelCall& call, Shapes* shapes) {
+  if (!is_ready() || shapes == nullptr) {
+    return perform_plain(call);
+  }
+  if (!shapes->warm) {
+    const bool may_try = !shapes->refused && shapes->retry.may_try();
+    return may_try ? begin(call, *shapes) : perform_plain(call);
+  }
+  Graph* graph = choose_graph(call, *shapes);
+  return graph != nullptr ? launch(call, *graph) : perform_plain(call);
+}
+
+/// Whether there is a stream to capture on. It is made again some calls after memory ran out.
+bool CallGraphs::is_ready() noexcept {
+  if (capturing_ == nullptr && pause_.may_try()) {
+    capturing_ = Stream::create(stream_.gpu(), true);
+    if (capturing_ == nullptr) {
+      pause_.failed();
+    }
+  }
+  return capturing_ != nullptr;
+}
+
+/// Frees the memory that graphs take, for the call that just failed may have lacked it. They come
+/// back after a pause. Sizes that fail in the pause too do not take them away again.
+void CallGraphs::ran_out(Shapes* shapes) noexcept {
+  if (capturing_ == nullptr && shapes != nullptr) {
+    shapes->too_large = true;
+    shapes->refused = true;
+  }
+  if (capturing_ == nullptr || (shapes != nullptr && shapes->too_large)) {
+    return;
+  }
+  ET_LOG(Info, "CUDA graphs: memory ran out, so theirs is freed and the next calls run without: %s",
+         last_failure());
   capturing_->wait();
   stream_.wait();
   graphs_.clear();
   capturing_.reset();
+  for (const auto& other : shapes_) {
+    other->warm = false;
+    other->bound = 0;
+  }
+  pause_.failed();
 }
 
-Status CallGraphs::run(ModelCall& call) {
-  if (capturing_ == nullptr) {
-    return perform_plain(call);
+/// Refuses sizes that a call failed with; not for good where something was short, by `before`.
+void CallGraphs::refuse(Shapes& shapes, uint64_t before) noexcept {
+  const bool again = shortages() != before;
+  ET_LOG(Info, "CUDA graphs: calls with these sizes run without a graph%s: %s",
+         again ? " for now" : "", last_failure());
+  if (again) {
+    shapes.retry.failed();
   }
-  Shapes* known = find_shapes(call);
-  if (known != nullptr && !known->refused) {
-    const Graph* graph = find_graph(call, *known);
-    if (graph == nullptr && graphs_.size() < kMostGraphs) {
-      graph = capture(call, *known, known->bound >= kMostBound);
-    }
-    return graph != nullptr ? launch(call, *graph) : perform_plain(call);
-  }
-  if (known != nullptr || shapes_.size() >= kMostGraphs) {
-    return perform_plain(call);
-  }
-  shapes_.push_back(std::make_unique<Shapes>());
-  shapes_.back()->sizes = sizes_;
-  if (takes_numbers(call)) {
-    ET_LOG(Info, "CUDA graphs: the call takes numbers, it runs without a graph");
-    shapes_.back()->refused = true;
-    return perform_plain(call);
-  }
-  const Status status = warm_up(call);
-  if (status != Status::kOk) {
-    give_up();
-  }
-  return status;
+  shapes.refused = !again;
 }
 
+void CallGraphs::say_full() noexcept {
+  if (!full_) {
+    ET_LOG(Info,
+           "CUDA graphs: a delegate keeps at most %zu graphs, for as many sizes of inputs; calls "
+           "that need more run without a graph",
+           kMostGraphs);
+  }
+  full_ = true;
+}
+
+/// What is known of the sizes of a call; null when there are too many.
 CallGraphs::Shapes* CallGraphs::find_shapes(ModelCall& call) {
   sizes_.clear();
   for (AtenTensorHandle handle : call.inputs()) {
@@ -135,12 +183,58 @@ CallGraphs::Shapes* CallGraphs::find_shapes(ModelCall& call) {
       return shapes.get();
     }
   }
-  return nullptr;
+  return add_shapes(call);
 }
 
-const CallGraphs::Graph* CallGraphs::find_graph(ModelCall& call,
-                                                const Shapes& shapes) const noexcept {
-  const Graph* own = nullptr;
+CallGraphs::Shapes* CallGraphs::add_shapes(ModelCall& call) {
+  if (shapes_.size() >= kMostGraphs) {
+    say_full();
+    return nullptr;
+  }
+  shapes_.push_back(std::make_unique<Shapes>());
+  Shapes& added = *shapes_.back();
+  added.sizes = sizes_;
+  if (takes_numbers(call)) {
+    ET_LOG(Info, "CUDA graphs: the call takes numbers, it runs without a graph");
+    added.refused = true;
+  }
+  return &added;
+}
+
+/// The first call with some sizes.
+Status CallGraphs::begin(ModelCall& call, Shapes& shapes) noexcept {
+  const uint64_t before = shortages();
+  const Status status = warm_up(call);
+  shapes.warm = status == Status::kOk;
+  if (status != Status::kOk) {
+    refuse(shapes, before);
+  }
+  return status;
+}
+
+/// The graph for a call, captured where need be; null if it runs without.
+CallGraphs::Graph* CallGraphs::choose_graph(ModelCall& call, Shapes& shapes) {
+  Graph* graph = find_graph(call, shapes);
+  const bool moves = graph != nullptr && graph->own_buffers;
+  if (shapes.refused || (graph != nullptr && !moves) || !shapes.retry.may_try() ||
+      (moves && !has_settled(call, *graph, shapes))) {
+    return graph;
+  }
+  const bool replaces = moves && shapes.bound >= kMostBound;
+  if (graphs_.size() >= kMostGraphs && !replaces) {
+    say_full();
+    return graph;
+  }
+  Graph* made = capture(call, shapes, !moves && shapes.bound >= kMostBound);
+  if (made != nullptr && replaces) {
+    drop_oldest(shapes);
+  }
+  return made != nullptr ? made : graph;
+}
+
+/// The graph that is bound to the addresses of a call, or else the one with buffers of its own.
+CallGraphs::Graph* CallGraphs::find_graph(ModelCall& call, const Shapes& shapes) const noexcept {
+  Graph* own = nullptr;
   for (const auto& graph : graphs_) {
     if (graph->shapes != &shapes) {
       continue;
@@ -164,6 +258,41 @@ const CallGraphs::Graph* CallGraphs::find_graph(ModelCall& call,
     }
   }
   return own;
+}
+
+/// Whether a caller whom no bound graph serves came with the same buffers often enough for a new
+/// one. Each time it takes twice as many calls, so that one who never stays causes few captures.
+bool CallGraphs::has_settled(ModelCall& call, const Graph& own, Shapes& shapes) const {
+  std::vector<void*> addresses;
+  for (AtenTensorHandle handle : call.inputs()) {
+    addresses.push_back(unwrap(handle)->data());
+  }
+  add_places(call, [&](size_t i) -> const Tensor& { return *own.results[i]; }, &addresses);
+  shapes.times = addresses == shapes.seen ? shapes.times + 1 : 1;
+  shapes.seen = std::move(addresses);
+  if (shapes.times < shapes.enough) {
+    return false;
+  }
+  shapes.times = 0;
+  shapes.enough = std::min(2 * shapes.enough, kMostTimes);
+  return true;
+}
+
+/// Drops the bound graph that was used longest ago. It may still run: its memory is the capturing
+/// stream's, and what uses that next comes after it.
+void CallGraphs::drop_oldest(Shapes& shapes) noexcept {
+  auto oldest = graphs_.end();
+  for (auto it = graphs_.begin(); it != graphs_.end(); ++it) {
+    const Graph& graph = **it;
+    if (graph.shapes == &shapes && !graph.own_buffers &&
+        (oldest == graphs_.end() || graph.last_use < (*oldest)->last_use)) {
+      oldest = it;
+    }
+  }
+  if (oldest != graphs_.end()) {
+    graphs_.erase(oldest);
+    --shapes.bound;
+  }
 }
 
 Status CallGraphs::order(const Stream& first, const Stream& second) noexcept {
@@ -192,17 +321,18 @@ CallGraphs::Graph* CallGraphs::capture(ModelCall& call, Shapes& shapes, bool own
   graph->own_buffers = own_buffers;
   // The model takes its inputs; those of the call stay for the launch, or to run without a graph.
   const std::vector<AtenTensorHandle> given = call.inputs();
+  const uint64_t before = shortages();
   const Status status = build(call, *graph, own_buffers);
   for (size_t i = 0; i < given.size(); ++i) {
     Tensor::destroy(unwrap(call.inputs()[i]));
     call.inputs()[i] = given[i];
   }
   if (status != Status::kOk) {
-    ET_LOG(Info, "CUDA graphs: these calls run without a graph: %s", last_failure());
-    shapes.refused = true;
+    refuse(shapes, before);
     return nullptr;
   }
   shapes.bound += own_buffers ? 0 : 1;
+  graph->last_use = ++uses_;
   graphs_.push_back(std::move(graph));
   return graphs_.back().get();
 }
@@ -252,8 +382,9 @@ Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
   active_ = capturing_.get();
   // The program's memory is only for a graph that is bound to all of it.
   const bool placed = !graph.own_buffers && placed_.places_all(call);
+  const auto result_at = [&](size_t i) -> const Tensor& { return *unwrap(call.results()[i]); };
   Status status = placed ? placed_.run_model(call, *capturing_) : call.run_model();
-  if (status == Status::kOk && !graph.own_buffers && goes_to_device(call, &graph.outputs)) {
+  if (status == Status::kOk && !graph.own_buffers && add_places(call, result_at, &graph.outputs)) {
     status = call.give_results();
   }
   const std::string reason = status == Status::kOk ? "" : last_failure();
@@ -265,7 +396,8 @@ Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
   return Status::kOk;
 }
 
-Status CallGraphs::launch(ModelCall& call, const Graph& graph) noexcept {
+Status CallGraphs::launch(ModelCall& call, Graph& graph) noexcept {
+  graph.last_use = ++uses_;
   for (size_t i = 0; i < graph.buffers.size(); ++i) {
     const Tensor& from = *unwrap(call.inputs()[i]);
     if (graph.buffers[i] != nullptr && from.numel() > 0) {
