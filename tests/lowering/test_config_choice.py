@@ -184,6 +184,14 @@ def test_threads_hold_few_elements_where_they_load_from_far_apart(
     assert int(block) / (int(warps) * 32) == held
 
 
+@pytest.mark.parametrize(("rows", "depth", "one"), [(4, 64, True), (4, 256, False)])
+def test_short_rows_are_reduced_by_one_warp(rows: int, depth: int, one: bool) -> None:
+    softmax = Pointwise(lambda x: torch.softmax(x, -1))
+    code = _generate_model(softmax, (torch.zeros(rows, depth),), choose_configs(GPU)).wrapper
+    (warps,) = re.findall(r"grid_0, grid_1, grid_2, (\d+),", code)
+    assert (warps == "1") == one
+
+
 def test_a_library_pays_for_what_is_not_fused() -> None:
     from torch._inductor.select_algorithm import ExternKernelCaller, TritonTemplateCaller
 

@@ -33,6 +33,9 @@ _ITEMSIZES = {"64": 8, "32": 4, "16": 2, "8": 1, "i1": 1}
 # Searches wait for numbers far apart: many at a time push each other out of the cache.
 _SEARCH = "bucketize_binary_search("
 
+# A tile that one warp holds, two elements to a thread, is reduced without barriers between warps.
+_ONE_WARP = 2 * WARP_SIZE
+
 _AXES = ("x", "y", "z")
 _LINE_NBYTES = 128
 
@@ -69,7 +72,9 @@ class KernelChoice:
         if recorded is not None:
             tuner.configs = [recorded]
             tuner.inductor_meta["dynamic_scale_rblock"] = False
-        elif _SEARCH in tuner.fn.src and list(tuner.size_hints) == ["x"]:
+            return
+        tuner.configs = [_with_fewest_warps(tuner, config) for config in tuner.configs]
+        if _SEARCH in tuner.fn.src and list(tuner.size_hints) == ["x"]:
             tuner.configs = [min(tuner.configs, key=lambda one: _held(tuner, one))]
         elif len(tuner.configs) > _MOST_COMPILED:
             order = sorted(
@@ -233,6 +238,18 @@ class _KernelShape:
 def _held(tuner: Any, config: Any) -> float:
     """Elements that a thread holds."""
     return _KernelShape(tuner, config, ()).elements_per_thread
+
+
+def _with_fewest_warps(tuner: Any, config: Any) -> Any:
+    """The configuration, with one warp where a persistent reduction's tile needs no more."""
+    from torch._inductor.runtime.triton_heuristics import Config
+
+    inner = [axis for axis in tuner.size_hints if axis not in _AXES]
+    persistent = inner and not any(f"{axis.upper()}BLOCK" in config.kwargs for axis in inner)
+    elements = _held(tuner, config) * WARP_SIZE * config.num_warps
+    if not persistent or elements > _ONE_WARP:
+        return config
+    return Config(config.kwargs, num_warps=1, num_stages=config.num_stages)
 
 
 def has_choice(tuner: Any) -> bool:
