@@ -7,9 +7,10 @@
 # The same programs run in CI over stand-ins for the driver and NVIDIA's libraries; here they find the real ones. Cases that need
 # the stand-ins, or a second GPU where there is one GPU, are left out. Logs go to OUTPUT; a line per run is printed last.
 #
-# With PROCESS, the built benchmarks/cuda_process, and PROGRAMS, lowered programs, it also calls each of these a few times, without and
-# with CUDA graphs: what no contract test does on a real GPU.
+# With CALLED, the paths of lowered programs, and PROCESS, the built benchmarks/cuda_process, it also calls each of these a few times,
+# without and with CUDA graphs: what no contract test does on a real GPU.
 set -euo pipefail
+[[ -z ${CALLED:-} ]] || : "${PROCESS:?the program of benchmarks/cuda_process, to call $CALLED}"
 programs=$(realpath "$1")
 mkdir -p "$2"
 output=$(realpath "$2")
@@ -53,7 +54,7 @@ run_all() {
     begin=$SECONDS
     code=0
     timeout "${SECONDS_FOR_EACH:-300}" "${command[@]}" >"$log" 2>&1 || code=$?
-    [[ $tool == alone || $code != 0 ]] || clean "$tool" "$log" || code="0, but no summary without errors"
+    [[ $tool == alone || $code != 0 ]] || clean "$tool" "$log" || code="1 (the tool does not say that it found nothing)"
     [[ $code == 0 ]] || status=1
     lines+=("$name $tool: exit $code, $((SECONDS - begin)) s")
   done
@@ -62,9 +63,9 @@ run_all() {
 for program in "$programs"/cuda_{device,graphs,matmul,matmul_refusals,scaled_matmul,conv,index,scatter,fft,random}_test; do
   run_all "$(basename "$program")" "$program" "--run_test=$left_out"
 done
-for program in ${PROGRAMS:-}; do
+for program in ${CALLED:-}; do
   name=$(basename "$program" .pte)
-  run_all "$name" "${PROCESS:?the program of benchmarks/cuda_process}" calls "$program" 4
+  run_all "$name" "$PROCESS" calls "$program" 4
   run_all "$name.graphs" "$PROCESS" calls "$program" 4 graphs
 done
 printf '%s\n' "${lines[@]}"

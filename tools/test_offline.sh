@@ -4,7 +4,7 @@
 #   tools/test_offline.sh WHEELS [PYTEST ARGUMENT ...]
 #
 # Installs the wheels and this checkout beside the machine's packages (in $AOTI_PLUGINS_SITE, a temporary folder by default),
-# runs the tests, and prints a short summary last. Needs pip and a C++ compiler there, and cmake and ninja unless a wheel of
+# runs the tests, and prints a short summary last. Needs pip, a C++ compiler and cmake there, and ninja unless a wheel of
 # aoti_plugins is among the wheels, which is then installed instead of the checkout. tools/collect_wheels.sh gets the others.
 set -euo pipefail
 wheels=$(realpath "$1")

@@ -176,7 +176,8 @@ def _compile_cache() -> list[Finding]:
 
     folder = cache_dir()
     there = next(one for one in (folder, *folder.parents) if one.exists())
-    nbytes = sum(map(_nbytes, folder.rglob("*")))
+    files = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+    nbytes = sum(map(_nbytes, files))
     writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     found = f"{folder}, {nbytes_text(nbytes)}" if writable else f"{there} cannot be written"
     advice = "" if writable else f"Set {CACHE_DIR_VARIABLE} to a folder that can."
@@ -185,7 +186,7 @@ def _compile_cache() -> list[Finding]:
 
 def _nbytes(path: Path) -> int:
     try:
-        return path.stat().st_size if path.is_file() else 0
+        return path.stat().st_size
     except FileNotFoundError:  # a lowering that goes on has dropped it
         return 0
 

@@ -315,7 +315,7 @@ class Method:
             default.wait_stream(current)
             code = self._execute(*self._arguments)
             current.wait_stream(default)
-        if seen & BORROWED:
+        if seen & BORROWED and not code:
             # An event there comes after the work on all streams of delegates.
             torch.cuda.default_stream(self._gpu).record_event().synchronize()
         return int(code)

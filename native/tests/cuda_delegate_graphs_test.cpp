@@ -134,6 +134,27 @@ BOOST_AUTO_TEST_CASE(graphs_are_given_up_for_a_while_where_memory_runs_out) {
   BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 3u);  // for both again
 }
 
+BOOST_AUTO_TEST_CASE(sizes_that_failed_without_graphs_too_get_one_when_there_is_memory) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  Call call;
+  for (int i = 0; i < 2; ++i) {
+    BOOST_TEST((call.run(loaded) == Error::Ok), reason());
+  }
+  Call other(7);
+  for (int i = 0; i < 2; ++i) {
+    fake().set_memory(fake().device_nbytes());
+    BOOST_TEST((other.run(loaded) != Error::Ok));
+  }
+  fake().set_memory(size_t{1} << 30);
+  const size_t before = fake().calls("cuGraphLaunch");
+  for (int i = 0; i < 20; ++i) {
+    BOOST_TEST((other.run(loaded) == Error::Ok), reason());
+  }
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 2u);
+  BOOST_TEST(fake().calls("cuGraphLaunch") > before);
+}
+
 BOOST_AUTO_TEST_CASE(graphs_by_option) {
   const auto graphs_of = [](const Program& program, Span<BackendOption> options) {
     const Loaded loaded(program, "", options);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <thread>
 
+#include "cuda/device_memory.h"
 #include "cuda/driver.h"
 #include "cuda/memory_pool.h"
 #include "cuda/session.h"
@@ -119,6 +120,44 @@ BOOST_AUTO_TEST_CASE(what_idle_streams_keep_is_there_for_others) {
   BOOST_TEST(again != nullptr, last_failure());
   idle->deallocate(again, 800 << 10);
   cuda::MemoryPool::set_limit(SIZE_MAX);
+}
+
+BOOST_AUTO_TEST_CASE(what_idle_streams_keep_is_there_for_weights,
+                     *boost::unit_test::label(kStandIn)) {
+  const std::shared_ptr<Stream> idle = Stream::create(0);
+  BOOST_REQUIRE(idle != nullptr);
+  idle->deallocate(idle->allocate(800 << 10), 800 << 10);
+  fake().set_memory(fake().device_nbytes());
+  CUdeviceptr weights = 0;
+  BOOST_TEST((allocate_device_memory(0, 800 << 10, &weights) == CUDA_SUCCESS));
+  (void)driver().cuMemFree(weights);
+  idle->deallocate(idle->allocate(800 << 10), 800 << 10);
+  void* block = stream->allocate(800 << 10);
+  BOOST_TEST(block != nullptr, last_failure());
+  stream->deallocate(block, 800 << 10);
+  fake().set_memory(size_t{1} << 30);
+}
+
+BOOST_AUTO_TEST_CASE(streams_come_and_go_while_memory_is_short) {
+  MemoryPool::set_limit(1 << 20);
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) {
+      const std::shared_ptr<Stream> brief = Stream::create(0);
+      void* block = brief->allocate(300 << 10);
+      brief->deallocate(block, 300 << 10);
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    void* block = stream->allocate(static_cast<size_t>(500 + i) << 10);
+    stream->deallocate(block, static_cast<size_t>(500 + i) << 10);
+  }
+  done = true;
+  other.join();
+  void* block = stream->allocate(900 << 10);
+  BOOST_TEST(block != nullptr, last_failure());
+  stream->deallocate(block, 900 << 10);
+  MemoryPool::set_limit(SIZE_MAX);
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_allocation_takes_nothing_from_other_threads) {

@@ -30,6 +30,7 @@ CACHE_DIR_VARIABLE = "AOTI_PLUGINS_CACHE_DIR"
 
 _MOST_BLOBS_NBYTES = 1 << 30
 _UNUSED_SECONDS = 30 * 24 * 3600
+_BUILDING = "building-"
 
 
 def cache_dir() -> Path:
@@ -168,17 +169,21 @@ def _mark_used(folder: Path) -> None:
 
 
 def _drop_unused(parent: Path) -> None:
-    """Remove what was not used for long, what a killed process left behind included."""
+    """Remove what was not used for long, what a killed process left behind included.
+
+    A folder gets another name first: nobody finds half of one.
+    """
     for folder in parent.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process drops it, too
             if time.time() - folder.stat().st_mtime > _UNUSED_SECONDS:
-                shutil.rmtree(folder, ignore_errors=True)
+                dropped = folder.rename(parent / f"{_BUILDING}dropped-{folder.name}-{os.getpid()}")
+                shutil.rmtree(dropped, ignore_errors=True)
 
 
 def _new_folder(parent: Path) -> Path:
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=parent, prefix="building-"))
+        return Path(tempfile.mkdtemp(dir=parent, prefix=_BUILDING))
     except OSError as error:
         raise LoweringError(
             f"the compile cache cannot be written: {error}. "

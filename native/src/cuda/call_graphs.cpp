@@ -130,7 +130,7 @@ bool CallGraphs::is_ready() noexcept {
 void CallGraphs::ran_out(Shapes* shapes) noexcept {
   if (capturing_ == nullptr && shapes != nullptr) {
     shapes->too_large = true;
-    shapes->refused = true;
+    shapes->retry.failed();
   }
   if (capturing_ == nullptr || (shapes != nullptr && shapes->too_large)) {
     return;
@@ -201,13 +201,15 @@ CallGraphs::Shapes* CallGraphs::add_shapes(ModelCall& call) {
   return &added;
 }
 
-/// The first call with some sizes.
+/// A call with sizes that have not run on the capturing stream yet.
 Status CallGraphs::begin(ModelCall& call, Shapes& shapes) noexcept {
   const uint64_t before = shortages();
   const Status status = warm_up(call);
   shapes.warm = status == Status::kOk;
   if (status != Status::kOk) {
     refuse(shapes, before);
+  } else {
+    shapes.too_large = false;
   }
   return status;
 }
@@ -220,13 +222,12 @@ CallGraphs::Graph* CallGraphs::choose_graph(ModelCall& call, Shapes& shapes) {
       (moves && !has_settled(call, *graph, shapes))) {
     return graph;
   }
-  const bool replaces = moves && shapes.bound >= kMostBound;
-  if (graphs_.size() >= kMostGraphs && !replaces) {
+  if (graphs_.size() >= kMostGraphs && !moves) {
     say_full();
     return graph;
   }
   Graph* made = capture(call, shapes, !moves && shapes.bound >= kMostBound);
-  if (made != nullptr && replaces) {
+  if (made != nullptr && moves) {
     drop_oldest(shapes);
   }
   return made != nullptr ? made : graph;

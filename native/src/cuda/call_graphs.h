@@ -51,7 +51,7 @@ class CallGraphs {
   struct Shapes {
     Sizes sizes;
     bool warm = false;        // a call has run on the capturing stream
-    bool refused = false;     // cannot be captured
+    bool refused = false;     // runs without a graph for good
     bool too_large = false;   // memory runs out without graphs too
     Backoff retry{4};         // after something was short
     int bound = 0;            // graphs for the caller's addresses

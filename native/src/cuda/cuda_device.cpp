@@ -145,7 +145,12 @@ class CudaDevice final : public DeviceInterface {
     if (pool == nullptr || use_gpu(index) != Status::kOk) {
       return nullptr;
     }
-    return pool->allocate(nbytes, stream_for(index));
+    void* ptr = pool->allocate(nbytes, stream_for(index));
+    if (ptr == nullptr) {
+      Stream::release_all_kept(index);
+      ptr = pool->allocate(nbytes, stream_for(index));
+    }
+    return ptr;
   }
 
   void deallocate(void* ptr, size_t nbytes, int32_t index, void* owner) noexcept override {

@@ -1,5 +1,6 @@
 #include "cuda/device_storage.h"
 
+#include "cuda/device_memory.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
 
@@ -19,7 +20,7 @@ class DeviceStorage final : public ConstantStorage {
 
   Status fill(const void* bytes, const StorageRef& ref, Uploader& uploader) {
     CUdeviceptr ptr = 0;
-    const CUresult code = driver().cuMemAlloc(&ptr, ref.nbytes);
+    const CUresult code = allocate_device_memory(gpu_, ref.nbytes, &ptr);
     AOTIP_CHECK(code == CUDA_SUCCESS, "out of memory: the weights '%s', %llu bytes on cuda:%d: %s",
                 ref.key.c_str(), static_cast<unsigned long long>(ref.nbytes), gpu_,
                 error_text(code));

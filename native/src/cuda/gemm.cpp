@@ -248,6 +248,14 @@ Status run_plan(Plan& plan, const Gemm& gemm, int32_t gpu) {
 
 Status prepare_gemm(const Gemm& gemm, int32_t gpu) noexcept {
   try {
+    return plan_for(gemm, gpu) != nullptr ? Status::kOk : Status::kFailed;
+  } catch (const std::exception& error) {
+    return fail("%s", error.what());
+  }
+}
+
+Status reserve_gemm(const Gemm& gemm, int32_t gpu) noexcept {
+  try {
     const Plan* plan = plan_for(gemm, gpu);
     return plan != nullptr ? Workspace(plan->workspace_nbytes(), gpu).status() : Status::kFailed;
   } catch (const std::exception& error) {

@@ -48,10 +48,13 @@ struct Gemm {
   bool fast_accumulation = false;
 };
 
-/// Whether cuBLASLt has a kernel for a problem on a GPU, and memory for its work; what it answers
-/// is kept for this thread, the memory with the current stream. A failure's reason names the
-/// problem.
+/// Whether cuBLASLt has a kernel for a problem on a GPU; what it answers is kept for this thread. A
+/// failure's reason names the problem.
 Status prepare_gemm(const Gemm& gemm, int32_t gpu) noexcept;
+
+/// Whether there is memory for the work of a problem with a kernel; it stays with the current
+/// stream.
+Status reserve_gemm(const Gemm& gemm, int32_t gpu) noexcept;
 
 /// Launches a problem on this thread's current stream. The GPU's context must be current.
 Status run_gemm(const Gemm& gemm, int32_t gpu) noexcept;

@@ -2,8 +2,10 @@
 
 #include <aoti_plugins/cuda_shim.h>
 
+#include <algorithm>
 #include <new>
 
+#include "cuda/device_memory.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
 #include "cuda/stream.h"
@@ -94,11 +96,12 @@ AOTITorchError aoti_torch_get_current_device_index(int32_t* ret_device_index) {
 AOTITorchError aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t nbytes, void** ret_ptr) {
   return run_shim(__func__, [&] {
     AOTIP_CHECK_ARG(ret_ptr);
-    const int32_t index = cuda::current_gpu();
-    AOTIP_RETURN_IF_FAILED(cuda::use_gpu(index < 0 ? 0 : index));
+    const int32_t gpu = std::max(cuda::current_gpu(), 0);
+    AOTIP_RETURN_IF_FAILED(cuda::use_gpu(gpu));
     CUdeviceptr ptr = 0;
     if (nbytes > 0) {
-      AOTIP_CU(cuMemAlloc, &ptr, nbytes);
+      const CUresult code = cuda::allocate_device_memory(gpu, nbytes, &ptr);
+      AOTIP_CHECK(code == CUDA_SUCCESS, "cuMemAlloc failed: %s", cuda::error_text(code));
     }
     *ret_ptr = reinterpret_cast<void*>(ptr);
     return Status::kOk;

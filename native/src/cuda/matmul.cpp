@@ -184,7 +184,8 @@ class Product {
     const int32_t gpu = out_.device().index;
     AOTIP_RETURN_IF_FAILED(prepare(self, gpu));
     if (self_to_copy_ != nullptr) {
-      AOTIP_RETURN_IF_FAILED(copy_self(*self_to_copy_));
+      AOTIP_RETURN_IF_FAILED(reserve_gemm(gemm_, gpu));  // before anything is written
+      AOTIP_RETURN_IF_FAILED(copy_broadcast(*target_, *self_to_copy_));
     }
     AOTIP_RETURN_IF_FAILED(run_gemm(gemm_, gpu));
     return target_ == &out_ ? Status::kOk : cuda_device().copy(out_, *target_);
@@ -318,9 +319,6 @@ class Product {
     self_to_copy_ = self;
     return prepare_gemm(gemm_, gpu);
   }
-
-  /// Writes self, broadcast, where the result will be.
-  Status copy_self(const Tensor& self) { return copy_broadcast(*target_, self); }
 
   Tensor& out_;
   Tensor* target_;

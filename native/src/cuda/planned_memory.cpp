@@ -3,6 +3,7 @@
 #include <executorch/runtime/core/device_allocator.h>
 #include <executorch/runtime/platform/log.h>
 
+#include "cuda/device_memory.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
 #include "slim/status.h"
@@ -59,8 +60,8 @@ class CudaPlannedMemory final : public DeviceAllocator {
  private:
   static Status allocate_on(int32_t gpu, size_t nbytes, CUdeviceptr* ret) {
     AOTIP_RETURN_IF_FAILED(use_gpu(gpu));
-    AOTIP_CU(cuMemAlloc, ret, nbytes);
-    return Status::kOk;
+    const CUresult code = allocate_device_memory(gpu, nbytes, ret);
+    return code == CUDA_SUCCESS ? Status::kOk : fail_driver("cuMemAlloc", code);
   }
 
   static Status copy_on(int32_t gpu, void* dst, const void* src, size_t nbytes) {

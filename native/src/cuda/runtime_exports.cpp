@@ -8,6 +8,9 @@
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 
+#include <algorithm>
+
+#include "cuda/device_memory.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
 #include "cuda/stream.h"
@@ -96,7 +99,12 @@ cudaError_t CUDARTAPI cudaMalloc(void** ptr, size_t nbytes) {
     *ptr = nullptr;
     return cudaSuccess;
   }
-  AOTIP_READY(cudaMalloc, cuMemAlloc, reinterpret_cast<CUdeviceptr*>(ptr), nbytes);
+  if (const cudaError_t error = ready()) {
+    return error;
+  }
+  const int32_t gpu = std::max(cuda::current_gpu(), 0);
+  return noted("cudaMalloc",
+               cuda::allocate_device_memory(gpu, nbytes, reinterpret_cast<CUdeviceptr*>(ptr)));
 }
 
 cudaError_t CUDARTAPI cudaFree(void* ptr) {

@@ -1,5 +1,7 @@
 #include "cuda/stream.h"
 
+#include <executorch/runtime/platform/log.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -29,7 +31,7 @@ size_t block_nbytes(size_t nbytes) {
   return nbytes <= SIZE_MAX - step ? (nbytes + step - 1) / step * step : nbytes;
 }
 
-/// All streams there are. A stream's own lock is taken inside of this one's, never outside.
+/// All streams there are.
 struct Streams {
   std::mutex mutex;
   std::vector<Stream*> all;
@@ -79,9 +81,9 @@ Stream::~Stream() {
   if (own_ == nullptr) {
     return;
   }
-  const bool last = delist();
   const ContextGuard guard;
   if (use_gpu(gpu_) != Status::kOk) {
+    (void)delist();
     return;
   }
   pool_->deallocate(workspace_, workspace_nbytes_, own_);
@@ -92,7 +94,7 @@ Stream::~Stream() {
   wait();
   fault_.reset();
   AOTIP_CU_LOG(cuStreamDestroy, own_);
-  if (last) {
+  if (delist()) {
     pool_->trim(0);
   }
 }
@@ -105,14 +107,34 @@ bool Stream::delist() noexcept {
                       [&](const Stream* one) { return one->gpu_ == gpu_; });
 }
 
-void Stream::release_all_kept(int32_t gpu) noexcept {
+std::vector<std::shared_ptr<Stream>> Stream::all_of(int32_t gpu) {
+  std::vector<std::shared_ptr<Stream>> found;
   Streams& there = streams();
   const std::lock_guard<std::mutex> lock(there.mutex);
+  // Room first: a reference that an exception drops could be the last one, whose stream locks
+  // again.
+  found.reserve(there.all.size());
   for (Stream* one : there.all) {
     if (one->gpu_ == gpu && !one->for_graphs_) {
-      one->release_kept();
-      AOTIP_CU_LOG(cuStreamSynchronize, one->own_);
+      found.push_back(one->weak_from_this().lock());
     }
+  }
+  return found;
+}
+
+void Stream::release_all_kept(int32_t gpu) noexcept {
+  try {
+    for (const std::shared_ptr<Stream>& one : all_of(gpu)) {
+      if (one != nullptr) {  // null: it is being destroyed
+        one->release_kept();
+        AOTIP_CU_LOG(cuStreamSynchronize, one->own_);
+      }
+    }
+  } catch (const std::exception& error) {
+    ET_LOG(Error, "memory of idle programs is not released: %s", error.what());
+  }
+  if (MemoryPool* pool = MemoryPool::of(gpu)) {
+    pool->trim(0);
   }
 }
 
@@ -137,7 +159,6 @@ void* Stream::make_block(size_t size) noexcept {
   // Once more with everything that is free, on any stream and in the pool. What graphs use is not.
   wait();
   release_all_kept(gpu_);
-  pool_->trim(0);
   return pool_->allocate(size, own_);
 }
 

@@ -86,8 +86,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Gives what is kept and not in use back to the GPU's pool.
   void release_kept() noexcept;
 
-  /// The same for all streams of a GPU but those of graphs, once their work is done: memory that
-  /// idle programs keep is there for others.
+  /// The same for all streams of a GPU but those of graphs, once their work is done, and from the
+  /// pool to the system: what idle programs keep is there for others.
   static void release_all_kept(int32_t gpu) noexcept;
 
   ~Stream();
@@ -99,6 +99,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void* take_kept(size_t size) noexcept;
   void* take_served(size_t nbytes) noexcept;
   void* make_block(size_t size) noexcept;
+  static std::vector<std::shared_ptr<Stream>> all_of(int32_t gpu);
   /// Whether it was the last stream of its GPU.
   bool delist() noexcept;
 
