@@ -60,13 +60,13 @@ run_all() {
   done
 }
 
-for program in "$programs"/cuda_{device,graphs,matmul,matmul_refusals,scaled_matmul,conv,index,scatter,fft,random}_test; do
+for program in "$programs"/cuda_{device,upload,graphs,matmul,matmul_refusals,scaled_matmul,conv,index,scatter,fft,random}_test; do
   run_all "$(basename "$program")" "$program" "--run_test=$left_out"
 done
 for program in ${CALLED:-}; do
   name=$(basename "$program" .pte)
-  run_all "$name" "$PROCESS" calls "$program" 4
-  run_all "$name.graphs" "$PROCESS" calls "$program" 4 graphs
+  run_all "$name" "$PROCESS" calls "$program" 2
+  run_all "$name.graphs" "$PROCESS" calls "$program" 2 graphs
 done
 printf '%s\n' "${lines[@]}"
 exit $status

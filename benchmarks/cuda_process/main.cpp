@@ -28,7 +28,7 @@ int fail(const Program& program) {
 
 int calls(const char* path, int count, bool graphs) {
   Program program(path, graphs);
-  for (int i = 0; i < 50; ++i) {
+  for (int i = 0; i < std::min(count, 50); ++i) {
     if (!program.run()) {
       return fail(program);
     }

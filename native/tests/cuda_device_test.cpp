@@ -9,7 +9,6 @@
 #include "cuda/memory_pool.h"
 #include "cuda/session.h"
 #include "cuda/tf32.h"
-#include "cuda/upload.h"
 #include "cuda_fixture.h"
 
 using namespace aoti_plugins;
@@ -23,29 +22,6 @@ std::vector<float> counted(size_t count) {
   std::iota(values.begin(), values.end(), 1.0f);
   return values;
 }
-
-/// Bytes on the first GPU.
-class Target {
- public:
-  explicit Target(size_t nbytes) : nbytes_(nbytes) {
-    BOOST_TEST_REQUIRE((driver().cuMemAlloc(&ptr_, nbytes) == CUDA_SUCCESS));
-  }
-  ~Target() { (void)driver().cuMemFree(ptr_); }
-  Target(const Target&) = delete;
-  Target& operator=(const Target&) = delete;
-
-  void* data() const { return reinterpret_cast<void*>(ptr_); }
-
-  std::vector<uint32_t> read() const {
-    std::vector<uint32_t> found(nbytes_ / sizeof(uint32_t));
-    (void)driver().cuMemcpy(reinterpret_cast<CUdeviceptr>(found.data()), ptr_, nbytes_);
-    return found;
-  }
-
- private:
-  CUdeviceptr ptr_ = 0;
-  size_t nbytes_;
-};
 
 }  // namespace
 
@@ -209,36 +185,6 @@ BOOST_AUTO_TEST_CASE(copies_broadcast_and_convert) {
   Handle half = make_on(kCuda, {3}, {1}, kFloat16);
   BOOST_TEST(aoti_torch_copy_(half.get(), row.get(), 0) == 0, reason());
   BOOST_TEST((read<uint16_t>(half) == std::vector<uint16_t>{0x3e00, 0xc000, 0x4280}));
-}
-
-BOOST_AUTO_TEST_CASE(uploads_of_any_size) {
-  Uploader uploader(0);
-  for (const size_t words : {1u, 1000u, (8u << 18), (8u << 18) - 1, (37u << 18) + 5}) {
-    std::vector<uint32_t> values(words);
-    std::iota(values.begin(), values.end(), 7u);
-    const Target target(words * sizeof(uint32_t));
-    BOOST_TEST(
-        (uploader.copy(target.data(), values.data(), words * sizeof(uint32_t)) == Status::kOk),
-        last_failure());
-    BOOST_TEST((target.read() == values));
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_failing_upload_is_an_error_and_the_next_one_works,
-                     *boost::unit_test::label(kStandIn)) {
-  const std::vector<uint32_t> values(size_t{9} << 20, 5u);
-  const size_t nbytes = values.size() * sizeof(uint32_t);
-  const Target target(nbytes);
-  Uploader uploader(0);
-  for (const auto& [function, nth] :
-       {std::pair{"cuMemHostAlloc", 3}, {"cuMemcpyHtoDAsync_v2", 4}, {"cuStreamSynchronize", 1}}) {
-    fake().fail(function, nth, 700);
-    BOOST_TEST((uploader.copy(target.data(), values.data(), nbytes) == Status::kFailed));
-    BOOST_TEST(std::string(last_failure()).find("CUDA_ERROR_FAKE") != std::string::npos);
-    BOOST_TEST((uploader.copy(target.data(), values.data(), nbytes) == Status::kOk),
-               last_failure());
-    BOOST_TEST((target.read() == values));
-  }
 }
 
 BOOST_AUTO_TEST_CASE(clones_zeroes_fills_and_reads_items) {

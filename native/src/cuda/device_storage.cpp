@@ -1,5 +1,7 @@
 #include "cuda/device_storage.h"
 
+#include <future>
+
 #include "cuda/device_memory.h"
 #include "cuda/driver.h"
 #include "cuda/gpu.h"
@@ -25,11 +27,19 @@ class DeviceStorage final : public ConstantStorage {
                 ref.key.c_str(), static_cast<unsigned long long>(ref.nbytes), gpu_,
                 error_text(code));
     data_ = reinterpret_cast<void*>(ptr);
-    return uploader.copy(data_, bytes, ref.nbytes);
+    done_ = uploader.done();
+    return uploader.add(data_, bytes, ref.nbytes);
+  }
+
+  void wait() const override {
+    if (done_.valid()) {
+      done_.wait();
+    }
   }
 
  private:
   int32_t gpu_;
+  std::shared_future<void> done_;
 };
 
 }  // namespace

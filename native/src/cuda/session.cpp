@@ -316,4 +316,10 @@ std::shared_ptr<ConstantStorage> CudaSession::load_storage(
   return load_device_storage(map, ref, gpu_, *uploader_);
 }
 
+Status CudaSession::loaded() noexcept {
+  const Status status = uploader_.has_value() ? uploader_->finish() : Status::kOk;
+  uploader_.reset();
+  return status;
+}
+
 }  // namespace aoti_plugins::cuda

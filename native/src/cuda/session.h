@@ -56,7 +56,7 @@ class CudaSession final : public DeviceSession {
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override;
   bool copies_storages() const noexcept override { return true; }
-  void loaded() noexcept override { uploader_.reset(); }
+  Status loaded() noexcept override;
 
  private:
   /// An output in page-locked memory and where its bytes go at the end of the call.

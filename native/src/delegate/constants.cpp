@@ -150,6 +150,8 @@ Constants::~Constants() {
 
 Status Constants::load_storages(const Payload& payload, DeviceSession& session,
                                 const NamedDataMap* map) {
+  AOTIP_CHECK(map != nullptr || payload.storages.empty(),
+              "the program has weights but the runtime gives no named data");
   std::vector<std::vector<const ConstantRef*>> written(payload.storages.size());
   for (const ConstantRef& constant : payload.constants) {
     if (constant.kind == ConstantKind::kMutableBuffer) {
@@ -179,29 +181,43 @@ Status Constants::load_storages(const Payload& payload, DeviceSession& session,
   return Status::kOk;
 }
 
+Status Constants::make_tensors(const Payload& payload, const DeviceSession& session) {
+  tensors_.reserve(payload.constants.size());
+  for (const ConstantRef& constant : payload.constants) {
+    Tensor* tensor = Tensor::borrow(
+        storages_[constant.storage]->data(), static_cast<int64_t>(constant.sizes.size()),
+        constant.sizes.data(), constant.strides.data(), constant.storage_offset,
+        static_cast<int32_t>(constant.dtype),
+        payload.storages[constant.storage].on_host ? Device{} : session.device());
+    if (tensor == nullptr) {
+      return fail("constant '%s': %s", constant.fqn.c_str(), last_failure());
+    }
+    tensors_.emplace_back(constant.fqn, tensor);
+  }
+  std::sort(tensors_.begin(), tensors_.end());
+  return Status::kOk;
+}
+
 Status Constants::load(const Payload& payload, DeviceSession& session,
                        const NamedDataMap* map) noexcept {
-  try {
-    AOTIP_CHECK(map != nullptr || payload.storages.empty(),
-                "the program has weights but the runtime gives no named data");
-    AOTIP_RETURN_IF_FAILED(load_storages(payload, session, map));
-    tensors_.reserve(payload.constants.size());
-    for (const ConstantRef& constant : payload.constants) {
-      Tensor* tensor = Tensor::borrow(
-          storages_[constant.storage]->data(), static_cast<int64_t>(constant.sizes.size()),
-          constant.sizes.data(), constant.strides.data(), constant.storage_offset,
-          static_cast<int32_t>(constant.dtype),
-          payload.storages[constant.storage].on_host ? Device{} : session.device());
-      if (tensor == nullptr) {
-        return fail("constant '%s': %s", constant.fqn.c_str(), last_failure());
-      }
-      tensors_.emplace_back(constant.fqn, tensor);
+  const auto reporting = [](auto&& part) noexcept {
+    try {
+      return part();
+    } catch (const std::exception& error) {
+      return fail("loading the constants: %s", error.what());
     }
-    std::sort(tensors_.begin(), tensors_.end());
-    return Status::kOk;
-  } catch (const std::exception& error) {
-    return fail("loading the constants: %s", error.what());
+  };
+  const Status status = reporting([&] { return load_storages(payload, session, map); });
+  // After a failure as well: nothing may be on its way to memory that is about to go.
+  if (session.loaded() != Status::kOk || status != Status::kOk) {
+    return Status::kFailed;
   }
+  return reporting([&] {
+    for (const SharedStorage& storage : storages_) {
+      storage->wait();
+    }
+    return make_tensors(payload, session);
+  });
 }
 
 Tensor* Constants::find(const std::string& fqn) const noexcept {

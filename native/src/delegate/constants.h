@@ -24,6 +24,9 @@ class AOTIP_CORE ConstantStorage {
 
   void* data() const { return data_; }
 
+  /// Waits until the bytes are there, which another thread may have on their way.
+  virtual void wait() const {}
+
   /// Gets a storage for a session's device; `writable` asks for memory that may be written to.
   /// Others are shared: by all delegates that read them from the same map, and on devices that have
   /// copies by all of the process where the key is a digest of the content.
@@ -65,6 +68,7 @@ class Constants {
  private:
   Status load_storages(const Payload& payload, DeviceSession& session,
                        const ::executorch::runtime::NamedDataMap* map);
+  Status make_tensors(const Payload& payload, const DeviceSession& session);
 
   std::vector<std::shared_ptr<ConstantStorage>> storages_;
   std::vector<std::pair<std::string, Tensor*>> tensors_;  // sorted by name

@@ -67,7 +67,6 @@ Status Delegate::load(const DelegateDevice& device, int32_t device_index, LoadOp
   if (model_ == nullptr) {
     return Status::kFailed;
   }
-  session_->loaded();
   add_ports("input", payload.inputs, model_->num_inputs(), &inputs_);
   add_ports("output", payload.outputs, model_->num_outputs(), &outputs_);
   input_handles_.resize(inputs_.size());

@@ -119,11 +119,12 @@ class AOTIP_CORE DeviceSession {
   virtual void close() noexcept { wait(); }
 
   /// The bytes of `ref` as the device needs them; `writable` asks for memory of the delegate's own.
+  /// They may be on their way until `loaded()`.
   virtual std::shared_ptr<ConstantStorage> load_storage(
       const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool writable) = 0;
 
-  /// All storages are loaded: drops what only that needed.
-  virtual void loaded() noexcept {}
+  /// No more storages follow: waits until their bytes are there, and drops what only that needed.
+  virtual Status loaded() noexcept { return Status::kOk; }
 
   /// The buffers that other delegates see, too; null when this delegate has its own ones.
   virtual SharedState* shared_state() noexcept { return nullptr; }

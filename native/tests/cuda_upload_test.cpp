@@ -1,0 +1,166 @@
+// How weights get to the GPU, over a stand-in for the driver.
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "cuda/driver.h"
+#include "cuda/session.h"
+#include "cuda/upload.h"
+#include "cuda_fixture.h"
+#include "delegate/constants.h"
+#include "named_data.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+using namespace aoti_plugins::cuda;
+
+namespace {
+
+using Words = std::vector<uint32_t>;
+
+/// 1 MiB of words: as much as a thread copies at a time.
+constexpr size_t kChunk = size_t{1} << 18;
+
+Words counted(size_t count, uint32_t first) {
+  Words words(count);
+  std::iota(words.begin(), words.end(), first);
+  return words;
+}
+
+Words read(const void* data, size_t count) {
+  Words found(count);
+  BOOST_TEST((driver().cuMemcpy(reinterpret_cast<CUdeviceptr>(found.data()),
+                                reinterpret_cast<CUdeviceptr>(data),
+                                count * sizeof(uint32_t)) == CUDA_SUCCESS));
+  return found;
+}
+
+/// Words on the first GPU.
+class Target {
+ public:
+  explicit Target(size_t count) : count_(count) {
+    BOOST_TEST_REQUIRE((driver().cuMemAlloc(&ptr_, count * sizeof(uint32_t)) == CUDA_SUCCESS));
+  }
+  ~Target() { (void)driver().cuMemFree(ptr_); }
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  Status add(Uploader& uploader, const Words& words) const {
+    return uploader.add(data(), words.data(), words.size() * sizeof(uint32_t));
+  }
+  bool has(const Words& words) const { return read(data(), count_) == words; }
+
+ private:
+  void* data() const { return reinterpret_cast<void*>(ptr_); }
+
+  CUdeviceptr ptr_ = 0;
+  size_t count_;
+};
+
+/// Weights, and two delegates' sessions that load them.
+struct Shared : CudaFixture {
+  Shared() {
+    map.set(ref.key, words.data(), ref.nbytes);
+    BOOST_TEST_REQUIRE(static_cast<bool>(first), last_failure());
+    BOOST_TEST_REQUIRE(static_cast<bool>(second), last_failure());
+  }
+
+  Words words = counted(48 * kChunk, 11);
+  StorageRef ref{std::string(64, 'e') + "_weights_blob", 48 * kChunk * sizeof(uint32_t)};
+  NamedData map;
+  std::unique_ptr<CudaSession> first = CudaSession::create(0, 0);
+  std::unique_ptr<CudaSession> second = CudaSession::create(0, 0);
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_upload, CudaFixture)
+
+BOOST_AUTO_TEST_CASE(bytes_of_any_size) {
+  // The driver copies the first ones; from 32 MiB on there are several threads, here up to eight.
+  const std::vector<size_t> counts = {1,          1000,       8 * kChunk - 1,  37 * kChunk + 5,
+                                      kChunk,     kChunk - 1, 96 * kChunk + 1, 2 * kChunk - 1,
+                                      2 * kChunk, 3,          3 * kChunk + 1,  17 * kChunk + 3};
+  std::vector<std::unique_ptr<Target>> targets;
+  Uploader uploader(0);
+  for (const size_t count : counts) {
+    Words words = counted(count, static_cast<uint32_t>(count));
+    targets.push_back(std::make_unique<Target>(count));
+    BOOST_TEST((targets.back()->add(uploader, words) == Status::kOk), last_failure());
+    std::fill(words.begin(), words.end(), 0u);  // who adds need not keep them
+  }
+  const auto state = [&] { return uploader.done().wait_for(std::chrono::seconds(0)); };
+  BOOST_TEST((state() == std::future_status::timeout));
+  BOOST_TEST((uploader.finish() == Status::kOk), last_failure());
+  BOOST_TEST((state() == std::future_status::ready));
+  for (size_t i = 0; i < counts.size(); ++i) {
+    BOOST_TEST(targets[i]->has(counted(counts[i], static_cast<uint32_t>(counts[i]))), counts[i]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_uploader_that_goes_is_done) {
+  const Words words = counted(36 * kChunk, 1);
+  const Target target(words.size());
+  std::shared_future<void> done;
+  {
+    Uploader uploader(0);
+    done = uploader.done();
+    BOOST_TEST((target.add(uploader, words) == Status::kOk), last_failure());
+  }
+  BOOST_TEST((done.wait_for(std::chrono::seconds(0)) == std::future_status::ready));
+  BOOST_TEST(target.has(words));
+}
+
+BOOST_AUTO_TEST_CASE(what_fails_is_an_error_and_the_next_upload_works,
+                     *boost::unit_test::label(kStandIn)) {
+  const Words words(36 * kChunk, 5u);
+  const Target target(words.size());
+  for (const auto& [function, nth] : {std::pair{"cuMemHostAlloc", 1},
+                                      {"cuMemHostAlloc", 2},
+                                      {"cuStreamCreate", 2},
+                                      {"cuEventCreate", 3},
+                                      {"cuMemcpyHtoDAsync_v2", 4},
+                                      {"cuEventSynchronize", 5}}) {
+    Uploader uploader(0);
+    fake().fail(function, nth, 700);
+    BOOST_TEST((target.add(uploader, words) == Status::kFailed), function);
+    BOOST_TEST(std::string(last_failure()).find("CUDA_ERROR_FAKE") != std::string::npos);
+    BOOST_TEST((target.add(uploader, words) == Status::kOk), last_failure());
+    BOOST_TEST((uploader.finish() == Status::kOk), last_failure());
+    BOOST_TEST(target.has(words));
+  }
+  Uploader uploader(0);
+  BOOST_TEST((target.add(uploader, words) == Status::kOk), last_failure());
+  fake().fail("cuStreamSynchronize", 1, 700);
+  BOOST_TEST((uploader.finish() == Status::kFailed));
+  BOOST_TEST((uploader.done().wait_for(std::chrono::seconds(0)) == std::future_status::ready));
+}
+
+BOOST_FIXTURE_TEST_CASE(weights_that_another_thread_loads_are_waited_for, Shared) {
+  auto mine = ConstantStorage::get(*first, map, ref, false);
+  auto theirs = ConstantStorage::get(*second, map, ref, false);
+  BOOST_TEST_REQUIRE((mine != nullptr && mine == theirs));
+  BOOST_TEST(map.gets(ref.key) == 1u);
+  std::atomic<bool> there{false};
+  std::thread thread([&] {
+    theirs->wait();
+    there = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  BOOST_TEST(!there);
+  BOOST_TEST((first->loaded() == Status::kOk), last_failure());
+  thread.join();
+  BOOST_TEST((read(theirs->data(), words.size()) == words));
+}
+
+BOOST_FIXTURE_TEST_CASE(weights_stay_where_the_first_load_of_them_goes_wrong, Shared) {
+  auto theirs = ConstantStorage::get(*first, map, ref, false);
+  BOOST_TEST((ConstantStorage::get(*second, map, ref, false) == theirs));
+  first.reset();  // a delegate that cannot be loaded to the end
+  theirs->wait();
+  BOOST_TEST((read(theirs->data(), words.size()) == words));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
