@@ -7,6 +7,9 @@
 #include "cuda/gpu.h"
 
 namespace aoti_plugins::cuda {
+
+using ::executorch::runtime::FreeableBuffer;
+
 namespace {
 
 class DeviceStorage final : public ConstantStorage {
@@ -20,7 +23,7 @@ class DeviceStorage final : public ConstantStorage {
     }
   }
 
-  Status fill(const void* bytes, const StorageRef& ref, Uploader& uploader) {
+  Status fill(FreeableBuffer&& bytes, const StorageRef& ref, Uploader& uploader) {
     CUdeviceptr ptr = 0;
     const CUresult code = allocate_device_memory(gpu_, ref.nbytes, &ptr);
     AOTIP_CHECK(code == CUDA_SUCCESS, "out of memory: the weights '%s', %llu bytes on cuda:%d: %s",
@@ -28,18 +31,18 @@ class DeviceStorage final : public ConstantStorage {
                 error_text(code));
     data_ = reinterpret_cast<void*>(ptr);
     done_ = uploader.done();
-    return uploader.add(data_, bytes, ref.nbytes);
+    return uploader.add(data_, std::move(bytes), ref.nbytes);
   }
 
-  void wait() const override {
-    if (done_.valid()) {
-      done_.wait();
-    }
+  Status wait() const override {
+    AOTIP_CHECK(!done_.valid() || done_.get() == Status::kOk,
+                "another load of the same weights, at the same time, failed");
+    return Status::kOk;
   }
 
  private:
   int32_t gpu_;
-  std::shared_future<void> done_;
+  std::shared_future<Status> done_;
 };
 
 }  // namespace
@@ -51,8 +54,8 @@ std::shared_ptr<ConstantStorage> load_device_storage(const ::executorch::runtime
   if (ref.nbytes == 0) {
     return storage;
   }
-  const auto bytes = read_storage(map, ref);
-  if (!bytes.has_value() || storage->fill(bytes->data(), ref, uploader) != Status::kOk) {
+  auto bytes = read_storage(map, ref);
+  if (!bytes.has_value() || storage->fill(std::move(*bytes), ref, uploader) != Status::kOk) {
     return nullptr;
   }
   return storage;

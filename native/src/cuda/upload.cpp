@@ -1,10 +1,9 @@
 #include "cuda/upload.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <exception>
-#include <string>
 #include <thread>
 
 #include "cuda/driver.h"
@@ -13,13 +12,19 @@
 #include "cuda/pinned.h"
 
 namespace aoti_plugins::cuda {
+
+using ::executorch::runtime::FreeableBuffer;
+
 namespace {
 
-// Measured on an H100 with a file in the page cache: a thread reads 8 GB/s, eight of them 37 to 46,
-// more of them hardly more; a lane takes a millisecond to make.
+// From an H100 and a file in the page cache: a thread reads 8 GB/s, eight of them 37, more of them
+// hardly more; a lane takes a millisecond to make.
 constexpr size_t kChunkNbytes = size_t{1} << 20;
 constexpr size_t kMaxLanes = 8;
 constexpr size_t kNbytesForLane = size_t{16} << 20;
+
+// Enough to read while the next source is opened. What is mapped counts as the process's memory.
+constexpr size_t kAheadNbytes = size_t{32} << 20;
 
 /// A part of page-locked memory and the event of its last copy.
 class Slot {
@@ -43,25 +48,23 @@ class Slot {
 
 }  // namespace
 
-/// What the lanes share of one copy.
-struct Uploader::Job {
+/// What was added, and how far it has been read.
+struct Uploader::Source {
+  FreeableBuffer bytes;
   char* dst = nullptr;
-  const char* src = nullptr;
   size_t nbytes = 0;
-  std::atomic<size_t> next{0};
-  std::atomic<bool> failed{false};
-  std::mutex mutex;
-  std::string reason;
-
-  void fail_with(const char* text) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (!failed.exchange(true)) {
-      reason = text;
-    }
-  }
+  size_t taken_nbytes = 0;
+  size_t read_nbytes = 0;
 };
 
-/// A stream with two buffers: one is filled while the other is on its way.
+struct Uploader::Chunk {
+  Source* source = nullptr;
+  size_t offset = 0;
+  size_t nbytes = 0;
+};
+
+/// A stream with two buffers, one of which is filled while the other is on its way, and the thread
+/// that fills them.
 class Uploader::Lane {
  public:
   Lane() = default;
@@ -80,19 +83,8 @@ class Uploader::Lane {
     return slots_[1].create(memory_.data() + kChunkNbytes);
   }
 
-  /// Copies chunks until none is left.
-  Status run(Job& job) noexcept {
-    while (!job.failed.load()) {
-      const size_t offset = job.next.fetch_add(kChunkNbytes);
-      if (offset >= job.nbytes) {
-        break;
-      }
-      const size_t nbytes = std::min(kChunkNbytes, job.nbytes - offset);
-      AOTIP_RETURN_IF_FAILED(
-          slots_[turn_ % 2].copy(job.dst + offset, job.src + offset, nbytes, stream_));
-      ++turn_;
-    }
-    return Status::kOk;
+  Status copy(char* dst, const char* src, size_t nbytes) noexcept {
+    return slots_[turn_++ % 2].copy(dst, src, nbytes, stream_);
   }
 
   /// Waits for what was copied.
@@ -110,11 +102,14 @@ class Uploader::Lane {
   size_t turn_ = 0;
 };
 
-Uploader::Uploader(int32_t gpu) : gpu_(gpu), done_(finished_.get_future()) {}
+Uploader::Uploader(int32_t gpu) : gpu_(gpu), done_(result_.get_future()) {}
 
 Uploader::~Uploader() {
+  const ContextGuard guard;
+  (void)use_gpu(gpu_);
+  (void)finish();
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const Lock lock(mutex_);
     closing_ = true;
   }
   changed_.notify_all();
@@ -123,41 +118,46 @@ Uploader::~Uploader() {
       lane->thread.join();
     }
   }
-  const ContextGuard guard;
-  (void)use_gpu(gpu_);
-  (void)finish();
   lanes_.clear();
 }
 
-Status Uploader::add(void* dst, const void* src, size_t nbytes) noexcept {
-  added_nbytes_ += nbytes;
-  const size_t cores = std::max<size_t>(std::thread::hardware_concurrency(), 2);
-  const size_t lanes = std::min({kMaxLanes, cores, added_nbytes_ / kNbytesForLane});
-  if (lanes < 2) {
-    return copy_now(dst, src, nbytes);
-  }
-  Job job;
-  job.dst = static_cast<char*>(dst);
-  job.src = static_cast<const char*>(src);
-  job.nbytes = nbytes;
+Status Uploader::add(void* dst, FreeableBuffer&& source, size_t nbytes) noexcept {
   try {
+    added_nbytes_ += nbytes;
+    const size_t cores = std::max<size_t>(std::thread::hardware_concurrency(), 2);
+    const size_t lanes = std::min({kMaxLanes, cores, added_nbytes_ / kNbytesForLane});
+    if (lanes < 2) {
+      const FreeableBuffer read(std::move(source));
+      return copy_now(dst, read.data(), nbytes);
+    }
     AOTIP_RETURN_IF_FAILED(add_lanes(lanes));
-    return run_lanes(job);
+    Lock lock(mutex_);
+    sources_.push_back({std::move(source), static_cast<char*>(dst), nbytes});
+    unread_nbytes_ += nbytes;
+    changed_.notify_all();
+    help_until(kAheadNbytes, lock);
+    drop_read(lock);
+    AOTIP_CHECK(!failed(), "%s", failure_);
+    return Status::kOk;
   } catch (const std::exception& error) {
     return fail("%s", error.what());
   }
 }
 
 Status Uploader::finish() noexcept {
-  if (is_finished_) {
-    return Status::kOk;
+  if (finished_) {
+    return done_.get();
   }
-  Status status = Status::kOk;
+  Lock lock(mutex_);
+  help_until(0, lock);
+  changed_.wait(lock, [this] { return copying_ == 0; });
+  drop_read(lock);
+  Status status = failed() ? fail("%s", failure_) : Status::kOk;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
     status = lane->wait() == Status::kOk ? status : Status::kFailed;
   }
-  is_finished_ = true;
-  finished_.set_value();
+  finished_ = true;
+  result_.set_value(status);
   return status;
 }
 
@@ -177,7 +177,7 @@ Status Uploader::add_lanes(size_t count) {
     if (lanes_.size() > 1) {
       Lane& last = *lanes_.back();
       try {
-        last.thread = std::thread([this, &last, begun = begun_] { work(last, begun); });
+        last.thread = std::thread([this, &last] { work(last); });
       } catch (const std::exception&) {
         // Fewer threads do as well.
       }
@@ -186,57 +186,84 @@ Status Uploader::add_lanes(size_t count) {
   return Status::kOk;
 }
 
-/// Copies in all lanes, or without other threads where these would have nothing to do.
-Status Uploader::run_lanes(Job& job) {
-  if (job.nbytes <= kChunkNbytes) {
-    run_lane(*lanes_[0], job);
-    AOTIP_CHECK(!job.failed.load(), "%s", job.reason.c_str());
-    return Status::kOk;
+/// Takes part until no more than `unread_nbytes` are left to read, or something fails.
+void Uploader::help_until(size_t unread_nbytes, Lock& lock) noexcept {
+  while (unread_nbytes_ > unread_nbytes && !failed()) {
+    Chunk chunk;
+    if (take(&chunk)) {
+      copy(*lanes_[0], chunk, lock);
+    } else {
+      changed_.wait(lock);
+    }
   }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    job_ = &job;
-    ++begun_;
-    working_ = static_cast<size_t>(
-        std::count_if(lanes_.begin(), lanes_.end(),
-                      [](const std::unique_ptr<Lane>& lane) { return lane->thread.joinable(); }));
+}
+
+/// The next chunk that nobody reads yet, if there is one.
+bool Uploader::take(Chunk* ret) noexcept {
+  if (failed()) {
+    return false;
+  }
+  for (Source& source : sources_) {
+    if (source.taken_nbytes < source.nbytes) {
+      *ret = {&source, source.taken_nbytes,
+              std::min(kChunkNbytes, source.nbytes - source.taken_nbytes)};
+      source.taken_nbytes += ret->nbytes;
+      ++copying_;
+      return true;
+    }
+  }
+  return false;
+}
+
+void Uploader::copy(Lane& lane, const Chunk& chunk, Lock& lock) noexcept {
+  Source& source = *chunk.source;
+  lock.unlock();
+  const Status status =
+      lane.copy(source.dst + chunk.offset,
+                static_cast<const char*>(source.bytes.data()) + chunk.offset, chunk.nbytes);
+  lock.lock();
+  --copying_;
+  source.read_nbytes += chunk.nbytes;
+  unread_nbytes_ -= chunk.nbytes;
+  if (status != Status::kOk) {
+    note_failure();
   }
   changed_.notify_all();
-  run_lane(*lanes_[0], job);
-  std::unique_lock<std::mutex> lock(mutex_);
-  changed_.wait(lock, [this] { return working_ == 0; });
-  job_ = nullptr;
-  AOTIP_CHECK(!job.failed.load(), "%s", job.reason.c_str());
-  return Status::kOk;
 }
 
-/// A lane's thread: takes part in each job after the first `begun`.
-void Uploader::work(Lane& lane, uint64_t begun) noexcept {
-  std::unique_lock<std::mutex> lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [&] { return closing_ || begun_ != begun; });
-    if (closing_) {
-      return;
-    }
-    begun = begun_;
-    Job& job = *job_;
-    lock.unlock();
-    run_lane(lane, job);
-    lock.lock();
-    if (--working_ == 0) {
-      changed_.notify_all();
+/// A lane's thread.
+void Uploader::work(Lane& lane) noexcept {
+  const ContextGuard guard;
+  const Status ready = use_gpu(gpu_);
+  Lock lock(mutex_);
+  if (ready != Status::kOk) {
+    note_failure();
+  }
+  while (!closing_) {
+    Chunk chunk;
+    if (take(&chunk)) {
+      copy(lane, chunk, lock);
+    } else {
+      changed_.wait(lock);
     }
   }
 }
 
-void Uploader::run_lane(Lane& lane, Job& job) noexcept {
-  try {
-    const ContextGuard guard;
-    if (use_gpu(gpu_) != Status::kOk || lane.run(job) != Status::kOk) {
-      job.fail_with(last_failure());
-    }
-  } catch (const std::exception& error) {
-    job.fail_with(error.what());
+/// Frees sources that have been read, all of them where that ends early.
+void Uploader::drop_read(Lock& lock) noexcept {
+  std::list<Source> read;
+  const bool all = failed() && copying_ == 0;
+  while (!sources_.empty() && (all || sources_.front().read_nbytes == sources_.front().nbytes)) {
+    read.splice(read.end(), sources_, sources_.begin());
+  }
+  lock.unlock();
+  read.clear();
+  lock.lock();
+}
+
+void Uploader::note_failure() noexcept {
+  if (!failed()) {
+    (void)std::snprintf(failure_, sizeof(failure_), "%s", last_failure());
   }
 }
 

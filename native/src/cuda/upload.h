@@ -1,9 +1,12 @@
 #pragma once
 
+#include <executorch/runtime/core/freeable_buffer.h>
+
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <future>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -14,10 +17,9 @@ namespace aoti_plugins::cuda {
 
 /// Copies host bytes, which may be a mapped file, to memory of one GPU.
 ///
-/// Large ones go through page-locked buffers that several threads fill, so that reading the file
-/// and copying to the device overlap. To page-lock memory takes longer than to copy as much: there
-/// are more buffers and threads the more has been copied, and they stay until the end. One thread
-/// at a time; others may wait for `done()`.
+/// Threads read them into page-locked buffers, from where they go to the device while more is read.
+/// To page-lock memory takes longer than to copy as much, so there are more threads the more has
+/// been added, and none for small programs. One thread may add; others may wait for `done()`.
 class Uploader {
  public:
   explicit Uploader(int32_t gpu);
@@ -25,39 +27,47 @@ class Uploader {
   Uploader(const Uploader&) = delete;
   Uploader& operator=(const Uploader&) = delete;
 
-  /// Copies. On return the source has been read, and the bytes are on their way. The GPU's context
-  /// must be current.
-  Status add(void* dst, const void* src, size_t nbytes) noexcept;
+  /// Copies the first `nbytes` of `source` to `dst`, some time until `finish()`; `source` is freed
+  /// by then, on this thread. The GPU's context must be current. Fails, too, where something that
+  /// was added before has failed.
+  Status add(void* dst, ::executorch::runtime::FreeableBuffer&& source, size_t nbytes) noexcept;
 
   /// Waits until all bytes are there; nothing can be added any more. The destructor does it, too.
   Status finish() noexcept;
 
-  /// Ready when all bytes are there, or never will be.
-  std::shared_future<void> done() const { return done_; }
+  /// Ready when nothing is under way any more; says whether all bytes are there.
+  std::shared_future<Status> done() const { return done_; }
 
  private:
   class Lane;
-  struct Job;
+  struct Source;
+  struct Chunk;
+  using Lock = std::unique_lock<std::mutex>;
 
   Status copy_now(void* dst, const void* src, size_t nbytes) noexcept;
   Status add_lanes(size_t count);
-  Status run_lanes(Job& job);
-  void run_lane(Lane& lane, Job& job) noexcept;
-  void work(Lane& lane, uint64_t begun) noexcept;
+  void help_until(size_t unread_nbytes, Lock& lock) noexcept;
+  bool take(Chunk* ret) noexcept;
+  void copy(Lane& lane, const Chunk& chunk, Lock& lock) noexcept;
+  void work(Lane& lane) noexcept;
+  void drop_read(Lock& lock) noexcept;
+  bool failed() const noexcept { return failure_[0] != '\0'; }
+  void note_failure() noexcept;
 
   int32_t gpu_;
   size_t added_nbytes_ = 0;
-  std::promise<void> finished_;
-  std::shared_future<void> done_;
-  bool is_finished_ = false;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<Lane>> lanes_;  // the first one is for the thread that adds
+  std::promise<Status> result_;
+  std::shared_future<Status> done_;
+  bool finished_ = false;
 
-  // What the threads of all lanes but the first wait for.
+  // What the threads share.
   std::mutex mutex_;
   std::condition_variable changed_;
-  Job* job_ = nullptr;
-  uint64_t begun_ = 0;  // how many jobs so far
-  size_t working_ = 0;  // threads that are not done with the job yet
+  std::list<Source> sources_;
+  size_t unread_nbytes_ = 0;  // of all sources
+  size_t copying_ = 0;        // threads that are at a chunk
+  char failure_[256] = "";    // the first one's reason
   bool closing_ = false;
 };
 

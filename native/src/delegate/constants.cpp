@@ -214,7 +214,7 @@ Status Constants::load(const Payload& payload, DeviceSession& session,
   }
   return reporting([&] {
     for (const SharedStorage& storage : storages_) {
-      storage->wait();
+      AOTIP_RETURN_IF_FAILED(storage->wait());
     }
     return make_tensors(payload, session);
   });

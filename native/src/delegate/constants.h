@@ -25,7 +25,7 @@ class AOTIP_CORE ConstantStorage {
   void* data() const { return data_; }
 
   /// Waits until the bytes are there, which another thread may have on their way.
-  virtual void wait() const {}
+  virtual Status wait() const { return Status::kOk; }
 
   /// Gets a storage for a session's device; `writable` asks for memory that may be written to.
   /// Others are shared: by all delegates that read them from the same map, and on devices that have
