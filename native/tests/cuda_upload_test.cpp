@@ -10,6 +10,7 @@
 #include "cuda/upload.h"
 #include "cuda_fixture.h"
 #include "delegate/constants.h"
+#include "delegate/shared_state.h"
 #include "named_data.h"
 
 using namespace aoti_plugins;
@@ -52,7 +53,7 @@ class Target {
     const auto free = [](void* owned, void*, size_t) { delete static_cast<Words*>(owned); };
     auto* owned = new Words(words);
     const size_t nbytes = words.size() * sizeof(uint32_t);
-    return uploader.add(data(), {owned->data(), nbytes, free, owned}, nbytes);
+    return uploader.add(nullptr, data(), {owned->data(), nbytes, free, owned}, nbytes);
   }
   bool has(const Words& words) const { return read(data(), count_) == words; }
 
@@ -121,12 +122,9 @@ BOOST_AUTO_TEST_CASE(an_uploader_that_goes_is_done) {
 BOOST_AUTO_TEST_CASE(what_fails_is_an_error, *boost::unit_test::label(kStandIn)) {
   const Words words(40 * kChunk, 5u);
   const Target target(words.size());
-  for (const auto& [function, nth] : {std::pair{"cuMemHostAlloc", 1},
-                                      {"cuMemHostAlloc", 2},
-                                      {"cuStreamCreate", 2},
-                                      {"cuEventCreate", 3},
-                                      {"cuMemcpyHtoDAsync_v2", 4},
+  for (const auto& [function, nth] : {std::pair{"cuMemcpyHtoDAsync_v2", 4},
                                       {"cuEventSynchronize", 5},
+                                      {"cuEventRecord", 1},
                                       {"cuStreamSynchronize", 1}}) {
     Uploader uploader(0);
     fake().fail(function, nth, 700);
@@ -138,6 +136,22 @@ BOOST_AUTO_TEST_CASE(what_fails_is_an_error, *boost::unit_test::label(kStandIn))
     Uploader next(0);
     BOOST_TEST((target.add(next, words) == Status::kOk), last_failure());
     BOOST_TEST((next.finish() == Status::kOk), last_failure());
+    BOOST_TEST(target.has(words));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(without_memory_for_threads_there_are_fewer,
+                     *boost::unit_test::label(kStandIn)) {
+  const Words words = counted(40 * kChunk, 3);
+  const Target target(words.size());
+  for (const auto& [function, nth] : {std::pair{"cuMemHostAlloc", 1},
+                                      {"cuMemHostAlloc", 2},
+                                      {"cuStreamCreate", 1},
+                                      {"cuEventCreate", 2}}) {
+    Uploader uploader(0);
+    fake().fail(function, nth, 2);
+    BOOST_TEST((target.add(uploader, words) == Status::kOk), last_failure());
+    BOOST_TEST((uploader.finish() == Status::kOk), last_failure());
     BOOST_TEST(target.has(words));
   }
 }
@@ -158,6 +172,19 @@ BOOST_FIXTURE_TEST_CASE(weights_that_another_thread_loads_are_waited_for, Shared
   BOOST_TEST((read(theirs->data(), words.size()) == words));
 }
 
+BOOST_FIXTURE_TEST_CASE(what_has_been_read_is_not_kept_while_more_is, Shared) {
+  std::vector<std::shared_ptr<ConstantStorage>> storages;
+  for (const char digit : {'1', '2', '3', '4'}) {
+    const StorageRef next{std::string(64, digit) + "_weights_blob", ref.nbytes};
+    map.set(next.key, words.data(), next.nbytes);
+    storages.push_back(ConstantStorage::get(*first, map, next, false));
+    BOOST_TEST((storages.back() != nullptr), last_failure());
+    BOOST_TEST(map.open_buffers() <= 1u);  // 48 MiB are more than what is read ahead
+  }
+  BOOST_TEST((first->loaded() == Status::kOk), last_failure());
+  BOOST_TEST(map.open_buffers() == 0u);
+}
+
 BOOST_FIXTURE_TEST_CASE(weights_stay_where_the_first_load_of_them_goes_wrong, Shared) {
   auto theirs = ConstantStorage::get(*first, map, ref, false);
   BOOST_TEST((ConstantStorage::get(*second, map, ref, false) == theirs));
@@ -166,15 +193,64 @@ BOOST_FIXTURE_TEST_CASE(weights_stay_where_the_first_load_of_them_goes_wrong, Sh
   BOOST_TEST((read(theirs->data(), words.size()) == words));
 }
 
+BOOST_FIXTURE_TEST_CASE(two_loads_may_wait_for_each_other, Shared) {
+  const StorageRef other{std::string(64, 'f') + "_weights_blob", ref.nbytes};
+  const Words others = counted(48 * kChunk, 5);
+  map.set(other.key, others.data(), other.nbytes);
+  std::atomic<int> right{0};
+  const auto load = [&](CudaSession& session, const StorageRef& one, const StorageRef& two) {
+    (void)use_gpu(0);
+    const auto a = ConstantStorage::get(session, map, one, false);
+    const auto b = ConstantStorage::get(session, map, two, false);
+    right += a != nullptr && b != nullptr && session.loaded() == Status::kOk &&
+                     a->wait() == Status::kOk && b->wait() == Status::kOk
+                 ? 1
+                 : 0;
+    return std::pair(a, b);
+  };
+  std::thread thread([&] { (void)load(*second, other, ref); });
+  const auto [a, b] = load(*first, ref, other);
+  thread.join();
+  BOOST_TEST(right == 2);
+  BOOST_TEST((read(a->data(), words.size()) == words));
+  BOOST_TEST((read(b->data(), words.size()) == others));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_thread_that_fails_leaves_nothing_under_way, Shared,
+                        *boost::unit_test::label(kStandIn)) {
+  const size_t before = fake().device_nbytes();
+  for (const int nth : {1, 4, 9, 20}) {
+    fake().fail("cuMemcpyHtoDAsync_v2", nth, 700);
+    const auto storage = ConstantStorage::get(*first, map, ref, false);
+    BOOST_TEST((first->loaded() == Status::kFailed));
+    BOOST_TEST((storage == nullptr || storage->is_lost()));
+    BOOST_TEST(map.open_buffers() == 0u);
+  }
+  BOOST_TEST(fake().device_nbytes() == before);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_load_that_shares_weights_fails_with_them, Shared,
                         *boost::unit_test::label(kStandIn)) {
-  auto theirs = ConstantStorage::get(*first, map, ref, false);
-  BOOST_TEST((ConstantStorage::get(*second, map, ref, false) == theirs));
+  const auto lost = ConstantStorage::get(*first, map, ref, false);
+  BOOST_TEST((ConstantStorage::get(*second, map, ref, false) == lost));
+  ConstantRef buffer;
+  buffer.fqn = "cache";
+  const auto state = SharedState::get(77);
+  state->add({&buffer}, lost);
   fake().fail("cuStreamSynchronize", 1, 700);
   BOOST_TEST((first->loaded() == Status::kFailed));
-  BOOST_TEST((theirs->wait() == Status::kFailed));
-  BOOST_TEST(std::string(last_failure()).find("another load of the same weights") !=
+  BOOST_TEST((lost->wait() == Status::kFailed));
+  BOOST_TEST(std::string(last_failure()).find("which another load was copying to cuda:0") !=
              std::string::npos);
+  // Who still has them keeps nobody from loading them again.
+  const auto again = ConstantStorage::get(*second, map, ref, false);
+  BOOST_TEST_REQUIRE((again != nullptr && again != lost));
+  BOOST_TEST((second->loaded() == Status::kOk), last_failure());
+  BOOST_TEST((again->wait() == Status::kOk), last_failure());
+  BOOST_TEST((read(again->data(), words.size()) == words));
+  std::shared_ptr<ConstantStorage> shared = again;
+  BOOST_TEST((state->find({&buffer}, &shared) == Status::kOk), last_failure());
+  BOOST_TEST((shared == nullptr));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,7 @@
 #include "cuda/upload.h"
 
+#include <executorch/runtime/platform/log.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -23,7 +25,7 @@ constexpr size_t kChunkNbytes = size_t{1} << 20;
 constexpr size_t kMaxLanes = 8;
 constexpr size_t kNbytesForLane = size_t{16} << 20;
 
-// Enough to read while the next source is opened. What is mapped counts as the process's memory.
+// Enough to read while the next source is opened.
 constexpr size_t kAheadNbytes = size_t{32} << 20;
 
 /// A part of page-locked memory and the event of its last copy.
@@ -102,7 +104,10 @@ class Uploader::Lane {
   size_t turn_ = 0;
 };
 
-Uploader::Uploader(int32_t gpu) : gpu_(gpu), done_(result_.get_future()) {}
+Uploader::Uploader(int32_t gpu)
+    : gpu_(gpu),
+      max_lanes_(std::min<size_t>(kMaxLanes, std::max(std::thread::hardware_concurrency(), 2u))),
+      done_(result_.get_future()) {}
 
 Uploader::~Uploader() {
   const ContextGuard guard;
@@ -121,22 +126,23 @@ Uploader::~Uploader() {
   lanes_.clear();
 }
 
-Status Uploader::add(void* dst, FreeableBuffer&& source, size_t nbytes) noexcept {
+Status Uploader::add(std::shared_ptr<const void> owner, void* dst, FreeableBuffer&& source,
+                     size_t nbytes) noexcept {
   try {
     added_nbytes_ += nbytes;
-    const size_t cores = std::max<size_t>(std::thread::hardware_concurrency(), 2);
-    const size_t lanes = std::min({kMaxLanes, cores, added_nbytes_ / kNbytesForLane});
-    if (lanes < 2) {
+    if (added_nbytes_ >= 2 * kNbytesForLane) {
+      add_lanes(added_nbytes_ / kNbytesForLane);
+    }
+    if (lanes_.empty()) {
       const FreeableBuffer read(std::move(source));
       return copy_now(dst, read.data(), nbytes);
     }
-    AOTIP_RETURN_IF_FAILED(add_lanes(lanes));
+    owners_.push_back(std::move(owner));
     Lock lock(mutex_);
     sources_.push_back({std::move(source), static_cast<char*>(dst), nbytes});
     unread_nbytes_ += nbytes;
     changed_.notify_all();
     help_until(kAheadNbytes, lock);
-    drop_read(lock);
     AOTIP_CHECK(!failed(), "%s", failure_);
     return Status::kOk;
   } catch (const std::exception& error) {
@@ -152,10 +158,13 @@ Status Uploader::finish() noexcept {
   help_until(0, lock);
   changed_.wait(lock, [this] { return copying_ == 0; });
   drop_read(lock);
-  Status status = failed() ? fail("%s", failure_) : Status::kOk;
   for (const std::unique_ptr<Lane>& lane : lanes_) {
-    status = lane->wait() == Status::kOk ? status : Status::kFailed;
+    if (lane->wait() != Status::kOk) {
+      note_failure();
+    }
   }
+  const Status status = failed() ? fail("%s", failure_) : Status::kOk;
+  owners_.clear();
   finished_ = true;
   result_.set_value(status);
   return status;
@@ -169,10 +178,15 @@ Status Uploader::copy_now(void* dst, const void* src, size_t nbytes) noexcept {
   return Status::kOk;
 }
 
-Status Uploader::add_lanes(size_t count) {
-  while (lanes_.size() < count) {
+/// Adds lanes up to `count`, or as many as there can be: without any, copies are slower.
+void Uploader::add_lanes(size_t count) {
+  while (lanes_.size() < std::min(count, max_lanes_)) {
     auto lane = std::make_unique<Lane>();
-    AOTIP_RETURN_IF_FAILED(lane->create());
+    if (lane->create() != Status::kOk) {
+      ET_LOG(Info, "weights are read by %zu threads: %s", lanes_.size(), last_failure());
+      max_lanes_ = lanes_.size();
+      return;
+    }
     lanes_.push_back(std::move(lane));
     if (lanes_.size() > 1) {
       Lane& last = *lanes_.back();
@@ -183,10 +197,10 @@ Status Uploader::add_lanes(size_t count) {
       }
     }
   }
-  return Status::kOk;
 }
 
-/// Takes part until no more than `unread_nbytes` are left to read, or something fails.
+/// Takes part until no more than `unread_nbytes` are left to read, or something fails; frees what
+/// has been read.
 void Uploader::help_until(size_t unread_nbytes, Lock& lock) noexcept {
   while (unread_nbytes_ > unread_nbytes && !failed()) {
     Chunk chunk;
@@ -195,6 +209,7 @@ void Uploader::help_until(size_t unread_nbytes, Lock& lock) noexcept {
     } else {
       changed_.wait(lock);
     }
+    drop_read(lock);
   }
 }
 
@@ -255,6 +270,9 @@ void Uploader::drop_read(Lock& lock) noexcept {
   const bool all = failed() && copying_ == 0;
   while (!sources_.empty() && (all || sources_.front().read_nbytes == sources_.front().nbytes)) {
     read.splice(read.end(), sources_, sources_.begin());
+  }
+  if (read.empty()) {
+    return;
   }
   lock.unlock();
   read.clear();

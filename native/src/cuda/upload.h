@@ -28,14 +28,19 @@ class Uploader {
   Uploader& operator=(const Uploader&) = delete;
 
   /// Copies the first `nbytes` of `source` to `dst`, some time until `finish()`; `source` is freed
-  /// by then, on this thread. The GPU's context must be current. Fails, too, where something that
-  /// was added before has failed.
-  Status add(void* dst, ::executorch::runtime::FreeableBuffer&& source, size_t nbytes) noexcept;
+  /// by then, on this thread. The GPU's context must be current. Fails, too, where a thread could
+  /// not copy what was added before.
+  ///
+  /// @param owner of the memory at `dst`; it is kept as long.
+  Status add(std::shared_ptr<const void> owner, void* dst,
+             ::executorch::runtime::FreeableBuffer&& source, size_t nbytes) noexcept;
 
   /// Waits until all bytes are there; nothing can be added any more. The destructor does it, too.
+  /// The GPU's context must be current.
   Status finish() noexcept;
 
-  /// Ready when nothing is under way any more; says whether all bytes are there.
+  /// Ready after `finish()`, when nothing is under way any more; says whether all bytes that
+  /// `add()` took are there.
   std::shared_future<Status> done() const { return done_; }
 
  private:
@@ -45,7 +50,7 @@ class Uploader {
   using Lock = std::unique_lock<std::mutex>;
 
   Status copy_now(void* dst, const void* src, size_t nbytes) noexcept;
-  Status add_lanes(size_t count);
+  void add_lanes(size_t count);
   void help_until(size_t unread_nbytes, Lock& lock) noexcept;
   bool take(Chunk* ret) noexcept;
   void copy(Lane& lane, const Chunk& chunk, Lock& lock) noexcept;
@@ -56,6 +61,8 @@ class Uploader {
 
   int32_t gpu_;
   size_t added_nbytes_ = 0;
+  size_t max_lanes_;
+  std::vector<std::shared_ptr<const void>> owners_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // the first one is for the thread that adds
   std::promise<Status> result_;
   std::shared_future<Status> done_;

@@ -127,7 +127,7 @@ SharedStorage ConstantStorage::get(DeviceSession& session, const NamedDataMap& m
     auto& storages = cache().storages;
     auto& known =
         storages[{device.type, device.index, by_content ? nullptr : program, ref.key, ref.nbytes}];
-    if (SharedStorage storage = known.lock()) {
+    if (SharedStorage storage = known.lock(); storage != nullptr && !storage->is_lost()) {
       return storage;
     }
     SharedStorage storage = load(session, map, ref, false);
@@ -207,11 +207,8 @@ Status Constants::load(const Payload& payload, DeviceSession& session,
       return fail("loading the constants: %s", error.what());
     }
   };
-  const Status status = reporting([&] { return load_storages(payload, session, map); });
-  // After a failure as well: nothing may be on its way to memory that is about to go.
-  if (session.loaded() != Status::kOk || status != Status::kOk) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_FAILED(reporting([&] { return load_storages(payload, session, map); }));
+  AOTIP_RETURN_IF_FAILED(session.loaded());
   return reporting([&] {
     for (const SharedStorage& storage : storages_) {
       AOTIP_RETURN_IF_FAILED(storage->wait());

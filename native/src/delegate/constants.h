@@ -27,6 +27,9 @@ class AOTIP_CORE ConstantStorage {
   /// Waits until the bytes are there, which another thread may have on their way.
   virtual Status wait() const { return Status::kOk; }
 
+  /// Whether the bytes will never be there: that load failed.
+  virtual bool is_lost() const { return false; }
+
   /// Gets a storage for a session's device; `writable` asks for memory that may be written to.
   /// Others are shared: by all delegates that read them from the same map, and on devices that have
   /// copies by all of the process where the key is a digest of the content.

@@ -60,6 +60,10 @@ Status SharedState::find(const std::vector<const ConstantRef*>& constants,
     if (found == buffers_.end()) {
       continue;
     }
+    if (found->second.storage->is_lost()) {
+      buffers_.erase(found);
+      continue;
+    }
     Buffer& buffer = found->second;
     AOTIP_CHECK(has_layout(buffer.layout, *constant),
                 "buffer '%s' is %s, and %s (or laid out differently) in a method that it shares "
