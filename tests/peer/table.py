@@ -18,6 +18,7 @@ _KINDS = ("SUCCESS", "SUCCESS_UNDELEGATED", "SKIPPED")
 _FLOWS = {
     "aoti_cpu": "CPU, run",
     "aoti_cuda": "NVIDIA GPU, run",
+    "aoti_cuda_sample": "60 tests of the same",
     "aoti_cuda_h100_lowered": "H100, lowered without a GPU, not run",
     "aoti_mps_lowered": "Apple GPU, lowered, not run",
     "aoti_mps_emulated": "Apple GPU, run over a stand-in for Metal on the CPU",
