@@ -114,6 +114,18 @@ def cnn() -> Model:
     return ConvNet().eval(), (torch.randn(1, 3, 224, 224),)
 
 
+def small_cnn() -> Model:
+    """ConvNet, float32, one image of 16 by 16."""
+    torch.manual_seed(0)
+    return ConvNet().eval(), (torch.randn(1, 3, 16, 16),)
+
+
+def small_decoder() -> Model:
+    """Decoder of one layer of 64, bfloat16, one sequence of 16 tokens."""
+    torch.manual_seed(0)
+    return Decoder(1, 64, 2, 128).bfloat16().eval(), (torch.randint(0, 8192, (1, 16)),)
+
+
 def transformer(tokens: int) -> Model:
     """Decoder, bfloat16, one sequence."""
     torch.manual_seed(0)
@@ -205,4 +217,7 @@ PACKAGED: dict[str, Callable[[], Model]] = {
 LARGE: dict[str, Callable[[], Model]] = {"gigabyte": gigabyte}
 """What is there for its weights."""
 
-ALL = MODELS | PACKAGED | LARGE
+SMALL: dict[str, Callable[[], Model]] = {"small_cnn": small_cnn, "small_decoder": small_decoder}
+"""What tools/gpu_contract.sh calls under sanitizers, which slow kernels down a thousand times."""
+
+ALL = MODELS | PACKAGED | LARGE | SMALL

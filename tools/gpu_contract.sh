@@ -8,7 +8,7 @@
 # the stand-ins, or a second GPU where there is one GPU, are left out. Logs go to OUTPUT; a line per run is printed last.
 #
 # With CALLED, the paths of lowered programs, and PROCESS, the built benchmarks/cuda_process, it also calls each of these a few times,
-# without and with CUDA graphs: what no contract test does on a real GPU.
+# without and with CUDA graphs: what no contract test does on a real GPU. tools/gpu_offline.sh makes both.
 set -euo pipefail
 [[ -z ${CALLED:-} ]] || : "${PROCESS:?the program of benchmarks/cuda_process, to call $CALLED}"
 programs=$(realpath "$1")

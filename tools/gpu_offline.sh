@@ -33,7 +33,12 @@ one() {
     kernels) "$python" benchmarks/cuda_kernels.py --folder "$folder/kernels" --output "$output/cuda_kernels.json" ;;
     models) "$python" tests/zoo/run.py cuda ${MODELS:-} -n "${PROCESSES:-6}" --output "$output/models_cuda.json" ;;
     contract)
-      LD_LIBRARY_PATH="$AOTI_PLUGINS_SITE/executorch/lib:$CONTRACT${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+      "$python" -c "import pathlib, cuda_process; cuda_process.build(pathlib.Path('$folder/process'))"
+      for model in mlp small_cnn small_decoder; do
+        "$python" benchmarks/cuda_programs.py --task $model estimated h100 "" "$folder/$model.pte"
+      done
+      CALLED="$folder/mlp.pte $folder/small_cnn.pte $folder/small_decoder.pte" PROCESS="$folder/process/cuda_process" \
+        LD_LIBRARY_PATH="$AOTI_PLUGINS_SITE/executorch/lib:$CONTRACT${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
         tools/gpu_contract.sh "${CONTRACT:?a folder with the contract tests}" "$output/contract"
       ;;
     attention) "$python" benchmarks/cuda_attention.py --output "$output/cuda_attention.json" ;;
