@@ -200,21 +200,16 @@ Status Constants::make_tensors(const Payload& payload, const DeviceSession& sess
 
 Status Constants::load(const Payload& payload, DeviceSession& session,
                        const NamedDataMap* map) noexcept {
-  const auto reporting = [](auto&& part) noexcept {
-    try {
-      return part();
-    } catch (const std::exception& error) {
-      return fail("loading the constants: %s", error.what());
-    }
-  };
-  AOTIP_RETURN_IF_FAILED(reporting([&] { return load_storages(payload, session, map); }));
-  AOTIP_RETURN_IF_FAILED(session.loaded());
-  return reporting([&] {
+  try {
+    AOTIP_RETURN_IF_FAILED(load_storages(payload, session, map));
+    AOTIP_RETURN_IF_FAILED(session.loaded());
     for (const SharedStorage& storage : storages_) {
       AOTIP_RETURN_IF_FAILED(storage->wait());
     }
     return make_tensors(payload, session);
-  });
+  } catch (const std::exception& error) {
+    return fail("loading the constants: %s", error.what());
+  }
 }
 
 Tensor* Constants::find(const std::string& fqn) const noexcept {
