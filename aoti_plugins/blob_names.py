@@ -63,6 +63,9 @@ class ReadableNames:
             name = self._names.get((kind, method, sha256)) or self._new_name(kind, method, sha256)
         return BlobName(name, f"aoti_{device}_blob" if self._external else None)
 
+    def __reduce__(self) -> tuple[type[ReadableNames], tuple[bool]]:
+        return ReadableNames, (self._external,)  # a copy is for a program of its own
+
     def _new_name(self, kind: str, method: str, sha256: str) -> str:
         plain = f"{method}_{kind}_blob"
         candidates = [plain]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, final
-
-from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.backend import AotiCudaBackend
 from aoti_plugins.cuda.lowering import CUDA
 from aoti_plugins.lowering import partitioning
+from aoti_plugins.lowering.partitioner import DevicePartitioner
 
 if TYPE_CHECKING:
-    import torch
     from executorch.exir.backend.compile_spec_schema import CompileSpec
-    from torch.export import ExportedProgram
 
 EXTERNAL_DATA_TAG = "aoti_cuda_blob"
 
@@ -24,7 +21,7 @@ _Path = str | PathLike[str]
 
 
 @final
-class CudaPartitioner(Partitioner):
+class CudaPartitioner(DevicePartitioner):
     """Delegates what AOTInductor and the registered fallback kernels can run on an NVIDIA GPU.
 
     Works without arguments, also on a machine without a GPU. An op that cannot be delegated stays
@@ -80,7 +77,6 @@ class CudaPartitioner(Partitioner):
         target_device: str = "",
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
-        super().__init__()
         options = LoweringOptions(
             targets=partitioning.one_list_of_targets(target, targets),
             external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
@@ -93,26 +89,7 @@ class CudaPartitioner(Partitioner):
             target_device=target_device,
         )
         given = partitioning.compile_specs_of(options, compile_specs)
-        self._plan = partitioning.Plan(CUDA, AotiCudaBackend.__name__, given)
-        self.delegation_spec = self._plan.delegation_spec
-
-    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the nodes of an edge program that this delegate takes."""
-        return self._plan.partition(exported_program)
-
-    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Decompose ops that no edge program may hold, where a plugin says how."""
-        return self._plan.decompose_unknown_ops(exported_program)
-
-    def ops_to_not_decompose(
-        self, ep: ExportedProgram
-    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Ops that Inductor handles better whole, wherever this program uses them.
-
-        Called by ExecuTorch, with a copy of the user's program: ops that ExecuTorch would refuse
-        get names of ours in it.
-        """
-        return self._plan.ops_to_keep_whole(ep), None
+        super().__init__(CUDA, AotiCudaBackend.__name__, given)
 
 
 def _paths(given: _Path | Sequence[_Path]) -> tuple[str, ...]:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
-
-from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.lowering import partitioning
+from aoti_plugins.lowering.partitioner import DevicePartitioner
 from aoti_plugins.mps.backend import AotiMpsBackend
 from aoti_plugins.mps.lowering import MPS
 from aoti_plugins.mps.target import minimum_macos as checked_macos
 
 if TYPE_CHECKING:
-    import torch
     from executorch.exir.backend.compile_spec_schema import CompileSpec
-    from torch.export import ExportedProgram
 
 EXTERNAL_DATA_TAG = "aoti_mps_blob"
 
 
 @final
-class MpsPartitioner(Partitioner):
+class MpsPartitioner(DevicePartitioner):
     """Delegates what AOTInductor and the registered fallback kernels can run on an Apple GPU.
 
     Works without arguments, on a Mac and on Linux. An op that cannot be delegated stays outside,
@@ -67,7 +64,6 @@ class MpsPartitioner(Partitioner):
         keep_sources: str = "",
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
-        super().__init__()
         options = LoweringOptions(
             targets=partitioning.one_list_of_targets(target, targets),
             external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
@@ -79,23 +75,4 @@ class MpsPartitioner(Partitioner):
         )
         checked_macos(minimum_macos)
         given = partitioning.compile_specs_of(options, compile_specs)
-        self._plan = partitioning.Plan(MPS, AotiMpsBackend.__name__, given)
-        self.delegation_spec = self._plan.delegation_spec
-
-    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the nodes of an edge program that this delegate takes."""
-        return self._plan.partition(exported_program)
-
-    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Decompose ops that no edge program may hold, where a plugin says how."""
-        return self._plan.decompose_unknown_ops(exported_program)
-
-    def ops_to_not_decompose(
-        self, ep: ExportedProgram
-    ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Ops that Inductor handles better whole, wherever this program uses them.
-
-        Called by ExecuTorch, with a copy of the user's program: ops that ExecuTorch would refuse
-        get names of ours in it.
-        """
-        return self._plan.ops_to_keep_whole(ep), None
+        super().__init__(MPS, AotiMpsBackend.__name__, given)

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
@@ -21,7 +21,17 @@ from aoti_plugins.runtime._runner import Options, Runner, Value, runner
 from aoti_plugins.runtime.specs import value_info
 
 
-class Program:
+class _NotCopied:
+    """What owns native memory has one owner: ``copy`` and ``pickle`` refuse it and say so."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled, since it owns native memory; "
+            "load the program once more instead"
+        )
+
+
+class Program(_NotCopied):
     """A lowered program, ready to run.
 
     Loading maps the file; weights and code are loaded with each method. Any number of threads may
@@ -175,7 +185,7 @@ class Program:
         return f"<{self._name}: {', '.join(self.methods)}{state}>"
 
 
-class _NativeMethod:
+class _NativeMethod(_NotCopied):
     """A native method; destroyed when it is closed, or when nothing looks at its memory."""
 
     def __init__(self, native: Runner, address: int) -> None:
@@ -190,7 +200,7 @@ class _NativeMethod:
     __del__ = close
 
 
-class Method:
+class Method(_NotCopied):
     """One loaded method. Made by ``Program.method``.
 
     Calls of one method wait for each other; threads that are to run at once load a method each.

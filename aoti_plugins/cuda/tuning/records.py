@@ -111,6 +111,9 @@ class Entry:
         object.__setattr__(self, "config", MappingProxyType(dict(self.config)))
         object.__setattr__(self, "made_with", MappingProxyType(dict(self.made_with)))
 
+    def __reduce__(self) -> tuple[type[Entry], tuple[Any, ...]]:
+        return Entry, (self.key, dict(self.config), self.time_us, dict(self.made_with))
+
     def as_json(self) -> dict[str, Any]:
         """The entry as it is written."""
         return {
