@@ -40,3 +40,7 @@ class RuntimeLoadError(AotiPluginsError):
 
 class ProgramError(AotiPluginsError):
     """A program cannot be loaded or run, or was called with the wrong inputs."""
+
+
+class DestinationError(AotiPluginsError):
+    """A result cannot be written where it was to go."""

@@ -16,15 +16,20 @@ from aoti_plugins.errors import PayloadError, ProgramError
 _OUR_BACKENDS = "Aoti"
 
 
-def inspect_program(path: Path) -> dict[str, Any]:
+def inspect_program(path: Path, data: bytes | None = None) -> dict[str, Any]:
     """Describe a program file in types that JSON has.
+
+    Args:
+        path: of the file.
+        data: its bytes, where they are known already or cannot be read there.
 
     Raises:
         ProgramError: the file is missing, truncated, or no ExecuTorch program.
     """
-    if not path.is_file():
-        raise ProgramError(f"there is no file {str(path)!r}")
-    data = path.read_bytes()
+    if data is None:
+        if not path.is_file():
+            raise ProgramError(f"there is no file {str(path)!r}")
+        data = path.read_bytes()
     file = _parse(data, path)
     blobs = _named_data(file)
     used: dict[str, list[str]] = {key: [] for key in blobs}

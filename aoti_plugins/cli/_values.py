@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from aoti_plugins.destinations import check_destination, write_bytes
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Method, ValueInfo
 
@@ -84,19 +86,31 @@ def _random(info: ValueInfo, generator: Any) -> Any:
     return torch.randint(0, 2, info.shape, generator=generator).to(dtype)
 
 
+def check_output_path(path: Path) -> None:
+    """Find out, before anything runs, whether outputs can be written to a file.
+
+    Raises:
+        ProgramError: it is of no kind that is known.
+        DestinationError: it cannot be written.
+    """
+    if path.suffix not in (".npz", ".pt", ".pth"):
+        raise ProgramError(f"--save-outputs {path}: expected a name that ends in .npz or .pt")
+    check_destination(path)
+
+
 def save_outputs(outputs: tuple[Any, ...], path: Path) -> None:
     """Write outputs as ``output_<i>`` into an ``.npz``, or as a list into a ``.pt``."""
+    file = io.BytesIO()
     if path.suffix == ".npz":
         import numpy
 
         arrays = {f"output_{i}": _as_numpy(value, path) for i, value in enumerate(outputs)}
-        numpy.savez(path, **arrays)
-    elif path.suffix in (".pt", ".pth"):
+        numpy.savez(file, **arrays)
+    else:
         import torch
 
-        torch.save([_as_torch(value) for value in outputs], path)
-    else:
-        raise ProgramError(f"--save-outputs {path}: expected a name that ends in .npz or .pt")
+        torch.save([_as_torch(value) for value in outputs], file)
+    write_bytes(path, file.getbuffer())
 
 
 def _as_numpy(value: Any, path: Path) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -49,14 +50,27 @@ class _LazyGroup(click.Group):
         except AotiPluginsError as error:
             if ctx.params.get("debug"):
                 raise
-            click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-            click.echo(str(error), err=True)
-            ctx.exit(1)
+            _fail(ctx, str(error))
+        except OSError as error:
+            if ctx.params.get("debug") or error.errno == errno.EPIPE:  # click ends quietly for that
+                raise
+            _fail(ctx, _explained(error))
         except KeyboardInterrupt:
             if ctx.params.get("debug"):
                 raise
             click.echo(f"interrupted: {ctx.invoked_subcommand} did not finish", err=True)
             ctx.exit(_INTERRUPTED)
+
+
+def _fail(ctx: click.Context, message: str) -> NoReturn:
+    click.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(message, err=True)
+    ctx.exit(1)
+
+
+def _explained(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{reason}: {error.filename!r}" if error.filename else reason
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -22,6 +22,8 @@ from aoti_plugins.cli._output import (
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.compile_specs import decode
+from aoti_plugins.destinations import check_destination, is_stream, move_into_place, writing
 from aoti_plugins.errors import LoweringError
 
 
@@ -59,8 +61,7 @@ def command(
     output = output or model.with_suffix(".pte")
     if not model.is_file():
         raise LoweringError(f"there is no file {str(model)!r}")
-    if not output.parent.is_dir():
-        raise LoweringError(f"there is no folder {str(output.parent)!r} to write {output.name} to")
+    check_destination(output, read=[model])
     start = time.perf_counter()
     with StageDisplay(error_console()) as display:
         with display.stage("import torch and executorch"):
@@ -69,9 +70,11 @@ def command(
         options = parse_options(option_texts, partitioner)
         if external_weights:
             options.setdefault("external_data", True)
-        data_files = _lower(model, output, partitioner(**options), method, display)
+        chosen = partitioner(**options)
+        _check_data_file(output, decode(chosen.delegation_spec.compile_specs).external_data)
+        program, data_files = _lower(model, output, chosen, method, display)
     report = {
-        **inspect_program(output),
+        **inspect_program(output, program),
         "seconds": time.perf_counter() - start,
         "stages": display.stages,
         "data_files": {str(path): path.stat().st_size for path in data_files},
@@ -82,10 +85,22 @@ def command(
         _show(report)
 
 
+def _check_data_file(output: Path, tag: str) -> None:
+    if not tag:
+        return
+    if "/" in tag:
+        raise LoweringError(f"external_data is the stem of a file's name; found {tag!r}")
+    if is_stream(output):
+        raise LoweringError(
+            f"weights outside the program go beside it, and {str(output)!r} is no file"
+        )
+    check_destination(output.with_name(f"{tag}.ptd"))
+
+
 def _lower(
     model: Path, output: Path, partitioner: Any, method: str, display: StageDisplay
-) -> list[Path]:
-    """Do the work; returns the data files that were written besides ``output``."""
+) -> tuple[bytes | None, list[Path]]:
+    """Do the work; returns what ``_write`` does."""
     import torch
     from executorch.exir import to_edge_transform_and_lower
 
@@ -114,17 +129,24 @@ def load_model(torch: Any, model: Path) -> Any:
         ) from error
 
 
-def _write(program: Any, output: Path) -> list[Path]:
-    """Write program and data files whole or not at all; returns the data files."""
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
-        folder = Path(name)
-        with (folder / output.name).open("wb") as file:
+def _write(program: Any, output: Path) -> tuple[bytes | None, list[Path]]:
+    """Write program and data files whole or not at all, the program last.
+
+    Returns:
+        The program, where it cannot be read from ``output``, and the data files.
+    """
+    if is_stream(output):
+        with writing(output) as file:
             program.write_to_file(file)
+        return program.buffer, []
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".aoti-plugins-") as name:
         program.write_tensor_data_to_file(name)
-        data_files = sorted(folder.glob("*.ptd"))
-        for path in (*data_files, folder / output.name):
-            path.replace(output.parent / path.name)
-    return [output.parent / path.name for path in data_files]
+        staged = sorted(Path(name).glob("*.ptd"))
+        with writing(output) as file:
+            program.write_to_file(file)
+            for path in staged:
+                move_into_place(path, output.with_name(path.name))
+    return None, [output.with_name(path.name) for path in staged]
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import keyword
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import click
 
 import aoti_plugins
+from aoti_plugins.destinations import check_folder, write_bytes
 from aoti_plugins.errors import AotiPluginsError
 from aoti_plugins.origin import normalize
 
@@ -52,13 +54,15 @@ def make_package(name: str, kind: str, folder: Path) -> list[Path]:
     """Write a package; return its files, relative to the folder.
 
     Raises:
-        AotiPluginsError: the name cannot be a module's, or the folder holds something.
+        AotiPluginsError: the name cannot be a module's, the folder holds something, or it cannot be
+            written; it is as it was before then.
     """
     distribution, module = _names(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise AotiPluginsError(f"{folder} is there already; choose another one with --output")
+    check_folder(folder)
     source = examples_dir() / kind
-    texts = {path.relative_to(source): path.read_text() for path in _sources(source)}
+    texts = {path.relative_to(source): path.read_text("utf-8") for path in _sources(source)}
 
     def renamed(text: str) -> str:
         for old, new in (
@@ -69,13 +73,23 @@ def make_package(name: str, kind: str, folder: Path) -> list[Path]:
             text = text.replace(old, new)
         return text
 
-    written = []
-    for path, text in texts.items():
-        written.append(Path(renamed(str(path))))
-        target = folder / written[-1]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(renamed(text))
-    return written
+    renamed_texts = {Path(renamed(str(path))): renamed(text) for path, text in texts.items()}
+    existed = folder.exists()
+    try:
+        for path, text in renamed_texts.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(folder / path, text.encode())
+    except BaseException:
+        _empty(folder, keep=existed)
+        raise
+    return list(renamed_texts)
+
+
+def _empty(folder: Path, keep: bool) -> None:
+    for path in folder.iterdir() if folder.exists() else ():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if not keep and folder.exists():
+        folder.rmdir()
 
 
 def examples_dir() -> Path:

@@ -11,7 +11,12 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._output import console, json_option, print_json, seconds_text, table
-from aoti_plugins.cli._values import random_inputs, read_inputs, save_outputs
+from aoti_plugins.cli._values import (
+    check_output_path,
+    random_inputs,
+    read_inputs,
+    save_outputs,
+)
 from aoti_plugins.runtime import Program
 
 
@@ -64,6 +69,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Run a program on given or random inputs and time it."""
+    if output_path:
+        check_output_path(output_path)
     times: dict[str, float] = {}
     loaded = _timed(times, "load_program", lambda: Program(program, data_files=data_files))
     with loaded:

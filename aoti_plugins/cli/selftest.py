@@ -8,8 +8,9 @@ from pathlib import Path
 import click
 
 from aoti_plugins.cli._options import parse_options, partitioner_for
-from aoti_plugins.cli._output import json_option, print_json
+from aoti_plugins.cli._output import json_option, nbytes_text, print_json
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.destinations import check_destination, write_bytes
 
 
 @click.group()
@@ -35,19 +36,20 @@ def command() -> None:
 @click.option("--model", "names", multiple=True, help="Only this model; may be repeated.")
 def make(output: Path, device: str, option_texts: tuple[str, ...], names: tuple[str, ...]) -> None:
     """Lower the self-test's models and record what they compute."""
+    check_destination(output)
     quiet()
     partitioner = partitioner_for(device)
     options = parse_options(option_texts, partitioner)
     from aoti_plugins.selftest.make import make_bundle
 
-    make_bundle(
+    nbytes = make_bundle(
         output,
         device,
         lambda: partitioner(**options),
         names,
         report=lambda name: click.echo(f"lowering {name}", err=True),
     )
-    click.echo(f"{output}: {output.stat().st_size} bytes")
+    click.echo(f"{output}: {nbytes_text(nbytes)}")
 
 
 @command.command()
@@ -63,6 +65,8 @@ def run(
 
     The exit code is 1 if a case failed.
     """
+    if output is not None:
+        check_destination(output, read=[bundle])
     from aoti_plugins.selftest.bundle import read_bundle
     from aoti_plugins.selftest.report import machine, report_of
     from aoti_plugins.selftest.run import run_bundle
@@ -74,7 +78,7 @@ def run(
         results.append(result)
     report = report_of(read, results)
     if output is not None:
-        output.write_text(report)
+        write_bytes(output, report.encode())
     if as_json:
         print_json({"machine": machine(), "results": [asdict(one) for one in results]})
     else:

@@ -12,6 +12,7 @@ from aoti_plugins.cli._output import console, error_console, json_option, print_
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cuda.tuning.records import PRODUCT, Entry, Records
+from aoti_plugins.destinations import check_destination
 from aoti_plugins.errors import LoweringError
 
 _path = click.Path(path_type=Path)
@@ -46,6 +47,7 @@ def record(models: tuple[Path, ...], output: Path, as_json: bool) -> None:
     What OUTPUT holds already is kept where it is faster.
     """
     _check_models(models)
+    check_destination(output, read=models, is_merged=True)
     with StageDisplay(error_console()) as display:
         with display.stage("look for a GPU"):
             quiet()
@@ -73,6 +75,7 @@ def merge(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
     The order of FILES does not matter.
     """
+    check_destination(output)
     merged = Records.load(files)
     merged.save(output)
     report = {"files": [str(path) for path in files], "output": str(output), "entries": len(merged)}

@@ -16,6 +16,7 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 
 from aoti_plugins import compile_specs as specs
+from aoti_plugins.destinations import check_destination, check_folder
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import assertions, carried_ops, runtime_shims
 from aoti_plugins.lowering.device import Device
@@ -155,7 +156,9 @@ class Plan:
 
         Raises:
             LoweringError: a tool that the target needs is missing.
+            DestinationError: what the options name cannot be written.
         """
+        _check_destinations(self._options)
         for target in self._targets:
             self._device.check_tools(target)
         passes = get_manager().graph_passes(self._device.name, self._specs)
@@ -184,6 +187,13 @@ class Plan:
             )
             for target in self._targets
         ]
+
+
+def _check_destinations(options: specs.LoweringOptions) -> None:
+    if options.keep_sources:
+        check_folder(options.keep_sources)
+    if options.save_tuning:
+        check_destination(options.save_tuning, is_merged=True)
 
 
 def _is_random(op: torch._ops.OpOverload) -> bool:

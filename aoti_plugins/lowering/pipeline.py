@@ -223,8 +223,8 @@ class _Lowering:
         name = f"{self._place.method}_{self._place.partition}_{target.name}"
         folder = Path(self._options.keep_sources) / name
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "wrapper.cpp").write_text(code.wrapper)
-        (folder / "kernels.cpp").write_text(code.kernels)
+        (folder / "wrapper.cpp").write_text(code.wrapper, encoding="utf-8")
+        (folder / "kernels.cpp").write_text(code.kernels, encoding="utf-8")
 
     def _add_weights(self, data: bytes) -> StorageRef:
         tag = self._options.external_data or None

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy
 
+from aoti_plugins.destinations import write_bytes
 from aoti_plugins.errors import ProgramError
 
 _VERSION = 1
@@ -116,7 +117,7 @@ def write_bundle(
     device: str,
     built_with: Mapping[str, str],
     contents: Sequence[tuple[Case, bytes, Sequence[Call]]],
-) -> None:
+) -> int:
     """Write a bundle, whole or not at all.
 
     Args:
@@ -124,6 +125,12 @@ def write_bundle(
         device: that the programs are for.
         built_with: versions by package.
         contents: cases, each with its program and its calls.
+
+    Returns:
+        How many bytes it has.
+
+    Raises:
+        DestinationError: the file cannot be written.
     """
     manifest = {
         "version": _VERSION,
@@ -131,18 +138,14 @@ def write_bundle(
         "built_with": dict(built_with),
         "cases": [asdict(case) for case, _, _ in contents],
     }
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(_MANIFEST, json.dumps(manifest, indent=2))
-            for case, program, calls in contents:
-                archive.writestr(f"{case.name}.pte", program)
-                archive.writestr(f"{case.name}.npz", _arrays(calls))
-        unfinished.replace(path)
-    except OSError as error:
-        raise ProgramError(f"{str(path)!r} cannot be written: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_MANIFEST, json.dumps(manifest, indent=2))
+        for case, program, calls in contents:
+            archive.writestr(f"{case.name}.pte", program)
+            archive.writestr(f"{case.name}.npz", _arrays(calls))
+    write_bytes(path, file.getbuffer())
+    return len(file.getbuffer())
 
 
 def _arrays(calls: Sequence[Call]) -> bytes:

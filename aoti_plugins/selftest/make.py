@@ -24,7 +24,7 @@ def make_bundle(
     partitioner: Callable[[], Any],
     names: Sequence[str] = (),
     report: Callable[[str], None] = lambda name: None,
-) -> None:
+) -> int:
     """Write a self-test for a device.
 
     Args:
@@ -33,6 +33,9 @@ def make_bundle(
         partitioner: makes one for each model.
         names: of the models; empty: all.
         report: called with each model's name before it is lowered.
+
+    Returns:
+        How many bytes were written.
 
     Raises:
         LoweringError: a model has no such name, or does not become one delegate.
@@ -52,7 +55,7 @@ def make_bundle(
         contents.append((case, _lowered(name, model, partitioner()), _recorded(model)))
     built_with = {"aoti-plugins": aoti_plugins.__version__, "torch": torch.__version__}
     built_with["executorch"] = version("executorch")
-    write_bundle(path, device, built_with, contents)
+    return write_bundle(path, device, built_with, contents)
 
 
 def _lowered(name: str, model: Model, partitioner: Any) -> bytes:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from filelock import FileLock
 
 from aoti_plugins.cli.app import app
-from aoti_plugins.errors import LoweringError, ProgramError
+from aoti_plugins.errors import DestinationError, LoweringError, ProgramError
 from aoti_plugins.selftest.bundle import Call, Case, read_bundle, write_bundle
 from aoti_plugins.selftest.models import models
 from aoti_plugins.selftest.report import report_of
@@ -167,5 +167,5 @@ def test_unknown_models_are_refused(tmp_path: Path) -> None:
 def test_writing_fails_whole(tmp_path: Path) -> None:
     case = Case("a", "", 0, 0)
     call = Call([numpy.zeros(1)], [numpy.zeros(1)])
-    with pytest.raises(ProgramError, match="cannot be written"):
+    with pytest.raises(DestinationError, match="there is no folder"):
         write_bundle(tmp_path / "no" / "x.zip", "mps", {}, [(case, b"", [call])])

@@ -36,16 +36,14 @@ with the place of the fault.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from aoti_plugins.cuda.target import CudaTarget
+from aoti_plugins.destinations import write_bytes
 from aoti_plugins.errors import AotiPluginsError
 
 FORMAT = "aoti_plugins tuning record"
@@ -67,7 +65,7 @@ Value: TypeAlias = "str | int | Mapping[str, str | int]"
 
 
 class RecordError(AotiPluginsError):
-    """A tuning record is malformed, of another version, or cannot be read or written."""
+    """A tuning record is malformed, of another version, or cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -258,35 +256,16 @@ class Records:
         """Write a record file: whole or not at all, an interruption leaves the old one.
 
         Raises:
-            RecordError: the file cannot be written.
+            DestinationError: the file cannot be written.
         """
         lines = ",\n    ".join(entry.text for entry in self)
         body = f"\n    {lines}\n  " if lines else ""
         text = f'{{\n  "format": "{FORMAT}",\n  "version": {VERSION},\n  "entries": [{body}]\n}}\n'
-        try:
-            _write(Path(path), text)
-        except OSError as error:
-            raise RecordError(f"cannot write tuning record {path}: {error}") from error
+        write_bytes(path, text.encode())
 
 
 def _order(entry: Entry) -> tuple[float, str]:
     return (round(entry.time_us, 3), entry.text)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(partial).chmod(0o644)
-        Path(partial).replace(path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
-        raise
 
 
 # Reading. A place is a path into the file, e.g. "entries[3].key.sizes".
