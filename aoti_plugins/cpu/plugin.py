@@ -61,9 +61,9 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     """Ops that Inductor does not generate, in terms of ops that it does."""
     if device != _DEVICE:
         return {}
-    from aoti_plugins.lowering.decompositions import CPU_DECOMPOSITIONS
+    from aoti_plugins.lowering.decompositions import CPU_DECOMPOSITIONS, of_libraries
 
-    return CPU_DECOMPOSITIONS
+    return {**CPU_DECOMPOSITIONS, **of_libraries()}
 
 
 @hookimpl

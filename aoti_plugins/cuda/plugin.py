@@ -73,9 +73,9 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     if device != _DEVICE:
         return {}
     from aoti_plugins.cuda.bags.decompositions import DECOMPOSITIONS
-    from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
+    from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS, of_libraries
 
-    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS}
+    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS, **of_libraries()}
 
 
 @hookimpl

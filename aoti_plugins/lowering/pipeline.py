@@ -34,6 +34,7 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConst
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
+from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.manager import get_manager
 from aoti_plugins.payload import (
@@ -146,6 +147,7 @@ class _Lowering:
             with progress.stage("decompose", self._place), no_launch_in_decompositions():
                 forget_pending_sizes(_example_inputs(program))
                 program = program.run_decompositions(table)
+                loosen_views(program)
         return program
 
     def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:

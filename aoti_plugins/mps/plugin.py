@@ -68,9 +68,9 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     """Ops that Inductor does not generate, and writes that would race, in terms of other ops."""
     if device != _DEVICE:
         return {}
-    from aoti_plugins.lowering.decompositions import MPS_DECOMPOSITIONS
+    from aoti_plugins.lowering.decompositions import MPS_DECOMPOSITIONS, of_libraries
 
-    return MPS_DECOMPOSITIONS
+    return {**MPS_DECOMPOSITIONS, **of_libraries()}
 
 
 @hookimpl

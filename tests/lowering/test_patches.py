@@ -18,6 +18,7 @@ from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_oned
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions, no_triton
 from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
+from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
 from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
@@ -44,6 +45,7 @@ def _state() -> dict[str, Any]:
         "inputs": CppWrapperCpu.codegen_inputs,
         "transforms": graph.fallback_handler,
         "stored": lowering.lowerings.get(torch.ops.aoti_plugins.stored.default),
+        "constants": graph.GraphLowering.get_attr,
         "grad": torch.is_grad_enabled(),
     }
 
@@ -61,6 +63,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (size_checks, {"inputs"}),
     (row_major_transforms, {"transforms"}),
     (stored_values, {"stored"}),
+    (scalar_constants, {"constants"}),
 ]
 
 
@@ -80,6 +83,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
         "sizes",
         "transforms",
         "stored",
+        "constants",
     ],
 )
 @pytest.mark.parametrize("fails", [False, True])

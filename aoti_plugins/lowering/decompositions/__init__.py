@@ -38,6 +38,7 @@ from aoti_plugins.lowering.decompositions import (
     random_numbers,
     recurrent,
     reflections,
+    row_groups,
     scans,
     search,
     segments,
@@ -245,6 +246,12 @@ MPS_DECOMPOSITIONS: Table = (
     | _TRANSFORMS_BY_KERNELS
     | _FOR_METAL
 )
+
+
+def of_libraries() -> Table:
+    """For ops of other libraries, of those that are imported, for every device."""
+    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    return {} if experts is None else {experts.default: row_groups.grouped_mm_of_transformers}
 
 
 def _is_complex(node: Node) -> bool:

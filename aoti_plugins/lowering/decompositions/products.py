@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from aoti_plugins.lowering.decompositions.arithmetic import is_integer
+from aoti_plugins.lowering.decompositions.row_groups import products_of_groups
 from aoti_plugins.lowering.decompositions.windows import accumulation_dtype
 
 
@@ -136,9 +137,9 @@ def grouped_mm(
     if not isinstance(groups, int):
         return NotImplemented
     if left.dim() == 2 and right.dim() == 3:
-        return _by_rows(left, right, offs).to(dtype)
+        return products_of_groups(left, right, offs).to(dtype)
     if left.dim() == 3:
-        return _by_rows(right.t(), left.mT, offs).t().to(dtype)
+        return products_of_groups(right.t(), left.mT, offs).t().to(dtype)
     member = _members(offs, left.size(1))
     return torch.stack([torch.where(member[g], left, 0) @ right for g in range(groups)]).to(dtype)
 
@@ -167,15 +168,6 @@ def scaled_grouped_mm(
 def _as(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Row-major, since ExecuTorch can express few other layouts of copies."""
     return x.to(dtype, memory_format=torch.contiguous_format)
-
-
-def _by_rows(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
-    """Each group of rows times its matrix; rows behind the last group are 0."""
-    member = _members(ends, rows.size(0))
-    total = rows.new_zeros(rows.size(0), matrices.size(2))
-    for group in range(ends.size(0)):
-        total = torch.where(member[group][:, None], rows @ matrices[group], total)
-    return total
 
 
 def _members(ends: Tensor, size: int) -> Tensor:

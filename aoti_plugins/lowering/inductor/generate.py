@@ -16,6 +16,7 @@ from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weight
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
+from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
@@ -62,6 +63,7 @@ def generate(
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
         stack.enter_context(stored_values())
+        stack.enter_context(scalar_constants())
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())
         stack.enter_context(environment)

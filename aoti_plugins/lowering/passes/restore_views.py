@@ -52,6 +52,21 @@ def restore_views(program: ExportedProgram) -> None:
             _restore(module, written)
 
 
+def loosen_views(program: ExportedProgram) -> None:
+    """Let views copy where they must, in place: ``view`` becomes ``reshape`` again.
+
+    PyTorch makes a ``view`` of a ``reshape`` as it decomposes a program, by the strides that
+    results have then. Ops that are still whole may give others once Inductor takes them apart, as
+    attention does.
+    """
+    for module in program.graph_module.modules():
+        if isinstance(module, GraphModule):
+            for node in module.graph.nodes:
+                if node.op == "call_function" and node.target == _aten.view.default:
+                    node.target = _aten.reshape.default
+            module.recompile()
+
+
 def writes(node: Node) -> bool:
     """Whether a node calls an op that writes to a tensor it is given."""
     schema = getattr(node.target, "_schema", None)

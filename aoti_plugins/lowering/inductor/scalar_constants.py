@@ -1,0 +1,36 @@
+"""Make a constant without dimensions a tensor like any other for Inductor's lowerings.
+
+ExecuTorch lifts the numbers of a program to tensors without dimensions. Inductor's graph gives such
+a one to the lowerings of ops as a bare ``ir.Constant``, and these ask only a ``TensorBox`` for its
+dtype: a division with ``rounding_mode="floor"`` takes integers for something else and truncates
+(``x // 2`` of -3 is then -1) or gives floats, and views of it do not work (``select_scatter`` of a
+number). Inside the block it is what ``torch.full((), number)`` would be, which is generated as a
+literal, too. Tested with torch 2.11 and 2.13. The patch can go when ``GraphLowering.get_attr``
+gives a ``TensorBox`` for each tensor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+
+@contextlib.contextmanager
+def scalar_constants() -> Iterator[None]:
+    """Lower graphs whose constants without dimensions are tensors."""
+    from torch._inductor import ir
+    from torch._inductor.graph import GraphLowering
+    from torch._inductor.lowering import tensor
+
+    original = GraphLowering.get_attr
+
+    def get_attr(self: Any, *place: Any) -> Any:
+        found = original(self, *place)
+        if not isinstance(found, ir.Constant):
+            return found
+        return tensor(found.value, dtype=found.dtype, device=found.device)
+
+    with mock.patch.object(GraphLowering, "get_attr", get_attr):
+        yield
