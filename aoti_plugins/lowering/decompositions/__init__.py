@@ -30,6 +30,7 @@ from aoti_plugins.lowering.decompositions import (
     fractional_pool,
     grid_sample,
     histograms,
+    index_dim,
     index_put,
     int4,
     median,
@@ -79,6 +80,9 @@ DECOMPOSITIONS: Table = {
     _aten.sub.Tensor: complex_numbers.subtract,
     _aten.view_as_complex.default: complex_numbers.view_as_complex,
     _aten.index.Tensor: counted.index,
+    _aten.index_add.default: index_dim.index_add,
+    _aten.index_copy.default: index_dim.index_copy,
+    _aten.index_select.default: index_dim.index_select,
     _aten.masked_select.default: counted.masked_select,
     _aten.nonzero.default: counted.nonzero,
     _aten.repeat_interleave.Tensor: counted.repeat_interleave,
@@ -192,7 +196,7 @@ CPU_DECOMPOSITIONS: Table = (
 )
 
 _WRITES: Table = {
-    _aten.index_copy.default: index_put.index_copy,
+    _aten.index_copy.default: index_dim.index_copy_on_gpu,
     _aten.index_put.default: index_put.index_put,
 }
 """Threads of GPUs that write to one place race."""

@@ -20,6 +20,9 @@ from unittest import mock
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
+from aoti_plugins.lowering.inductor.checked_calls import with_checked_calls
+from aoti_plugins.lowering.inductor.kept_failures import with_kept_failures
+
 
 @dataclass(frozen=True)
 class GeneratedConstant:
@@ -124,8 +127,8 @@ def captured_code(
         additional_files: list[str],
     ) -> list[Any]:
         del device_type
-        captured.wrapper = wrapper_code
-        captured.kernels = kernel_code
+        captured.wrapper = with_checked_calls(wrapper_code)
+        captured.kernels = with_kept_failures(kernel_code)
         captured.constants = _constants_of(graph, find_value)
         captured.gpu_kernels = tuple(
             compiled[name]
