@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
-import threading
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
 from aoti_plugins.native_files import DELEGATES, LIBRARY_SUFFIX, has_library, library
 from aoti_plugins.runtime import _kernel_libraries
+from aoti_plugins.runtime._locks import new_lock
 
 # ExecuTorch's own backends that a delegate of ours can stand in for; must match
 # native/src/cuda/upstream_backend.h.
@@ -29,7 +29,7 @@ _EXECUTORCH_LIBRARIES = (
 _FIRST = next(iter(DELEGATES))
 
 _INSTALL_EXECUTORCH = "pip install 'executorch==1.5.*'"
-_lock = threading.Lock()
+_lock = new_lock()
 _loaded: dict[Path, ctypes.CDLL] = {}
 
 

@@ -16,6 +16,7 @@ from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime._dlpack import gpu_of
 from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot
+from aoti_plugins.runtime._locks import new_lock
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
 from aoti_plugins.runtime.specs import value_info
@@ -53,8 +54,8 @@ class Program(_NotCopied):
         data_files: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self._handle = 0
-        self._lock = threading.Lock()
-        self._default_lock = threading.Lock()
+        self._lock = new_lock()
+        self._default_lock = new_lock()
         self._methods: weakref.WeakSet[Method] = weakref.WeakSet()
         self._default: Method | None = None
         if isinstance(source, (bytes, bytearray, memoryview)):
@@ -186,18 +187,16 @@ class Program(_NotCopied):
 
 
 class _NativeMethod(_NotCopied):
-    """A native method; destroyed when it is closed, or when nothing looks at its memory."""
+    """A native method; destroyed when neither a ``Method`` nor a view of an output has it."""
 
     def __init__(self, native: Runner, address: int) -> None:
         self._runner = native
         self.address = address
+        self.viewed: list[Any] | None = None
+        """Inputs of the last call, which views of its outputs may look at."""
 
-    def close(self) -> None:
-        address, self.address = self.address, 0
-        if address:
-            self._runner.destroy_method(address)
-
-    __del__ = close
+    def __del__(self) -> None:
+        self._runner.destroy_method(self.address)
 
 
 class Method(_NotCopied):
@@ -215,8 +214,8 @@ class Method(_NotCopied):
         lock: threading.Lock | None = None,
     ) -> None:
         self._runner = native
-        self._native = _NativeMethod(native, address)
-        self._lock = lock or threading.Lock()
+        self._native: _NativeMethod | None = _NativeMethod(native, address)
+        self._lock = lock or new_lock()
         self._execute = native.execute
         self._doing = f"method {name!r} of the {program} failed"
         self._kept: list[object] = []
@@ -238,7 +237,6 @@ class Method(_NotCopied):
         ]
         self._out_slots = [OutputSlot(outs[i], i, name, self._native) for i in range(len(outs))]
         self._n_in = len(ins)
-        self._viewed: list[Any] | None = None  # what views of the last call may look at
         self._arguments = (
             address,
             ctypes.addressof(ins),
@@ -258,8 +256,8 @@ class Method(_NotCopied):
                 host, and the work is in the order of the current stream. Where one on a GPU is of
                 another library than torch, the call returns when the work is done.
             copy: ``False`` gives tensors that look at the method's own memory, or at an input's
-                where the model returns one. They are valid until the method is called again or
-                closed, and as long as the inputs are.
+                where the model returns one. The next call of the method changes them; that memory
+                stays as long as they do, also when method and program are closed.
 
         Returns:
             One value per output. Torch tensors on the GPU if an input was there, of whatever
@@ -275,7 +273,8 @@ class Method(_NotCopied):
                 failed.
         """
         with self._lock:
-            if not self._native.address:
+            native = self._native
+            if native is None:
                 raise ProgramError(f"method {self.name!r} is closed")
             if len(inputs) != self._n_in:
                 raise self._wrong_count(len(inputs))
@@ -285,7 +284,7 @@ class Method(_NotCopied):
                     binder = slot.binders.get(type(value))
                     seen |= binder(value) if binder else slot.bind(value)
                 if seen & CUDA or self._is_on_gpu:
-                    code = self._execute_on_gpu(inputs, seen, copy)
+                    code = self._execute_on_gpu(native.address, inputs, seen, copy)
                 else:
                     code = self._execute(*self._arguments)
                 if code:
@@ -297,19 +296,19 @@ class Method(_NotCopied):
                 return tuple([slot.numpy(copy) for slot in self._out_slots])
             finally:
                 if self._kept:
-                    self._viewed = None if copy else list(self._kept)
+                    native.viewed = None if copy else list(self._kept)
                     self._kept.clear()
 
-    def _execute_on_gpu(self, inputs: tuple[Any, ...], seen: int, fresh: bool) -> int:
+    def _execute_on_gpu(self, address: int, inputs: tuple[Any, ...], seen: int, fresh: bool) -> int:
         """Execute with outputs on the GPU, or on the host again, behind the current stream."""
         self._is_on_gpu = on_gpu = bool(seen & CUDA)
         if on_gpu and self._gpu is None:
             self._gpu = gpu_of(inputs)
         for slot, info in zip(self._out_slots, self._out_infos, strict=True):
             if on_gpu:
-                slot.use_gpu_memory(self._runner, self._native.address, info, fresh, self._gpu)
+                slot.use_gpu_memory(self._runner, address, info, fresh, self._gpu)
             else:
-                slot.use_own_memory(self._runner, self._native.address)
+                slot.use_own_memory(self._runner, address)
         if not on_gpu:
             return int(self._execute(*self._arguments))
         import torch
@@ -338,14 +337,18 @@ class Method(_NotCopied):
 
     def _state(self, doing: str) -> tuple[int, threading.Lock]:
         """What a method needs that is to share this one's state: the handle, and who may call."""
-        if not self._native.address:
+        if self._native is None:
             raise ProgramError(f"{doing}: method {self.name!r}, whose state it shares, is closed")
         return self._native.address, self._lock
 
     def close(self) -> None:
-        """Free the method's memory. May be called twice."""
+        """Free the method. May be called twice.
+
+        Memory that results of ``copy=False`` look at is freed with the last of them.
+        """
         with self._lock:
-            self._native.close()
+            self._out_slots.clear()  # they have views, too
+            self._native = None
 
     def _wrong_count(self, found: int) -> ProgramError:
         taken = ", ".join(map(str, self.inputs)) or "nothing"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,28 @@ def test_a_view_outlives_its_method(lowered_programs: Lowered) -> None:
     del method, program
     gc.collect()
     torch.testing.assert_close(view, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("convert", [lambda x: x, lambda x: x.numpy()], ids=["torch", "numpy"])
+def test_a_view_outlives_the_closing_of_its_program(
+    lowered_programs: Lowered, convert: Any
+) -> None:
+    """A result of ``copy=False`` shows the same bytes after method and program are closed."""
+    x = torch.randn(4, 64)
+    program = Program(lowered_programs("mlp"))
+    method = program.method()
+    (expected,) = program(x)
+    (view,) = method(convert(x), copy=False)
+    native = weakref.ref(method._native)
+    method.close()
+    program.close()
+    others = [torch.full_like(expected, 7.0) for _ in range(100)]  # take freed memory, if any
+    torch.testing.assert_close(torch.as_tensor(view), expected, rtol=0, atol=0)
+    assert native() is not None
+    assert len(others) == 100
+    del view
+    gc.collect()
+    assert native() is None, "the memory is not freed with the last view"
 
 
 def test_from_bytes(lowered_programs: Lowered, mlp: Program) -> None:

@@ -15,7 +15,7 @@ from aoti_plugins.runtime import _dlpack, _outputs
 from aoti_plugins.runtime._inputs import BORROWED, CUDA, NEUTRAL, NUMPY, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot, numpy_dtype
 from aoti_plugins.runtime._runner import Tag, Value
-from aoti_plugins.runtime.program import Method, _NativeMethod
+from aoti_plugins.runtime.program import Method
 from aoti_plugins.runtime.specs import ValueInfo, read_i64
 
 
@@ -290,7 +290,5 @@ def test_memory_of_another_library_is_read_when_a_call_returns(
     method = object.__new__(Method)
     method._out_slots, method._out_infos, method._arguments = [], [], ()
     method._gpu, method._execute = torch.device("cuda", 0), lambda: done.append("sent") or 0
-    method._native = _NativeMethod.__new__(_NativeMethod)
-    method._native.address = 0
-    assert method._execute_on_gpu((), seen, True) == 0
+    assert method._execute_on_gpu(0, (), seen, True) == 0
     assert done == (["sent", "recorded", "waited"] if seen & BORROWED else ["sent"])

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <new>
 
 #include "cpu/futex.h"
+#include "delegate/fork_gate.h"
+#include "slim/status.h"
 
 namespace aoti_plugins::cpu {
 namespace {
@@ -128,6 +131,31 @@ class alignas(64) Mailbox {
   std::atomic<uint32_t> word_{kIdle};
 };
 
+/// The reason of the first failure in a region on another thread than the caller's. Reasons are
+/// kept per thread, and the caller is the one who is asked.
+class WorkerFailure {
+ public:
+  void forget() noexcept { taken_.store(false, std::memory_order_relaxed); }
+
+  /// Keeps this thread's reason, if it has one.
+  void keep() noexcept {
+    if (last_failure()[0] != '\0' && !taken_.exchange(true, std::memory_order_relaxed)) {
+      std::snprintf(reason_, sizeof(reason_), "%s", last_failure());
+    }
+  }
+
+  /// Makes what was kept the reason of this thread. All others have finished.
+  void hand_over() const noexcept {
+    if (taken_.load(std::memory_order_relaxed)) {
+      (void)fail("%s", reason_);
+    }
+  }
+
+ private:
+  std::atomic<bool> taken_{false};
+  char reason_[1024] = {};
+};
+
 /// Has no destructor to run and is never destroyed: its threads wait until the process ends.
 struct Team {
   std::atomic<bool> taken{false};
@@ -140,6 +168,7 @@ struct Team {
   alignas(64) std::atomic<unsigned> singles{0};
   alignas(64) Countdown running;
   Barrier barrier;
+  WorkerFailure failure;
   std::mutex sections[2];
   Mailbox mailboxes[kMostThreads];  ///< of thread 1 and up
 };
@@ -149,10 +178,13 @@ bool fork_is_watched = false;  // guarded by Team::taken
 
 void* work(void* argument) {
   const auto number = static_cast<unsigned>(reinterpret_cast<uintptr_t>(argument));
+  work_for_others_inside();
   for (;;) {
     team.mailboxes[number].wait();
     place = {number, team.size, 0, true};
+    clear_failure();
     team.body(team.data);
+    team.failure.keep();
     team.running.down();
   }
 }
@@ -221,6 +253,7 @@ void run_region(void (*body)(void*), void* data, unsigned size, Members members)
   team.data = data;
   team.size = size;
   team.singles.store(0, std::memory_order_relaxed);
+  team.failure.forget();
   team.running.start(size - 1);
   for (unsigned number = 1; number < size; ++number) {
     team.mailboxes[number].call();
@@ -235,6 +268,7 @@ void run_region(void (*body)(void*), void* data, unsigned size, Members members)
     }
   }
   team.running.wait();
+  team.failure.hand_over();
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ enum class Members {
 };
 
 /// Calls `body(data)` on up to `num_threads` threads, the caller being number 0, and returns when
-/// all of them have finished. `body` does not throw.
+/// all of them have finished. `body` does not throw; a reason that it records with `fail()` on
+/// another thread becomes the caller's.
 ///
 /// @param num_threads 0 for `team_limit()`.
 void run_in_team(void (*body)(void*), void* data, unsigned num_threads, Members members) noexcept;

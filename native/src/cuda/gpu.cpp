@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "cuda/driver.h"
+#include "delegate/fork_gate.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -15,6 +16,8 @@ constexpr size_t kMaxGpus = 64;
 struct Contexts {
   std::mutex mutex;
   std::array<std::atomic<CUcontext>, kMaxGpus> primary = {};
+  std::atomic<bool> any{false};
+  std::atomic<uint32_t> generation{0};  ///< `fork_generation()` when there was none yet
 };
 
 Contexts& contexts() {
@@ -90,11 +93,26 @@ const Gpu* find_gpu(int32_t index) noexcept {
   return &all[static_cast<size_t>(index)];
 }
 
+namespace {
+
+/// The driver cannot be used in the child of a process that has used it; some calls never return.
+Status check_not_forked() noexcept {
+  AOTIP_CHECK(!contexts().any.load(std::memory_order_acquire) ||
+                  contexts().generation.load(std::memory_order_relaxed) == fork_generation(),
+              "this process was forked from one that had used CUDA, so it cannot use CUDA itself. "
+              "Start processes with 'spawn' or 'forkserver', or fork before the first program is "
+              "loaded.");
+  return Status::kOk;
+}
+
+}  // namespace
+
 Status use_gpu(int32_t index) noexcept {
   const Gpu* gpu = find_gpu(index);
   if (gpu == nullptr) {
     return Status::kFailed;
   }
+  AOTIP_RETURN_IF_FAILED(check_not_forked());
   std::atomic<CUcontext>& primary = contexts().primary[static_cast<size_t>(index)];
   CUcontext context = primary.load(std::memory_order_acquire);
   if (context == nullptr) {
@@ -102,6 +120,8 @@ Status use_gpu(int32_t index) noexcept {
     context = primary.load(std::memory_order_acquire);
     if (context == nullptr) {
       AOTIP_CU(cuDevicePrimaryCtxRetain, &context, gpu->handle);
+      contexts().generation.store(fork_generation(), std::memory_order_relaxed);
+      contexts().any.store(true, std::memory_order_release);
       primary.store(context, std::memory_order_release);
     }
   }

@@ -12,6 +12,7 @@
 #include "cuda/event.h"
 #include "cuda/gpu.h"
 #include "cuda/pinned.h"
+#include "delegate/fork_gate.h"
 
 namespace aoti_plugins::cuda {
 
@@ -248,6 +249,7 @@ void Uploader::copy(Lane& lane, const Chunk& chunk, Lock& lock) noexcept {
 
 /// A lane's thread.
 void Uploader::work(Lane& lane) noexcept {
+  work_for_others_inside();
   const ContextGuard guard;
   const Status ready = use_gpu(gpu_);
   Lock lock(mutex_);

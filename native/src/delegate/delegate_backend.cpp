@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "delegate/delegate.h"
+#include "delegate/fork_gate.h"
 
 namespace aoti_plugins {
 namespace {
@@ -75,6 +76,7 @@ void DelegateBackend::report(const char* stage, const char* method) const noexce
 }
 
 bool DelegateBackend::is_available() const {
+  const InsideLibrary inside;
   if (device_.is_available()) {
     return true;
   }
@@ -97,6 +99,7 @@ LoadOptions DelegateBackend::load_options(const BackendInitContext& context) con
 Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
                                               FreeableBuffer* processed,
                                               ArrayRef<CompileSpec> compile_specs) const {
+  const InsideLibrary inside;
   if (processed == nullptr) {
     (void)fail("the runtime gives no payload");
     report("init", context.get_method_name());
@@ -124,6 +127,7 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
 Error DelegateBackend::execute(BackendExecutionContext& context, DelegateHandle* handle,
                                Span<EValue*> args) const {
   (void)context;
+  const InsideLibrary inside;
   if (handle == nullptr) {
     (void)fail("the handle is null");
     report("execute", nullptr);
@@ -138,6 +142,7 @@ Error DelegateBackend::execute(BackendExecutionContext& context, DelegateHandle*
 }
 
 void DelegateBackend::destroy(DelegateHandle* handle) const {
+  const InsideLibrary inside;
   delete static_cast<Delegate*>(handle);
 }
 
@@ -177,6 +182,7 @@ Error DelegateBackend::fail_value(const DelegateOption& option) const {
 Error DelegateBackend::set_option(BackendOptionContext& context,
                                   const Span<BackendOption>& options) {
   (void)context;
+  const InsideLibrary inside;
   // All names and kinds first: to set an option and to put it back is not always to do nothing.
   std::vector<std::pair<const DelegateOption*, DelegateOption::Value>> wanted;
   for (const BackendOption& named : options) {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "aoti_plugins/delegate.h"
+#include "delegate/fork_gate.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
@@ -116,6 +117,7 @@ extern "C" int32_t aotip_add_kernel_library(const char* soname, const char* path
   if (soname == nullptr || path == nullptr) {
     return 1;
   }
+  const aoti_plugins::InsideLibrary inside;
   try {
     auto& known = aoti_plugins::known_files();
     std::lock_guard<std::mutex> lock(known.mutex);

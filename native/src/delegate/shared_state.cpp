@@ -6,6 +6,7 @@
 #include <exception>
 #include <iterator>
 
+#include "delegate/fork_gate.h"
 #include "slim/dtype.h"
 
 namespace aoti_plugins {
@@ -104,6 +105,7 @@ size_t SharedState::shared_count(int32_t id) {
 }  // namespace aoti_plugins
 
 int32_t aotip_delegate_shared_count(int32_t state_id, size_t* ret_count) {
+  const aoti_plugins::InsideLibrary inside;
   try {
     *ret_count = aoti_plugins::SharedState::shared_count(state_id);
     return 0;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "delegate/fork_gate.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
@@ -54,6 +55,7 @@ int32_t aotip_delegate_stand_in(const char* backend_id) {
   if (backend_id == nullptr) {
     return AOTIP_STAND_IN_NONE;
   }
+  const InsideLibrary inside;
   const std::lock_guard<std::mutex> lock(mutex());
   const StandIn ours = find(backend_id);
   BackendInterface* known = ::executorch::runtime::get_backend_class(backend_id);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "delegate/fork_gate.h"
 #include "delegate/thread_atexit.h"
 
 namespace aoti_plugins {
@@ -57,6 +58,7 @@ struct ThreadEnd {
   bool used = false;
   ~ThreadEnd() {
     if (used) {
+      const InsideLibrary inside;
       run_matching([this](const Entry& entry) { return entry.thread == this; });
     }
   }
