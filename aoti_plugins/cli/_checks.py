@@ -138,6 +138,17 @@ def _native_libraries() -> list[Finding]:
     return findings
 
 
+def _blob_place() -> list[Finding]:
+    """Where code of programs is put before it is loaded."""
+    from aoti_plugins.runtime._libraries import blob_place
+
+    try:
+        return [Finding("code of programs", True, f"loaded from {blob_place()}", (RUN_CPU,))]
+    except AotiPluginsError as error:
+        advice = "Set AOTI_PLUGINS_BLOB_DIR to a folder of yours from which code may be run."
+        return [Finding("code of programs", False, str(error), (RUN_CPU, RUN_CUDA), advice)]
+
+
 def _load_runner() -> None:
     from aoti_plugins.runtime import backends
 
@@ -209,6 +220,7 @@ _CHECKS = (
     _packages,
     _executorch_libraries,
     _native_libraries,
+    _blob_place,
     _compile_cache,
     _plugins,
     _cuda_headers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
@@ -73,6 +74,26 @@ def _stand_in(backend: str) -> None:
     function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p,)
     if function(backend.encode()) == 0:
         raise RuntimeLoadError(f"{backend} cannot be registered: ExecuTorch takes no more backends")
+
+
+def blob_place() -> str:
+    """Return from where code of programs is loaded: ``"memory"``, or files and their folder.
+
+    Raises:
+        RuntimeLoadError: there is no place for it, or no library.
+    """
+    if sys.platform != "linux":
+        return f"files in {os.environ.get('TMPDIR') or '/tmp'}"
+    register(_FIRST)
+    delegate = load(library(DELEGATES[_FIRST][-1]))
+    function = delegate.aotip_blob_place
+    function.restype, function.argtypes = ctypes.c_char_p, ()
+    place = function()
+    if place is None:
+        reason = delegate.aotip_shim_last_error
+        reason.restype, reason.argtypes = ctypes.c_char_p, ()
+        raise RuntimeLoadError((reason() or b"").decode(errors="replace"))
+    return os.fsdecode(place)
 
 
 def register_all() -> None:

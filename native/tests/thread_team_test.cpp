@@ -11,11 +11,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "cpu/parallel.h"
+#include "delegate/fork_gate.h"
+#include "slim/status.h"
 
+using namespace aoti_plugins;
 using namespace aoti_plugins::cpu;
 
 const char* run_openmp_kernels();  // openmp_kernel.cpp
@@ -231,6 +235,59 @@ BOOST_AUTO_TEST_CASE(what_the_compiler_makes_of_pragmas_runs_on_the_team) {
   BOOST_TEST(wrong == nullptr, wrong);
 }
 #endif
+
+BOOST_AUTO_TEST_CASE(a_workers_reason_becomes_the_callers) {
+  clear_failure();
+  run([] {
+    if (team_thread() == kThreads - 1) {
+      (void)fail("thread %u failed", team_thread());
+    }
+  });
+  BOOST_TEST(std::string(last_failure()) == "thread 4 failed");
+  clear_failure();
+  run([] {});
+  BOOST_TEST(std::string(last_failure()) == "", "an old reason came back");
+}
+
+BOOST_AUTO_TEST_CASE(a_fork_waits_until_nobody_is_inside) {
+  std::atomic<bool> entered{false};
+  std::atomic<bool> left{false};
+  std::thread other([&] {
+    const InsideLibrary inside;
+    const InsideLibrary again;
+    entered = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    left = true;
+  });
+  while (!entered) {
+  }
+  const uint32_t before = fork_generation();
+  const int in_time = in_child([&] { return left && fork_generation() == before + 1 ? 7 : 1; });
+  other.join();
+  BOOST_TEST(in_time == 7);
+  BOOST_TEST(fork_generation() == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_fork_from_inside_waits_for_nobody) {
+  std::atomic<bool> stop{false};
+  std::atomic<bool> entered{false};
+  std::thread other([&] {
+    const InsideLibrary inside;
+    entered = true;
+    while (!stop) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  while (!entered) {
+  }
+  {
+    const InsideLibrary inside;
+    BOOST_TEST(in_child([] { return InsideLibrary(), 7; }) == 7);
+  }
+  stop = true;
+  other.join();
+  BOOST_TEST(in_child([] { return InsideLibrary(), 7; }) == 7);
+}
 
 BOOST_AUTO_TEST_CASE(the_child_of_a_fork_has_a_team_of_its_own) {
   BOOST_TEST_REQUIRE(numbers_of(0) == first(kThreads));

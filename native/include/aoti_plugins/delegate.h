@@ -42,6 +42,12 @@ __attribute__((visibility("default"))) int32_t aotip_delegate_stand_in(const cha
 __attribute__((visibility("default"))) int32_t aotip_add_kernel_library(const char* soname,
                                                                         const char* path);
 
+#ifdef __linux__
+/// From where code of programs is loaded: "memory", or "files in " and a folder; null where there
+/// is no place for it. For people; borrowed until this thread's next call.
+__attribute__((visibility("default"))) const char* aotip_blob_place(void);
+#endif
+
 #ifdef __cplusplus
 }
 #endif
