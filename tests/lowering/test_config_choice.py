@@ -56,6 +56,7 @@ def _generate_model(
     model: nn.Module,
     inputs: tuple[torch.Tensor, ...],
     *contexts: contextlib.AbstractContextManager[None],
+    max_autotune: bool = True,
 ) -> Any:
     program = torch.export.export(model, inputs)
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
@@ -69,7 +70,7 @@ def _generate_model(
                 stack.enter_context(context)
             yield
 
-    options = {**lowering.INDUCTOR_OPTIONS, "max_autotune": True}
+    options = {**lowering.INDUCTOR_OPTIONS, "max_autotune": max_autotune}
     options["max_autotune_gemm_backends"] = "ATEN,TRITON"
     return generate(program.module(), fakes, options, environment(), "cuda:0")
 
@@ -153,6 +154,14 @@ def test_few_rows(rows: int, depth: int, dtype: torch.dtype, chosen: bool) -> No
     assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == chosen
 
 
+@pytest.mark.parametrize(("rows", "generated"), [(4, True), (64, False)])
+def test_without_autotuning_small_products_need_no_library(rows: int, generated: bool) -> None:
+    # The library takes longer to open than such a program takes to load and run.
+    code = _generate_model(*_head(rows), choose_configs(GPU), max_autotune=False)
+    assert ("aoti_torch_cuda_mm_out" not in code.wrapper) == generated
+    assert any("triton_tem" in kernel.name for kernel in code.gpu_kernels) == generated
+
+
 class Pointwise(nn.Module):
     """A function that becomes one kernel."""
 
@@ -190,6 +199,18 @@ def test_short_rows_are_reduced_by_one_warp(rows: int, depth: int, one: bool) ->
     code = _generate_model(softmax, (torch.zeros(rows, depth),), choose_configs(GPU)).wrapper
     (warps,) = re.findall(r"grid_0, grid_1, grid_2, (\d+),", code)
     assert (warps == "1") == one
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_norm_of_one_row_is_chosen_as_that_of_two(rows: int) -> None:
+    # With one row, Inductor's kernel has the number of rows as a constant.
+    made = Records()
+    norm = Pointwise(lambda x: torch.rms_norm(x, (2048,)))
+    _generate_model(
+        norm, (torch.zeros(rows, 2048),), choose_configs(GPU), measured_configs(GPU, made)
+    )
+    (kernel,) = (entry for entry in made if entry.key.kind == KERNEL)
+    assert kernel.config == {"XBLOCK": 1, "R0_BLOCK": 2048, "num_warps": 16, "num_stages": 1}
 
 
 def test_a_library_pays_for_what_is_not_fused() -> None:

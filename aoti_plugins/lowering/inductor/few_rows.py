@@ -5,6 +5,10 @@ GPU's multiprocessors load at once. Templates for tensor cores waste 15 of 16 ro
 blocks; a library splits the sum and needs a second kernel. The template here gives every block a
 few columns, whole rows of the weight in memory order, and no tensor cores.
 
+Where Inductor offers templates, it is one more choice. Where it offers the library alone (by
+default it does), the cost model decides: a program whose products are all generated does not open
+the library, which takes 115 ms and 235 MB of the host's memory.
+
 Patched: ``AlgorithmSelectorCache.__call__``, which gets one more choice (and the same epilogues as
 Inductor's own templates), and ``post_grad.should_prefer_unfused_addmm``, so that a product is not
 put together again with what is added to it. Tested with torch 2.11 and 2.13. Can go when Inductor
@@ -109,9 +113,15 @@ def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
         *rest: Any,
         **more: Any,
     ) -> Any:
-        product = _few_rows(name, choices, input_nodes, layout)
+        product = _few_rows(name, input_nodes, layout)
         if product is not None:
-            _append(choices, input_nodes, layout, _best_configs(target, product)[:most])
+            configs = _best_configs(target, product)
+            if _has_template(choices):
+                _append(choices, input_nodes, layout, configs[:most])
+            elif _beats_library(target, product, configs[0]):
+                ours: list[Any] = []
+                _append(ours, input_nodes, layout, configs[:1])
+                choices[:] = ours or choices
         return original(self, name, choices, input_nodes, layout, *rest, **more)
 
     def stays_separate(match: Any) -> bool:
@@ -143,14 +153,21 @@ def estimate(target: CudaTarget, product: Product, choice: Any) -> float | None:
     return cost_model.few_rows_time(target, product, tile, int(info["num_warps"]))
 
 
-def _few_rows(
-    name: str, choices: Sequence[Any], input_nodes: Sequence[Any], layout: Any
-) -> Product | None:
-    """The product, if the template can compute it and may be faster."""
+def _has_template(choices: Sequence[Any]) -> bool:
     from torch._inductor.select_algorithm import TritonTemplateCaller
 
-    # Where Inductor offers no template (small GPUs, options), neither do we.
-    if name != "mm" or not any(isinstance(one, TritonTemplateCaller) for one in choices):
+    return any(isinstance(one, TritonTemplateCaller) for one in choices)
+
+
+def _beats_library(target: CudaTarget, product: Product, config: tuple[Tile, int]) -> bool:
+    """Whether the kernel takes no longer than a library and what cannot be fused into its call."""
+    library = cost_model.library_time(target, product) + cost_model.CONSTANTS.unfused
+    return cost_model.few_rows_time(target, product, *config) <= library
+
+
+def _few_rows(name: str, input_nodes: Sequence[Any], layout: Any) -> Product | None:
+    """The product, if the template can compute it and may be faster."""
+    if name != "mm":
         return None
     sizes = (*input_nodes[0].get_size(), *input_nodes[1].get_size(), *layout.size)
     if len(sizes) != 6 or not all(_is_number(size) for size in sizes):

@@ -289,8 +289,12 @@ def _pointers(tuner: Any) -> list[tuple[str, str]]:
 
 
 def _named_arguments(tuner: Any, args: Sequence[Any]) -> dict[str, Any]:
-    names = [name for name, _ in _signature(tuner)]
-    return dict(zip(names, args, strict=False))
+    """Values of a call by name.
+
+    A call passes what comes before the configuration, sizes of 1 among it, although the compiled
+    kernel has these as constants.
+    """
+    return dict(zip(tuner.triton_meta["signature"], args, strict=False))
 
 
 def _itemsize(kind: str) -> int:
