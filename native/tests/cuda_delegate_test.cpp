@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include "cuda_delegate_fixture.h"
+#include "fake_cuda/cublaslt_control.h"
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
@@ -314,6 +316,23 @@ BOOST_AUTO_TEST_CASE(modules_that_a_model_leaves_are_unloaded) {
     BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   }
   BOOST_TEST(fake().live_objects() == before);
+}
+
+BOOST_AUTO_TEST_CASE(libraries_are_opened_while_weights_are_read) {
+  const Program without;
+  Program with;
+  auto& symbols = with.payload.targets[0].symbols;
+  symbols.insert(std::next(symbols.begin()), "aoti_torch_cuda_mm_out");  // they are sorted
+  {
+    BOOST_TEST(Loaded(without).ok(), reason());
+  }
+  BOOST_TEST(fake_cublaslt().handles() == 0u);
+  for (int i = 0; i < 2; ++i) {
+    {
+      BOOST_TEST(Loaded(with).ok(), reason());
+    }
+    BOOST_TEST(fake_cublaslt().handles() == 1u);  // of the first load; no call was made
+  }
 }
 
 BOOST_AUTO_TEST_CASE(options_are_listed_set_and_checked) {

@@ -316,6 +316,10 @@ std::shared_ptr<ConstantStorage> CudaSession::load_storage(
   return load_device_storage(map, ref, gpu_, *uploader_);
 }
 
+void CudaSession::expect(const std::vector<std::string>& symbols) noexcept {
+  early_libraries_.emplace(symbols, gpu_);
+}
+
 Status CudaSession::loaded() noexcept {
   const Status status = uploader_.has_value() ? uploader_->finish() : Status::kOk;
   uploader_.reset();

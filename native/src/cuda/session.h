@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/call_graphs.h"
+#include "cuda/early_libraries.h"
 #include "cuda/event.h"
 #include "cuda/gpu.h"
 #include "cuda/module_log.h"
@@ -57,6 +58,7 @@ class CudaSession final : public DeviceSession {
                                                 const StorageRef& ref, bool writable) override;
   bool copies_storages() const noexcept override { return true; }
   Status loaded() noexcept override;
+  void expect(const std::vector<std::string>& symbols) noexcept override;
 
  private:
   /// An output in page-locked memory and where its bytes go at the end of the call.
@@ -76,6 +78,7 @@ class CudaSession final : public DeviceSession {
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
 
   int32_t gpu_ = 0;
+  std::optional<EarlyLibraries> early_libraries_;
   std::optional<Uploader> uploader_;  // while the delegate is loaded
   std::shared_ptr<Stream> stream_;
   PlacedResults placed_;

@@ -63,6 +63,7 @@ Status Delegate::load(const DelegateDevice& device, int32_t device_index, LoadOp
   }
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
+  session_->expect(target->symbols);
   model_ = Model::load(payload, *target, *session_, map);
   if (model_ == nullptr) {
     return Status::kFailed;

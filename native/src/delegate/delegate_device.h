@@ -118,6 +118,10 @@ class AOTIP_CORE DeviceSession {
   /// The model is about to go: waits, and drops what was kept of its calls.
   virtual void close() noexcept { wait(); }
 
+  /// A blob that calls these functions of the runtime is about to be loaded: what they need may be
+  /// made ready meanwhile.
+  virtual void expect(const std::vector<std::string>& symbols) noexcept { (void)symbols; }
+
   /// The bytes of `ref` as the device needs them; `writable` asks for memory of the delegate's own.
   /// They may be on their way until `loaded()`.
   virtual std::shared_ptr<ConstantStorage> load_storage(

@@ -12,6 +12,7 @@ struct CublasLtControl {
       "AOTI_PLUGINS_CUBLASLT", "fake_cublaslt_" #name)
   AOTIP_CONTROL(compute_type);
   AOTIP_CONTROL(choices);
+  AOTIP_CONTROL(handles);
 #undef AOTIP_CONTROL
 };
 

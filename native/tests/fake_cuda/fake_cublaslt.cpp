@@ -25,6 +25,7 @@ constexpr Result kInvalidValue = 7;
 
 std::atomic<int32_t> last_compute_type{0};
 std::atomic<size_t> choices{0};
+std::atomic<size_t> handles_made{0};
 
 struct Desc {
   ComputeType compute;
@@ -170,7 +171,11 @@ FAKE_EXPORT int32_t fake_cublaslt_compute_type() {
 FAKE_EXPORT size_t fake_cublaslt_choices() {
   return choices;
 }
+FAKE_EXPORT size_t fake_cublaslt_handles() {
+  return handles_made;
+}
 FAKE_EXPORT Result cublasLtCreate(Handle* ret) {
+  ++handles_made;
   *ret = reinterpret_cast<Handle>(new int(0));
   return kSuccess;
 }

@@ -12,4 +12,7 @@ int32_t fake_cublaslt_compute_type();
 
 /// How often a kernel was asked for, in this process.
 size_t fake_cublaslt_choices();
+
+/// How many handles were made, in this process.
+size_t fake_cublaslt_handles();
 }
