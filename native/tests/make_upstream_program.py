@@ -2,11 +2,14 @@
 
 Run as ``python make_upstream_program.py BLOB OUTPUT``. A method for each generation: ``named``,
 ``keyed`` and ``listed``; and ``again``, which has the buffers of ``listed``. The backend is a small
-one of that name: upstream's own needs a GPU.
+one of that name: upstream's own needs a GPU. Beside OUTPUT go ``stays_IO.pte``, programs whose
+inputs and outputs stay on the GPU: I and O say whether ExecuTorch plans memory for them (1) or the
+caller gives it (0).
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
 import sys
 from pathlib import Path
@@ -17,11 +20,17 @@ from executorch.backends.cuda.cuda_weight_collector import (
     CudaWeightEntry,
     encode_cuda_weight_metadata,
 )
-from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from executorch.exir import (
+    EdgeCompileConfig,
+    ExecutorchBackendConfig,
+    to_edge_transform_and_lower,
+)
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.passes.propagate_device_config import PropagateDeviceConfig
 
 BLOB = Path(sys.argv[1]).read_bytes()
 OUTPUT = Path(sys.argv[2])
@@ -80,8 +89,10 @@ class CudaBackend(BackendDetails):
 class EverythingPartitioner(Partitioner):
     """Gives every node to the delegate."""
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, device: str = "") -> None:
         specs = [CompileSpec("method_name", method.encode()), CompileSpec("platform", b"linux")]
+        if device:
+            specs.append(CompileSpec("target_device", device.encode()))
         self.delegation = DelegationSpec("CudaBackend", specs)
 
     def partition(self, exported_program) -> PartitionResult:  # noqa: D102
@@ -106,3 +117,20 @@ edge = to_edge_transform_and_lower(
     compile_config=EdgeCompileConfig(_check_ir_validity=False),
 )
 OUTPUT.write_bytes(edge.to_executorch().buffer)
+
+
+STAYS = PropagateDeviceConfig(skip_h2d_for_method_inputs=True, skip_d2h_for_method_outputs=True)
+for inputs, outputs in itertools.product((0, 1), repeat=2):
+    stays = to_edge_transform_and_lower(
+        torch.export.export(Model(), (torch.zeros(2, 3),)),
+        partitioner=[EverythingPartitioner("forward", "cuda:0")],
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+    config = ExecutorchBackendConfig(
+        propagate_device_config=STAYS,
+        memory_planning_pass=MemoryPlanningPass(
+            alloc_graph_input=bool(inputs), alloc_graph_output=bool(outputs)
+        ),
+    )
+    name = f"stays_{inputs}{outputs}.pte"
+    OUTPUT.with_name(name).write_bytes(stays.to_executorch(config).buffer)

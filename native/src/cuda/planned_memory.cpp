@@ -86,9 +86,9 @@ class CudaPlannedMemory final : public DeviceAllocator {
 }  // namespace
 
 void register_planned_memory() noexcept {
-  static CudaPlannedMemory memory;
   if (::executorch::runtime::get_device_allocator(DeviceType::CUDA) == nullptr) {
-    ::executorch::runtime::register_device_allocator(&memory);
+    // Programs may outlive this library's static objects.
+    ::executorch::runtime::register_device_allocator(new CudaPlannedMemory());
   }
 }
 

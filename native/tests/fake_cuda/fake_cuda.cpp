@@ -6,6 +6,7 @@
 #include "fake_cuda.h"
 
 #include <cuda.h>
+#include <sys/mman.h>
 #pragma GCC visibility pop
 
 #include <cstdio>
@@ -162,11 +163,48 @@ bool is_device(const void* ptr) {
   return block != nullptr && !block->pinned;
 }
 
+/// Whether the host faults where it touches device memory, as with a real driver.
+bool is_guarded() {
+  static const bool wanted = std::getenv("FAKE_CUDA_GUARDED") != nullptr;
+  return wanted;
+}
+
+/// While one lives, the device works: its memory can be touched.
+class DeviceWork {
+ public:
+  DeviceWork() {
+    if (is_guarded() && depth_++ == 0) {
+      protect(PROT_READ | PROT_WRITE);
+    }
+  }
+  ~DeviceWork() {
+    if (is_guarded() && --depth_ == 0) {
+      protect(PROT_NONE);
+    }
+  }
+
+ private:
+  static void protect(int access) {
+    for (const auto& [address, block] : state().blocks) {
+      if (!block.pinned) {
+        (void)mprotect(reinterpret_cast<void*>(address), block.nbytes, access);
+      }
+    }
+  }
+
+  static inline int depth_ = 0;
+};
+
+void run(const std::function<void()>& work) {
+  const DeviceWork scope;
+  work();
+}
+
 void drain(CUstream stream) {
   while (!stream->work.empty()) {
     auto work = std::move(stream->work.front());
     stream->work.pop_front();
-    work();
+    run(work);
   }
 }
 
@@ -214,7 +252,7 @@ CUresult submit(CUstream stream, std::function<void()> work) {
       return code;
     }
     drain_all();
-    work();
+    run(work);
   } else {
     stream->work.push_back(std::move(work));
   }
@@ -230,10 +268,15 @@ CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned, int gpu) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   void* ptr = nullptr;
-  if (posix_memalign(&ptr, 512, nbytes) != 0) {
+  if (is_guarded() && !pinned) {
+    ptr = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  } else if (posix_memalign(&ptr, 512, nbytes) != 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::memset(ptr, 0xcd, nbytes);  // what nobody has written
+  if (is_guarded() && !pinned) {
+    (void)mprotect(ptr, nbytes, PROT_NONE);
+  }
   s.blocks[reinterpret_cast<uintptr_t>(ptr)] = {nbytes, pinned, false, gpu};
   s.device_nbytes += pinned ? 0 : nbytes;
   *ret = reinterpret_cast<CUdeviceptr>(ptr);
@@ -247,9 +290,14 @@ CUresult release(uintptr_t address, bool pinned) {
     misuse("free of what is not allocated");
     return CUDA_ERROR_INVALID_VALUE;
   }
-  s.device_nbytes -= pinned ? 0 : found->second.nbytes;
+  const size_t nbytes = found->second.nbytes;
+  s.device_nbytes -= pinned ? 0 : nbytes;
   s.blocks.erase(found);
-  std::free(reinterpret_cast<void*>(address));
+  if (is_guarded() && !pinned) {
+    (void)munmap(reinterpret_cast<void*>(address), nbytes);
+  } else {
+    std::free(reinterpret_cast<void*>(address));
+  }
   return CUDA_SUCCESS;
 }
 
@@ -271,7 +319,7 @@ CUresult copy(CUdeviceptr dst_address, CUdeviceptr src_address, size_t nbytes, C
       return code;
     }
     stream != nullptr ? drain(stream) : drain_all();
-    move();
+    run(move);
     return CUDA_SUCCESS;
   }
   if (from_pageable) {  // staged at once
