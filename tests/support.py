@@ -41,12 +41,11 @@ def load_example(name: str) -> ModuleType:
 
 def cache_without_blobs(folder: Path) -> str:
     """A compile cache that shares precompiled headers, which take minutes, but knows no blob."""
-    from aoti_plugins.lowering.artifacts.compile_cache import cache_dir
+    from aoti_plugins.lowering.artifacts.cache_folder import private_folder
 
     folder.mkdir(parents=True, exist_ok=True)
     for kind in ("headers", "objects"):
-        (cache_dir() / kind).mkdir(parents=True, exist_ok=True)
-        (folder / kind).symlink_to(cache_dir() / kind)
+        (folder / kind).symlink_to(private_folder(kind))
     return str(folder)
 
 

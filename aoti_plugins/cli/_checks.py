@@ -183,16 +183,27 @@ def _cuda_driver() -> list[Finding]:
 
 
 def _compile_cache() -> list[Finding]:
-    from aoti_plugins.lowering.artifacts.compile_cache import CACHE_DIR_VARIABLE, cache_dir
+    from aoti_plugins.lowering.artifacts.cache_folder import (
+        CACHE_DIR_VARIABLE,
+        CacheNotPrivateError,
+        cache_dir,
+        check_private,
+    )
 
     folder = cache_dir()
+    needed_for = (LOWER_CPU, LOWER_CUDA, LOWER_MPS)
     there = next(one for one in (folder, *folder.parents) if one.exists())
+    if there == folder:
+        try:
+            check_private(folder, CACHE_DIR_VARIABLE)
+        except CacheNotPrivateError as error:
+            return [Finding("compile cache", False, str(error), needed_for)]
     files = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     nbytes = sum(map(_nbytes, files))
     writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
     found = f"{folder}, {nbytes_text(nbytes)}" if writable else f"{there} cannot be written"
     advice = "" if writable else f"Set {CACHE_DIR_VARIABLE} to a folder that can."
-    return [Finding("compile cache", writable, found, (LOWER_CPU, LOWER_CUDA, LOWER_MPS), advice)]
+    return [Finding("compile cache", writable, found, needed_for, advice)]
 
 
 def _nbytes(path: Path) -> int:

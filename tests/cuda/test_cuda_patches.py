@@ -192,8 +192,8 @@ def test_triton_version_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with triton_version.known_triton_version():
             assert cache.triton_key() == expected
         monkeypatch.setattr(cache, "triton_key", lambda: pytest.fail("computed again"))
-    (kept,) = (tmp_path / "triton").glob("*.txt")
-    assert kept.read_text() == expected
+    (kept,) = (tmp_path / "triton").iterdir()
+    assert kept.read_text().endswith(expected)
     triton_version._triton_key.cache_clear()
 
 

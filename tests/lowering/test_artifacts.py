@@ -13,6 +13,7 @@ from support import cache_without_blobs
 from aoti_plugins import native_files
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import compile_cache, compiler, shared_object
+from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
@@ -70,7 +71,7 @@ def test_a_blob_is_built_once(build: SharedObjectBuild, monkeypatch: pytest.Monk
 
 def test_blobs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AOTI_PLUGINS_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compile_cache, "_MOST_BLOBS_NBYTES", 25)
+    monkeypatch.setattr(compile_cache, "_MOST_BLOBS_NBYTES", 150)
     built: list[int] = []
 
     def blob(number: int) -> bytes:
@@ -79,7 +80,7 @@ def test_blobs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
             return bytes([number]) * 10
 
         found = compile_cache.cached_blob(bytes([number]) * 32, build)
-        for age, path in enumerate(sorted((tmp_path / "blobs").glob("*.so"), key=_mtime)):
+        for age, path in enumerate(sorted((tmp_path / "blobs").iterdir(), key=_mtime)):
             os.utime(path, (age, age))  # older by far, in the same order
         return found
 
@@ -154,7 +155,7 @@ def test_clang_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
     command = compiler.cxx_compiler()
     first = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
     made = first.with_name("prefix.h.gch").stat().st_mtime_ns
@@ -168,7 +169,7 @@ def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_nobody_used_for_a_month_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path))
     command = compiler.cxx_compiler()
 
     def header(number: int) -> Path:
@@ -188,7 +189,7 @@ def test_what_nobody_used_for_a_month_goes(tmp_path: Path, monkeypatch: pytest.M
 def test_a_header_that_does_not_compile_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path))
     with pytest.raises(LoweringError, match="failed with exit status"):
         compile_cache.precompiled(compiler.cxx_compiler(), [], "int f( {")
     assert list((tmp_path / "headers").iterdir()) == []
@@ -198,6 +199,6 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     blocked = tmp_path / "file"
     blocked.write_text("")
     blocked.chmod(stat.S_IRUSR)
-    monkeypatch.setenv(compile_cache.CACHE_DIR_VARIABLE, str(blocked))
-    with pytest.raises(LoweringError, match=compile_cache.CACHE_DIR_VARIABLE):
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(blocked))
+    with pytest.raises(LoweringError, match=CACHE_DIR_VARIABLE):
         compile_cache.precompiled(compiler.cxx_compiler(), [], "\n")

@@ -80,15 +80,14 @@ def test_two_lowerings_are_equal_bytes(
     run_python: Callable[..., str], tmp_path: Path, shared_dir: Path
 ) -> None:
     """In two processes, with two orders of hashes, one of which has lowered something else."""
-    from aoti_plugins.lowering.artifacts.compile_cache import cache_dir
+    from aoti_plugins.lowering.artifacts.cache_folder import private_folder
 
     tests = str(Path(__file__).parents[1])
     digests = []
     for seed, names in (("1", ["mlp"]), ("2", ["lstm", "mlp"])):
         cache = tmp_path / seed
         cache.mkdir()
-        (cache_dir() / "zig").mkdir(parents=True, exist_ok=True)
-        (cache / "zig").symlink_to(cache_dir() / "zig")  # the C++ library takes a minute
+        (cache / "zig").symlink_to(private_folder("zig"))  # the C++ library takes a minute
         script = _TWICE.format(tests=tests, names=names)
         output = run_python(script, PYTHONHASHSEED=seed, AOTI_PLUGINS_CACHE_DIR=str(cache))
         digests.append(output.split()[-1])

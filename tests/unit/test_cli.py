@@ -18,7 +18,7 @@ from aoti_plugins.cli._options import parse_options
 from aoti_plugins.cli._output import nbytes_text, seconds_text
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import LoweringError, ProgramError
-from aoti_plugins.lowering.artifacts.compile_cache import CACHE_DIR_VARIABLE
+from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE
 
 COMMANDS = ("lower", "run", "inspect", "plugins", "doctor")
 

@@ -4,8 +4,9 @@ A generated file is a few hundred lines behind megabytes of templates; with its 
 a kernel file takes half a second instead of seven. The C interface of models is an object that
 every blob links. Both go when nobody has used them for a month: a precompiled header takes over
 100 MB, and each version of torch has others. Whole blobs are kept, too, the least recently used
-ones dropped. The key does not hold what is included: after reinstalling the same torch with other
-headers, empty the cache.
+ones dropped. What is damaged is made anew, and a folder that others can write to is refused
+(``cache_folder``). The key does not hold what is included: after reinstalling the same torch with
+other headers, empty the cache.
 """
 
 from __future__ import annotations
@@ -15,30 +16,33 @@ import hashlib
 import logging
 import os
 import shutil
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.artifacts.cache_folder import (
+    BUILDING,
+    CACHE_DIR_VARIABLE,
+    is_whole,
+    new_folder,
+    private_folder,
+    publish_folder,
+    read_entry,
+    seal_folder,
+    write_entry,
+)
 from aoti_plugins.lowering.artifacts.compiler import compiler_identity, run
 
 logger = logging.getLogger(__name__)
 
-CACHE_DIR_VARIABLE = "AOTI_PLUGINS_CACHE_DIR"
-
 _MOST_BLOBS_NBYTES = 1 << 30
+_MOST_TEXTS_NBYTES = 1 << 20
 _UNUSED_SECONDS = 30 * 24 * 3600
-_BUILDING = "building-"
 
-
-def cache_dir() -> Path:
-    """``$AOTI_PLUGINS_CACHE_DIR``, else ``aoti_plugins`` in the user's cache folder."""
-    if chosen := os.environ.get(CACHE_DIR_VARIABLE):
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "aoti_plugins"
+_checked: dict[Path, list[tuple[str, int, int, int]]] = {}
 
 
 def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Path:
@@ -90,8 +94,7 @@ def cached_blob(key: bytes, build: Callable[[], bytes]) -> bytes:
         key: digest of everything that the bytes depend on.
         build: makes them.
     """
-    folder = cache_dir() / "blobs"
-    return _kept(folder / f"{key.hex()[:40]}.so", build, lambda: _drop_oldest(folder))
+    return _kept("blobs", f"{key.hex()[:40]}.blob", build, _MOST_BLOBS_NBYTES)
 
 
 def cached_text(kind: str, key: bytes, make: Callable[[], str]) -> str:
@@ -102,38 +105,64 @@ def cached_text(kind: str, key: bytes, make: Callable[[], str]) -> str:
         key: digest of everything that the text depends on.
         make: makes it.
     """
-    path = cache_dir() / kind / f"{key.hex()[:40]}.txt"
-    return _kept(path, lambda: make().encode(), lambda: None).decode()
+    name = f"{key.hex()[:40]}.text"
+    return _kept(kind, name, lambda: make().encode(), _MOST_TEXTS_NBYTES).decode()
 
 
-def _kept(path: Path, make: Callable[[], bytes], after: Callable[[], None]) -> bytes:
-    """The content of a file, made and written first where it is not there."""
-    try:
-        data = path.read_bytes()
-        os.utime(path)
+def _kept(kind: str, name: str, make: Callable[[], bytes], most_nbytes: int) -> bytes:
+    """The content of an entry, made and written first where it is not there or damaged."""
+    folder = _folder(kind)
+    data = _found(folder / name) if folder else None
+    if data is not None:
         return data
-    except OSError:
-        data = make()
-    try:
-        building = _new_folder(path.parent)
-    except LoweringError:
-        logger.debug("%s is not kept", path.name, exc_info=True)
-        return data
-    try:
-        (building / "file").write_bytes(data)
-        (building / "file").replace(path)
-        after()
-    except OSError:
-        logger.debug("%s is not kept", path.name, exc_info=True)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+    data = make()
+    if folder:
+        try:
+            write_entry(folder / name, data)
+            _drop_oldest(folder, most_nbytes)
+        except OSError:
+            logger.debug("%s is not kept", name, exc_info=True)
     return data
 
 
-def _drop_oldest(folder: Path) -> None:
-    """Keep the blobs that were used last, as many as there is room for."""
-    found = [(path.stat(), path) for path in folder.glob("*.so")]
-    left = _MOST_BLOBS_NBYTES
+def _folder(kind: str) -> Path | None:
+    """The folder of a kind; ``None`` where there is none and none can be made."""
+    try:
+        return private_folder(kind)
+    except OSError:
+        logger.debug("there is no cache for %s", kind, exc_info=True)
+        return None
+
+
+def _found(path: Path) -> bytes | None:
+    try:
+        data = read_entry(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        logger.warning("the cache entry %s cannot be read: %s", path, error)
+        return None
+    if data is None:
+        logger.warning("the cache entry %s is damaged, and is made anew", path)
+    else:
+        _mark_used(path)
+    return data
+
+
+def _drop_oldest(folder: Path, most_nbytes: int) -> None:
+    """Keep the entries that were used last, as many as there is room for.
+
+    What killed processes left behind goes when it is old.
+    """
+    found = []
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process drops it, too
+            status = path.stat()
+            if path.is_file():
+                found.append((status, path))
+            elif time.time() - status.st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+    left = most_nbytes
     for status, path in sorted(found, key=lambda one: one[0].st_mtime, reverse=True):
         left -= status.st_size
         if left < 0:
@@ -145,45 +174,20 @@ def _cached(
 ) -> Path:
     """The path of ``wanted``, made by ``build`` from ``text`` unless the cache has it."""
     identity = compiler_identity(tuple(compiler))
-    key = repr((identity, list(build), text, version("torch")))
-    folder = cache_dir() / kind / hashlib.sha256(key.encode()).hexdigest()[:24]
-    if (folder / wanted).exists():
-        _mark_used(folder)
+    key = repr(("sealed", identity, list(build), text, version("torch")))
+    name = hashlib.sha256(key.encode()).hexdigest()[:24]
+    try:
+        folder = private_folder(kind) / name
+        if _is_usable(folder):
+            _mark_used(folder)
+            return folder / wanted
+        with new_folder(folder.parent) as building:
+            (building / source).write_text(text)
+            run(build, cwd=building, scratch=building)
+            seal_folder(building, name)
+            _publish(building, folder)
+        _drop_unused(folder.parent)
         return folder / wanted
-    building = _new_folder(folder.parent)
-    try:
-        (building / source).write_text(text)
-        run(build, cwd=building, scratch=building)
-        _publish(building, folder, wanted)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    _drop_unused(folder.parent)
-    return folder / wanted
-
-
-def _mark_used(folder: Path) -> None:
-    try:
-        os.utime(folder)
-    except OSError:  # a cache that others fill
-        logger.debug("%s stays as old as it was", folder, exc_info=True)
-
-
-def _drop_unused(parent: Path) -> None:
-    """Remove what was not used for long, what a killed process left behind included.
-
-    A folder gets another name first: nobody finds half of one.
-    """
-    for folder in parent.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process drops it, too
-            if time.time() - folder.stat().st_mtime > _UNUSED_SECONDS:
-                dropped = folder.rename(parent / f"{_BUILDING}dropped-{folder.name}-{os.getpid()}")
-                shutil.rmtree(dropped, ignore_errors=True)
-
-
-def _new_folder(parent: Path) -> Path:
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(dir=parent, prefix=_BUILDING))
     except OSError as error:
         raise LoweringError(
             f"the compile cache cannot be written: {error}. "
@@ -191,9 +195,51 @@ def _new_folder(parent: Path) -> Path:
         ) from error
 
 
-def _publish(building: Path, folder: Path, wanted: str) -> None:
+def _is_usable(folder: Path) -> bool:
+    """Whether an entry is there and whole; one that is not is dropped.
+
+    An entry that was read once is not read again by this process, while its files have the same
+    times and sizes: a precompiled header has over 100 MB.
+    """
+    if not folder.is_dir():
+        return False
+    files = {path: path.stat() for path in folder.rglob("*")}
+    stamp = sorted((str(p), s.st_ino, s.st_size, s.st_mtime_ns) for p, s in files.items())
+    if _checked.get(folder) == stamp:
+        return True
+    if is_whole(folder):
+        _checked[folder] = stamp
+        return True
+    logger.warning("the cache entry %s is damaged, and is made anew", folder)
+    _drop(folder)
+    return False
+
+
+def _mark_used(path: Path) -> None:
     try:
-        building.rename(folder)
+        os.utime(path)
+    except OSError:  # a cache that only root fills
+        logger.debug("%s stays as old as it was", path, exc_info=True)
+
+
+def _drop_unused(parent: Path) -> None:
+    """Remove what was not used for long, what a killed process left behind included."""
+    for folder in parent.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process drops it, too
+            if time.time() - folder.stat().st_mtime > _UNUSED_SECONDS:
+                _drop(folder)
+
+
+def _drop(folder: Path) -> None:
+    """Remove an entry. It gets another name first: nobody finds half of one."""
+    with contextlib.suppress(FileNotFoundError):
+        dropped = f"{BUILDING}dropped-{folder.name}-{os.getpid()}-{threading.get_ident()}"
+        shutil.rmtree(folder.rename(folder.parent / dropped), ignore_errors=True)
+
+
+def _publish(building: Path, folder: Path) -> None:
+    try:
+        publish_folder(building, folder)
     except OSError:
-        if not (folder / wanted).exists():  # not merely another process that was faster
+        if not is_whole(folder):  # not merely another process that was faster
             raise

@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts.compile_cache import cache_dir
+from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE, private_folder
 
 _INSTALL = "pip install 'aoti-plugins[mps]'"
 
@@ -33,5 +33,11 @@ def zig_compiler() -> list[str]:
 
 
 def _cache_variables() -> list[str]:
-    folder = cache_dir() / "zig"
+    try:
+        folder = private_folder("zig")
+    except OSError as error:
+        raise LoweringError(
+            f"Zig needs a cache, and ours cannot be written: {error}. "
+            f"Set {CACHE_DIR_VARIABLE} to a folder that can."
+        ) from error
     return [f"ZIG_GLOBAL_CACHE_DIR={folder}", f"ZIG_LOCAL_CACHE_DIR={folder}"]
