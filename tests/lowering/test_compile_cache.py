@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import cache_folder, compile_cache, compiler
+from aoti_plugins.lowering.artifacts import cache_folder, compile_cache, compiler, zig
 from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE, CacheNotPrivateError
 
 KEY = bytes(range(32))
@@ -179,3 +179,31 @@ def test_entries_of_processes_that_write_at_once(cache: Path) -> None:
         _, printed = process.communicate(timeout=300)
         assert (process.returncode, printed) == (0, "")
     assert [path.suffix for path in (cache / "blobs").iterdir()] == [".blob"]
+
+
+@pytest.mark.parametrize("file", ["o/ab/libc++.a", "z/cd", "digests"])
+def test_a_damaged_cache_of_zig_is_emptied(
+    cache: Path, caplog: pytest.LogCaptureFixture, file: str
+) -> None:
+    with zig.checked_zig_cache():
+        for name in ("o/ab/libc++.a", "z/cd", "h/manifest"):
+            (cache / "zig" / name).parent.mkdir(parents=True)
+            (cache / "zig" / name).write_bytes(b"made by zig")
+    with zig.checked_zig_cache():
+        assert (cache / "zig" / file).exists()
+        (cache / "zig" / "o" / "new").write_bytes(b"of another build")
+    assert not caplog.text
+    damaged = cache / "zig" / file
+    damaged.write_bytes(_flip(damaged.read_bytes(), 5))
+    with zig.checked_zig_cache():
+        assert "is damaged, and is made anew" in caplog.text
+        assert not list((cache / "zig").glob("*/*"))
+
+
+def test_a_large_cache_of_zig_is_emptied(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zig, "_MOST_NBYTES", 10)
+    with zig.checked_zig_cache():
+        (cache / "zig" / "o").mkdir()
+        (cache / "zig" / "o" / "object").write_bytes(bytes(11))
+    with zig.checked_zig_cache():
+        assert not (cache / "zig" / "o").exists()

@@ -160,10 +160,11 @@ def _head(name: str, data: bytes) -> bytes:
 def _file_digests(folder: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path != folder / _DIGESTS:
-            yield str(path.relative_to(folder)), _file_digest(path)
+            yield str(path.relative_to(folder)), file_digest(path)
 
 
-def _file_digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, 64 hex digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -23,7 +23,7 @@ from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_
 from aoti_plugins.lowering.artifacts.compiler import compiler_identity, for_each, run
 from aoti_plugins.lowering.artifacts.mach_o import read_mach_o
 from aoti_plugins.lowering.artifacts.shared_object import SharedObject, SharedObjectBuild
-from aoti_plugins.lowering.artifacts.zig import zig_compiler
+from aoti_plugins.lowering.artifacts.zig import checked_zig_cache, zig_compiler
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.interface import split_wrapper
 
@@ -74,7 +74,12 @@ def build_dylib(code: GeneratedCode, build: SharedObjectBuild, system: MacOs) ->
     if build.objects or build.libraries:
         raise LoweringError("objects and libraries of plugins cannot be linked for macOS yet")
     key = _digest(compiler, code, build, system)
-    data = cached_blob(key, lambda: _linked(compiler, code, build, system))
+
+    def link() -> bytes:
+        with checked_zig_cache():
+            return _linked(compiler, code, build, system)
+
+    data = cached_blob(key, link)
     info = read_mach_o(data)
     names = [name for name, _ in info.undefined if shared_object.is_shim(name)]
     return SharedObject(

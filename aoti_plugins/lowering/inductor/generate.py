@@ -15,6 +15,7 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
+from aoti_plugins.lowering.inductor.own_folders import own_folders
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
 from aoti_plugins.lowering.inductor.size_checks import size_checks
@@ -60,6 +61,7 @@ def generate(
     with ExitStack() as stack:
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
+        stack.enter_context(own_folders())
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
         stack.enter_context(stored_values())

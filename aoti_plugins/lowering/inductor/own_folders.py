@@ -1,0 +1,78 @@
+"""Keep what Inductor and Triton write, and read again, where nobody else can have written it.
+
+Inductor's own folder has a name that everybody can guess, below a folder that everybody can write
+to, and it runs the Python files that it finds there. Here each process gets a new one, which goes
+with it: nothing of it saves time in a lowering. What Triton compiled does; it lies in the compile
+cache, with digests that are checked. A folder that the user chose stays, if nobody else can write
+to it. Set are environment variables, which both read whenever they need a folder. Tested with torch
+2.11 and 2.13. Can go when Inductor has a folder of the user's own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from aoti_plugins.lowering.artifacts.cache_folder import check_private, private_folder
+
+logger = logging.getLogger(__name__)
+
+_INDUCTOR = "TORCHINDUCTOR_CACHE_DIR"
+_TRITON = "TRITON_CACHE_DIR"
+_MANAGER = "TRITON_CACHE_MANAGER"
+_CHECKED_MANAGER = "aoti_plugins.lowering.inductor.gpu.checked_cache:CheckedCacheManager"
+
+
+@contextlib.contextmanager
+def own_folders() -> Iterator[None]:
+    """Let Inductor and Triton use folders of ours.
+
+    Raises:
+        CacheNotPrivateError: others can write to a folder that the user chose, or to our cache.
+    """
+    with mock.patch.dict(os.environ, _variables()):
+        yield
+
+
+def _variables() -> dict[str, str]:
+    from torch._inductor.runtime.cache_dir_utils import default_cache_dir
+
+    variables = {_MANAGER: os.environ.get(_MANAGER, _CHECKED_MANAGER)}
+    # Inductor notes its own choice in the environment.
+    if os.environ.get(_INDUCTOR, default_cache_dir()) == default_cache_dir():
+        variables[_INDUCTOR] = _folder_of_process(os.getpid())
+        variables.setdefault(_TRITON, os.environ.get(_TRITON) or _triton_folder())
+    for name in (_INDUCTOR, _TRITON):
+        chosen = Path(variables.get(name) or os.environ.get(name, ""))
+        if chosen.is_dir():
+            check_private(chosen, name)
+    return variables
+
+
+def _triton_folder() -> str:
+    try:
+        return str(private_folder("triton-kernels"))
+    except OSError:
+        logger.debug("what Triton compiles is not kept", exc_info=True)
+        return _folder_of_process(os.getpid()) + "/triton"
+
+
+@functools.cache
+def _folder_of_process(pid: int) -> str:
+    """A new folder; of its own for a process that was forked."""
+    folder = tempfile.mkdtemp(prefix="aoti_plugins-")
+    atexit.register(_remove, folder, pid)
+    return folder
+
+
+def _remove(folder: str, pid: int) -> None:
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)
