@@ -7,9 +7,15 @@ import zlib
 from enum import IntFlag
 
 from aoti_plugins._wire import DAMAGED, fail
+from aoti_plugins.payload_signatures import BLOCK_NBYTES
 
 MAGIC = b"AOTIPLUG"
-VERSION = 1
+VERSION = 2
+"""The version that is written."""
+
+FIRST_VERSION = 1
+"""The oldest version that is read: no digests of SHA-256, no room for signatures."""
+
 HEADER_NBYTES = 32
 
 
@@ -48,8 +54,11 @@ _FOREIGN_TAGS = {
 }
 
 
-def check_header(data: bytes) -> PayloadFlag:
-    """Return the flags of a payload; refuse what is not a whole, undamaged one of this version.
+def check_header(data: bytes) -> tuple[int, PayloadFlag, int]:
+    """Refuse what is not a whole, undamaged payload of a version that is known.
+
+    Returns:
+        The version, the flags, and where the body ends.
 
     Raises:
         PayloadError: names the field, its byte offset, what was found and what was expected.
@@ -63,10 +72,9 @@ def check_header(data: bytes) -> PayloadFlag:
         )
     version, flags, total, body_crc, header_crc = struct.unpack_from("<IIQII", data, 8)
     _check_crc("header crc32", 28, header_crc, data[:28])
-    if version != VERSION:
-        fail(
-            "version", 8, f"found {version}, this reader knows {VERSION}", _version_advice(version)
-        )
+    if not FIRST_VERSION <= version <= VERSION:
+        found = f"found {version}, this reader knows {FIRST_VERSION} to {VERSION}"
+        fail("version", 8, found, _version_advice(version))
     if flags & ~_KNOWN_FLAGS:
         fail(
             "flags",
@@ -74,9 +82,10 @@ def check_header(data: bytes) -> PayloadFlag:
             f"found 0x{flags:08x}, this reader knows 0x{_KNOWN_FLAGS:08x}",
             "The program needs a newer reader: pip install --upgrade aoti_plugins.",
         )
-    _check_total(total, len(data))
-    _check_crc("body crc32", 24, body_crc, data[HEADER_NBYTES:])
-    return PayloadFlag(flags)
+    end_nbytes = 0 if version == FIRST_VERSION else BLOCK_NBYTES
+    _check_total(total, len(data), HEADER_NBYTES + end_nbytes)
+    _check_crc("body crc32", 24, body_crc, data[HEADER_NBYTES : total - end_nbytes])
+    return version, PayloadFlag(flags), total - end_nbytes
 
 
 def _check_magic(data: bytes) -> None:
@@ -120,7 +129,9 @@ def _version_advice(version: int) -> str:
     return "No release wrote such a version; lower the model again."
 
 
-def _check_total(total: int, found: int) -> None:
+def _check_total(total: int, found: int, least: int) -> None:
+    if total < least:
+        fail("total_nbytes", 16, f"the header announces {total} bytes, expected at least {least}")
     if found < total:
         fail(
             "total_nbytes",

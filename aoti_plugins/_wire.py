@@ -88,6 +88,18 @@ class Reader:
         self.offset += layout.size
         return value
 
+    def raw(self, nbytes: int, where: str) -> bytes:
+        """Read so many bytes as they are."""
+        if nbytes > self.remaining:
+            fail(
+                where,
+                self.offset,
+                f"the body ends here: it takes {nbytes} bytes, {self.remaining} remain",
+            )
+        value = self.data[self.offset : self.offset + nbytes]
+        self.offset += nbytes
+        return value
+
     def string(self, where: str) -> str:
         """Read one length-prefixed UTF-8 string without NUL."""
         start = self.offset

@@ -44,3 +44,7 @@ class ProgramError(AotiPluginsError):
 
 class DestinationError(AotiPluginsError):
     """A result cannot be written where it was to go."""
+
+
+class SignatureError(AotiPluginsError):
+    """A key cannot be used, or a program is not signed as it has to be."""

@@ -13,11 +13,21 @@ import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 
-from aoti_plugins._payload_header import HEADER_NBYTES, MAGIC, VERSION, check_header
+from aoti_plugins import payload_signatures
+from aoti_plugins._payload_header import (
+    FIRST_VERSION,
+    HEADER_NBYTES,
+    MAGIC,
+    VERSION,
+    check_header,
+)
 from aoti_plugins._payload_header import PayloadFlag as PayloadFlag
 from aoti_plugins._wire import Reader, Writer, fail
 from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
 from aoti_plugins.errors import PayloadError
+from aoti_plugins.payload_signatures import PayloadSignature
+
+SHA256_NBYTES = 32
 
 UNBOUNDED = 2**63 - 1
 """The ``max`` of a dimension that has no upper bound."""
@@ -65,6 +75,8 @@ class TargetArtifact:
     """The compiled code for one target: which blob, what it needs, how to tell it is whole.
 
     ``symbols`` are the C shims that the blob calls, under PyTorch's names, sorted.
+    ``artifact_sha256`` is the digest of the blob, 32 bytes; version 1 has none, and
+    ``artifact_crc32`` instead, which later ones do not have.
     """
 
     name: str
@@ -73,17 +85,22 @@ class TargetArtifact:
     artifact_kind: ArtifactKind
     artifact_key: str
     artifact_nbytes: int
-    artifact_crc32: int
+    artifact_sha256: bytes
     libraries: tuple[LibraryRef, ...] = ()
     symbols: tuple[str, ...] = ()
+    artifact_crc32: int = 0
 
 
 @dataclass(frozen=True)
 class StorageRef:
-    """One weight storage: its key in the named data, and its size."""
+    """One weight storage: its key in the named data, its size, and its digest.
+
+    ``sha256`` is of its first ``nbytes`` bytes, as it is stored; version 1 has none.
+    """
 
     key: str
     nbytes: int
+    sha256: bytes
 
 
 @dataclass(frozen=True)
@@ -111,7 +128,10 @@ class ValueSpec:
 
 @dataclass(frozen=True)
 class Payload:
-    """Everything the delegate has to know about one lowered partition, apart from the blobs."""
+    """Everything the delegate has to know about one lowered partition, apart from the blobs.
+
+    ``signatures`` are those that were found, not whether they are right.
+    """
 
     device: str
     method: str
@@ -122,18 +142,21 @@ class Payload:
     inputs: tuple[ValueSpec, ...]
     outputs: tuple[ValueSpec, ...]
     flags: PayloadFlag = PayloadFlag.NONE
+    signatures: tuple[PayloadSignature, ...] = ()
+    version: int = VERSION
 
 
 def encode(payload: Payload) -> bytes:
-    """Return the bytes of a payload.
+    """Return the bytes of a payload, of the version that is written today.
 
     Raises:
         PayloadError: a field does not fit its type, or breaks a rule that a reader checks.
     """
     body = _Body().write(payload)
-    total = HEADER_NBYTES + len(body)
+    end = payload_signatures.block(payload.signatures)
+    total = HEADER_NBYTES + len(body) + len(end)
     start = MAGIC + struct.pack("<IIQI", VERSION, payload.flags, total, zlib.crc32(body))
-    encoded = start + struct.pack("<I", zlib.crc32(start)) + body
+    encoded = start + struct.pack("<I", zlib.crc32(start)) + body + end
     if decode(encoded) != payload:
         raise PayloadError(
             "payload: reading back what was written gives something else; "
@@ -151,8 +174,9 @@ def decode(data: bytes) -> Payload:
             expected.
     """
     data = bytes(data)
-    flags = check_header(data)
-    return _Parser(data).payload(flags)
+    version, flags, end = check_header(data)
+    parser = _Parser(data[:end], version)
+    return parser.payload(flags, () if end == len(data) else payload_signatures.read_block(data))
 
 
 class _Body(Writer):
@@ -169,6 +193,12 @@ class _Body(Writer):
         self.items(payload.outputs, "outputs", self._value)
         return bytes(self.data)
 
+    def digest(self, value: bytes, where: str) -> None:
+        """Append a digest of SHA-256."""
+        if not isinstance(value, bytes) or len(value) != SHA256_NBYTES:
+            raise PayloadError(f"payload: {where} is {value!r}, expected {SHA256_NBYTES} bytes")
+        self.data += value
+
     def _named_version(self, item: tuple[str, str], where: str) -> None:
         name, version = item
         self.string(name, f"{where}.name")
@@ -181,7 +211,7 @@ class _Body(Writer):
         self.number("I", target.artifact_kind, f"{where}.artifact_kind")
         self.string(target.artifact_key, f"{where}.artifact_key")
         self.number("Q", target.artifact_nbytes, f"{where}.artifact_nbytes")
-        self.number("I", target.artifact_crc32, f"{where}.artifact_crc32")
+        self.digest(target.artifact_sha256, f"{where}.artifact_sha256")
         self.items(target.libraries, f"{where}.libraries", self._library)
         self.items(target.symbols, f"{where}.symbols", self.string)
 
@@ -193,6 +223,7 @@ class _Body(Writer):
     def _storage(self, storage: StorageRef, where: str) -> None:
         self.string(storage.key, f"{where}.key")
         self.number("Q", storage.nbytes, f"{where}.nbytes")
+        self.digest(storage.sha256, f"{where}.sha256")
 
     def _constant(self, constant: ConstantRef, where: str) -> None:
         self.string(constant.fqn, f"{where}.fqn")
@@ -224,16 +255,18 @@ class _Body(Writer):
 class _Parser:
     """Reads the body; checks every rule where the field is read, so that the offset is at hand."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, version: int) -> None:
         self._in = Reader(data, HEADER_NBYTES)
+        self._version = version
+        self._digest_nbytes = 0 if version == FIRST_VERSION else SHA256_NBYTES
         self._storages: tuple[StorageRef, ...] = ()
 
-    def payload(self, flags: PayloadFlag) -> Payload:
+    def payload(self, flags: PayloadFlag, signatures: tuple[PayloadSignature, ...]) -> Payload:
         device = self._in.string("device")
         method = self._in.string("method")
         built_with = self._in.items("built_with", 8, self._named_version)
         targets = self._targets()
-        self._storages = self._in.items("storages", 12, self._storage)
+        self._storages = self._in.items("storages", 12 + self._digest_nbytes, self._storage)
         constants = self._constants()
         inputs = self._in.items("inputs", 16, self._value)
         outputs = self._in.items("outputs", 16, self._value)
@@ -253,6 +286,8 @@ class _Parser:
             inputs,
             outputs,
             flags,
+            signatures,
+            self._version,
         )
 
     def _named_version(self, where: str) -> tuple[str, str]:
@@ -270,12 +305,13 @@ class _Parser:
             seen.add(target.name)
             return target
 
-        targets = self._in.items("targets", 40, read)
+        targets = self._in.items("targets", 36 + (self._digest_nbytes or 4), read)
         if not targets:
             fail("targets", start, "the list is empty, expected at least one target")
         return targets
 
     def _target(self, where: str) -> TargetArtifact:
+        old = self._version == FIRST_VERSION
         return TargetArtifact(
             name=self._in.string(f"{where}.name"),
             machine=self._in.string(f"{where}.machine"),
@@ -283,7 +319,8 @@ class _Parser:
             artifact_kind=self._in.choice(f"{where}.artifact_kind", ArtifactKind),
             artifact_key=self._in.string(f"{where}.artifact_key"),
             artifact_nbytes=self._in.number("Q", f"{where}.artifact_nbytes"),
-            artifact_crc32=self._in.number("I", f"{where}.artifact_crc32"),
+            artifact_crc32=self._in.number("I", f"{where}.artifact_crc32") if old else 0,
+            artifact_sha256=self._in.raw(self._digest_nbytes, f"{where}.artifact_sha256"),
             libraries=self._in.items(f"{where}.libraries", 12, self._library),
             symbols=self._symbols(f"{where}.symbols"),
         )
@@ -308,7 +345,11 @@ class _Parser:
         return symbols
 
     def _storage(self, where: str) -> StorageRef:
-        return StorageRef(self._in.string(f"{where}.key"), self._in.number("Q", f"{where}.nbytes"))
+        return StorageRef(
+            self._in.string(f"{where}.key"),
+            self._in.number("Q", f"{where}.nbytes"),
+            self._in.raw(self._digest_nbytes, f"{where}.sha256"),
+        )
 
     def _constants(self) -> tuple[ConstantRef, ...]:
         seen: set[str] = set()

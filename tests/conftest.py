@@ -71,7 +71,7 @@ def cpp_runner(shared_dir: Path) -> Path:
     return build / "cpp_runner"
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run_python() -> Callable[..., str]:
     """Run a script in a fresh interpreter and return what it printed; fails if it fails."""
 

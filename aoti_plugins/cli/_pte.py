@@ -126,7 +126,11 @@ def _payload_facts(payload: payloads.Payload) -> dict[str, Any]:
     """Turn a payload into JSON types, with names instead of codes."""
     facts = asdict(payload)
     facts["built_with"] = dict(payload.built_with)
+    facts["signatures"] = [one.key.hex() for one in payload.signatures]
+    for storage in facts["storages"]:
+        storage["sha256"] = storage["sha256"].hex()
     for target in facts["targets"]:
+        target["artifact_sha256"] = target["artifact_sha256"].hex()
         target["artifact_kind"] = target["artifact_kind"].name.lower()
     for constant in facts["constants"]:
         constant["kind"] = constant["kind"].name.lower()

@@ -20,6 +20,8 @@ _COMMANDS = {
     "lower": ("lower", "Turn an exported model (.pt2) into a program (.pte)."),
     "run": ("run", "Run a program on given or random inputs and time it."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
+    "sign": ("sign", "Sign a program: its code, its weights, the whole file."),
+    "verify": ("verify", "Compare a program with its digests and signatures."),
     "tune": ("tune", "Measure kernels on this machine's GPU; merge and show such records."),
     "plugins": ("plugins", "List the installed plugins and what each provides."),
     "new-plugin": ("new_plugin", "Make a package with hooks: Python, Triton or C++ and CUDA."),

@@ -77,6 +77,7 @@ def _delegate_rows(delegate: dict[str, Any], payload: dict[str, Any]) -> Iterato
         yield "  symbols", ", ".join(target["symbols"]) or "none"
         for library in target["libraries"]:
             yield "  library", f"{library['soname']} {library['version']} from {library['origin']}"
+    yield "signed by", "\n".join(payload["signatures"]) or "nobody"
     yield "constants", _constants_summary(payload)
     yield "inputs", ", ".join(map(_value_text, payload["inputs"])) or "none"
     yield "outputs", ", ".join(map(_value_text, payload["outputs"])) or "none"

@@ -8,7 +8,6 @@ what the code calls, and compilation; at the end the constants by storage and th
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -188,14 +187,15 @@ class _Lowering:
             blob = self._build(code, target)
         self._check_shims(blob.shims)
         check_machine(blob, target.machine, target.name)
+        key, sha256 = self._add_blob("so", blob.data, _SO_ALIGNMENT, None)
         return TargetArtifact(
             name=target.name,
             machine=target.machine,
             features=self._device.features(target, code, self._options),
             artifact_kind=ArtifactKind.SHARED_OBJECT,
-            artifact_key=self._add_blob("so", blob.data, _SO_ALIGNMENT, None),
+            artifact_key=key,
             artifact_nbytes=len(blob.data),
-            artifact_crc32=zlib.crc32(blob.data),
+            artifact_sha256=sha256,
             libraries=tuple(
                 LibraryRef(library.soname, library.version, origin)
                 for library, origin in self._shims.libraries(blob.shims)
@@ -230,15 +230,20 @@ class _Lowering:
 
     def _add_weights(self, data: bytes) -> StorageRef:
         tag = self._options.external_data or None
-        return StorageRef(self._add_blob("weights", data, _WEIGHTS_ALIGNMENT, tag), len(data))
+        key, sha256 = self._add_blob("weights", data, _WEIGHTS_ALIGNMENT, tag)
+        return StorageRef(key, len(data), sha256)
 
-    def _add_blob(self, kind: str, data: bytes, alignment: int, tag: str | None) -> str:
-        digest = hashlib.sha256(data).hexdigest()
-        name = get_manager().blob_name(kind, self._device.name, self._place.method, digest)
+    def _add_blob(
+        self, kind: str, data: bytes, alignment: int, tag: str | None
+    ) -> tuple[str, bytes]:
+        """Store a blob; returns its key and its digest."""
+        digest = hashlib.sha256(data)
+        place = self._place
+        name = get_manager().blob_name(kind, self._device.name, place.method, digest.hexdigest())
         if tag is None and isinstance(name, BlobName):
             tag = name.external_tag
         self._store.add_named_data(str(name), data, alignment, tag)
-        return str(name)
+        return str(name), digest.digest()
 
 
 def _interface(

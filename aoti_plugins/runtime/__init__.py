@@ -25,6 +25,7 @@ from aoti_plugins.runtime._libraries import (
 )
 from aoti_plugins.runtime.program import Method, Program, backends, get_options, set_options
 from aoti_plugins.runtime.specs import ValueInfo
+from aoti_plugins.runtime.trust import require_signatures
 
 __all__ = [
     "LIBRARY_DIR_VARIABLE",
@@ -37,5 +38,6 @@ __all__ = [
     "get_options",
     "library_path",
     "register",
+    "require_signatures",
     "set_options",
 ]

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import trust
 from aoti_plugins.runtime._dlpack import gpu_of
 from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._locks import new_lock
@@ -44,6 +45,8 @@ class Program(_NotCopied):
 
     Raises:
         ProgramError: the file is missing, truncated, or no ExecuTorch program.
+        SignatureError: this process demands signatures over whole files, and one is missing or
+            wrong (``require_signatures``).
         RuntimeLoadError: the native libraries are missing or do not load.
     """
 
@@ -64,6 +67,7 @@ class Program(_NotCopied):
                     "data files need a program that is loaded from a path, not bytes"
                 )
             self._name = f"program of {len(source)} bytes"
+            trust.check_no_bytes_demanded()
             data = bytes(source)
             self._check_header(data[: pte_header.HEAD_NBYTES], len(data))
             self._runner = runner()
@@ -73,6 +77,7 @@ class Program(_NotCopied):
             paths = [_existing(path) for path in (source, *data_files)]
             with open(source, "rb") as file:
                 self._check_header(file.read(pte_header.HEAD_NBYTES), os.stat(source).st_size)
+            trust.check_files((source, *data_files))
             self._runner = runner()
             self._handle = self._runner.load_program(paths[0], paths[1:], f"cannot load the {self}")
         self.methods = self._runner.method_names(self._handle)

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "delegate/crc32.h"
+#include "delegate/sha256.h"
 #include "fake_cuda/driver_control.h"
 #include "named_data.h"
 #include "payload_builder.h"
@@ -41,7 +41,7 @@ struct Program {
                    float first_scale = 1.0f) {
     const std::vector<uint8_t> blob =
         read_file(AOTIP_FAKE_CUDA_DIR "/fake_cuda_model_" + model + ".so");
-    payload = fake_payload(blob.size(), crc32(blob.data(), blob.size()));
+    payload = fake_payload(blob.size(), sha256(blob.data(), blob.size()));
     payload.device = "cuda";
     payload.targets[0].key = model + "_so_blob";
     payload.targets[0].features = {"sm_90", "shared_memory_1024"};

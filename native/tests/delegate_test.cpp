@@ -17,7 +17,7 @@
 #include <thread>
 #include <variant>
 
-#include "delegate/crc32.h"
+#include "delegate/sha256.h"
 #include "named_data.h"
 #include "payload_builder.h"
 
@@ -61,7 +61,7 @@ struct Program {
   explicit Program(const std::string& model = "ok") {
     const std::vector<uint8_t> blob =
         read_file(AOTIP_FAKE_MODEL_DIR "/fake_model_" + model + ".so");
-    payload = fake_payload(blob.size(), crc32(blob.data(), blob.size()));
+    payload = fake_payload(blob.size(), sha256(blob.data(), blob.size()));
     payload.targets[0].key = model + "_so_blob";
     data.set(payload.targets[0].key, blob.data(), blob.size());
     const float scale[] = {-1.0f, 1.0f, 2.0f, 3.0f};
@@ -439,7 +439,14 @@ BOOST_AUTO_TEST_CASE(damaged_programs_are_refused) {
   fails([](Program& p) { p.data.set("weights", "abc", 3); },
         "the weights 'weights' have 3 bytes, the payload says 16");
   fails([](Program& p) { p.payload.targets[0].nbytes += 1; }, "the payload says ");
-  fails([](Program& p) { p.payload.targets[0].crc32 ^= 1; }, "crc32 of blob 'damaged_so_blob' is ");
+  fails([](Program& p) { (*p.payload.targets[0].sha256)[31] ^= 1; },
+        "sha256 of blob 'damaged_so_blob' is ");
+  fails(
+      [](Program& p) {
+        p.payload.version = kFirstPayloadVersion;
+        p.payload.targets[0].crc32 = 1;
+      },
+      "crc32 of blob 'damaged_so_blob' is ");
   fails([](Program& p) { p.payload.targets[0].machine = "sparc"; }, "no code for this machine");
   fails([](Program& p) { p.payload.constants.erase(p.payload.constants.begin()); },
         "the payload lacks constants of the model: 'layer.scale'");
@@ -450,7 +457,7 @@ BOOST_AUTO_TEST_CASE(damaged_programs_are_refused) {
         std::vector<uint8_t> blob(200, 7);
         p.data.set("damaged_so_blob", blob.data(), blob.size());
         p.payload.targets[0].nbytes = blob.size();
-        p.payload.targets[0].crc32 = crc32(blob.data(), blob.size());
+        p.payload.targets[0].sha256 = sha256(blob.data(), blob.size());
       },
       "is not an ELF file");
   const Program program;

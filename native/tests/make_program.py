@@ -7,10 +7,10 @@ needed.
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import struct
 import sys
-import zlib
 from pathlib import Path
 from typing import final
 
@@ -26,6 +26,8 @@ sys.path.insert(0, sys.argv[3])
 
 from aoti_plugins import payload as p  # noqa: E402
 
+DATA = {"weights": struct.pack("<4f", -1, 1, 2, 3), "state": struct.pack("<q", 0)}
+
 
 def make_payload(method: str) -> bytes:
     """Describe tests/fake_model, built with FAKE_ONE_INPUT."""
@@ -38,7 +40,7 @@ def make_payload(method: str) -> bytes:
         artifact_kind=p.ArtifactKind.SHARED_OBJECT,
         artifact_key="so_blob",
         artifact_nbytes=len(blob),
-        artifact_crc32=zlib.crc32(blob),
+        artifact_sha256=hashlib.sha256(blob).digest(),
         libraries=(),
         symbols=("aoti_torch_empty_strided",),
     )
@@ -52,7 +54,9 @@ def make_payload(method: str) -> bytes:
             method=method,
             built_with=(("torch", torch.__version__),),
             targets=(target,),
-            storages=(p.StorageRef("weights", 16), p.StorageRef("state", 8)),
+            storages=tuple(
+                p.StorageRef(k, len(d), hashlib.sha256(d).digest()) for k, d in DATA.items()
+            ),
             constants=constants,
             inputs=(static,),
             outputs=(static,),
@@ -68,8 +72,8 @@ class AotiCpuBackend(BackendDetails):
     def preprocess(edge_program, compile_specs):  # noqa: D102
         store = NamedDataStore()
         store.add_named_data("so_blob", BLOB.read_bytes(), alignment=16)
-        store.add_named_data("weights", struct.pack("<4f", -1, 1, 2, 3), alignment=64)
-        store.add_named_data("state", struct.pack("<q", 0), alignment=64)
+        for key, data in DATA.items():
+            store.add_named_data(key, data, alignment=64)
         return PreprocessResult(make_payload("forward"), {}, store.get_named_data_store_output())
 
 

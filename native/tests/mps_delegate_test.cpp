@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "delegate/crc32.h"
+#include "delegate/sha256.h"
 #include "metal_host/stand_in/stand_in.h"
 #include "named_data.h"
 #include "payload_builder.h"
@@ -54,7 +54,7 @@ struct Program {
 
   explicit Program(const std::string& model = "ok") {
     const auto blob = read_file(AOTIP_FAKE_MPS_DIR "/fake_mps_model_" + model + ".so");
-    payload = fake_payload(blob.size(), crc32(blob.data(), blob.size()));
+    payload = fake_payload(blob.size(), sha256(blob.data(), blob.size()));
     payload.device = "mps";
     payload.targets[0].key = model + "_so_blob";
     payload.targets[0].features = {"macos12.0"};

@@ -27,6 +27,7 @@ class PayloadBuilder {
   }
 
   PayloadBuilder& payload(const Payload& p) {
+    const bool digests = p.version != kFirstPayloadVersion;
     str(p.device).str(p.method).u32(static_cast<uint32_t>(p.built_with.size()));
     for (const auto& [name, version] : p.built_with) {
       str(name).str(version);
@@ -34,7 +35,9 @@ class PayloadBuilder {
     u32(static_cast<uint32_t>(p.targets.size()));
     for (const TargetArtifact& t : p.targets) {
       str(t.name).str(t.machine).strings(t.features).u32(static_cast<uint32_t>(t.kind)).str(t.key);
-      u64(t.nbytes).u32(t.crc32).u32(static_cast<uint32_t>(t.libraries.size()));
+      u64(t.nbytes);
+      digests ? digest(t.sha256) : u32(t.crc32);
+      u32(static_cast<uint32_t>(t.libraries.size()));
       for (const LibraryRef& library : t.libraries) {
         str(library.soname).str(library.version).str(library.origin);
       }
@@ -43,6 +46,9 @@ class PayloadBuilder {
     u32(static_cast<uint32_t>(p.storages.size()));
     for (const StorageRef& s : p.storages) {
       str(s.key).u64(s.nbytes);
+      if (digests) {
+        digest(s.sha256);
+      }
     }
     u32(static_cast<uint32_t>(p.constants.size()));
     for (const ConstantRef& c : p.constants) {
@@ -52,18 +58,41 @@ class PayloadBuilder {
     return values(p.inputs).values(p.outputs);
   }
 
-  /// The bytes with a header whose checksums are right.
-  std::vector<uint8_t> encode(uint32_t version = 1, uint32_t flags = 0) const {
+  /// The bytes with a header whose checksums are right, and room for signatures where the version
+  /// has it.
+  std::vector<uint8_t> encode(uint32_t version = kPayloadVersion, uint32_t flags = 0,
+                              const std::vector<PayloadSignature>& signatures = {}) const {
+    const PayloadBuilder end = signature_room(version, signatures);
     PayloadBuilder header;
     const char magic[] = "AOTIPLUG";
     header.body.assign(magic, magic + 8);
-    header.u32(version).u32(flags).u64(32 + body.size()).u32(crc32(body.data(), body.size()));
+    header.u32(version).u32(flags).u64(32 + body.size() + end.body.size());
+    header.u32(crc32(body.data(), body.size()));
     header.u32(crc32(header.body.data(), header.body.size()));
     header.body.insert(header.body.end(), body.begin(), body.end());
+    header.body.insert(header.body.end(), end.body.begin(), end.body.end());
     return header.body;
   }
 
  private:
+  static PayloadBuilder signature_room(uint32_t version,
+                                       const std::vector<PayloadSignature>& signatures) {
+    PayloadBuilder room;
+    if (version == kFirstPayloadVersion) {
+      return room;
+    }
+    for (const PayloadSignature& one : signatures) {
+      room.body.insert(room.body.end(), one.key.begin(), one.key.end());
+      room.body.insert(room.body.end(), one.signature.begin(), one.signature.end());
+    }
+    room.body.resize(kSignaturesNbytes - 4);
+    return room.u32(crc32(room.body.data(), room.body.size()));
+  }
+  PayloadBuilder& digest(const std::optional<Sha256>& value) {
+    const Sha256 bytes = value.value_or(Sha256{});
+    body.insert(body.end(), bytes.begin(), bytes.end());
+    return *this;
+  }
   PayloadBuilder& number(uint64_t value, int nbytes) {
     for (int i = 0; i < nbytes; ++i) {
       body.push_back(static_cast<uint8_t>(value >> (8 * i)));
@@ -100,8 +129,8 @@ class PayloadBuilder {
   }
 };
 
-/// A payload for tests/fake_model; `blob_nbytes` and `blob_crc` describe the blob.
-inline Payload fake_payload(uint64_t blob_nbytes = 4, uint32_t blob_crc = 0) {
+/// A payload for tests/fake_model; `blob_nbytes` and `blob_sha256` describe the blob.
+inline Payload fake_payload(uint64_t blob_nbytes = 4, const Sha256& blob_sha256 = {}) {
   Payload p;
   p.device = "cpu";
   p.method = "forward";
@@ -115,7 +144,7 @@ inline Payload fake_payload(uint64_t blob_nbytes = 4, uint32_t blob_crc = 0) {
 #endif
   target.key = "so_blob";
   target.nbytes = blob_nbytes;
-  target.crc32 = blob_crc;
+  target.sha256 = blob_sha256;
   target.symbols = {"aoti_torch_empty_strided", "aoti_torch_get_data_ptr"};
   p.targets = {target};
   p.storages = {{"weights", 16}, {"state", 8}};

@@ -1,5 +1,7 @@
 #include "delegate/payload.h"
 
+#include <algorithm>
+#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <functional>
@@ -45,8 +47,43 @@ BOOST_AUTO_TEST_CASE(crc32_is_zlibs) {
   BOOST_TEST(crc32(text.data(), text.size()) == crc32(text.c_str(), 1000));
 }
 
-BOOST_AUTO_TEST_CASE(golden_file_reads) {
-  std::ifstream file(AOTIP_GOLDEN_PAYLOAD, std::ios::binary);
+BOOST_AUTO_TEST_CASE(sha256_is_the_standards) {
+  const auto digest_of = [](const std::string& text) {
+    return hex_digits(sha256(text.data(), text.size()));
+  };
+  BOOST_TEST(digest_of("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  BOOST_TEST(digest_of("abc") ==
+             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  BOOST_TEST(digest_of(std::string(1000000, 'a')) ==
+             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  // Around the ends of blocks, from Python's hashlib.
+  BOOST_TEST(digest_of(std::string(55, 'b')) ==
+             "eb2c86e932179f4ba13fe8715a26124b77d6bad290b9b4c1cc140cf633300c19");
+  BOOST_TEST(digest_of(std::string(56, 'b')) ==
+             "a5fc6e203a4c2b657d0d153885932414b2ffc6a93f0f8bf8b3183315e5a7212c");
+  BOOST_TEST(digest_of(std::string(64, 'b')) ==
+             "a0fab1377f49a759b57f63318262ebe89fabfc990e8e93ceac2984561482b9d4");
+}
+
+BOOST_AUTO_TEST_CASE(sha256_by_instructions_is_the_portable_one) {
+  const Sha256Blocks accelerated = accelerated_sha256();
+  BOOST_TEST_MESSAGE((accelerated != nullptr ? "compared" : "this processor has none"));
+  std::mt19937 random(1);
+  std::vector<uint8_t> data(64 * 20);
+  std::generate(data.begin(), data.end(), [&] { return static_cast<uint8_t>(random()); });
+  for (size_t blocks = 0; accelerated != nullptr && blocks <= 20; ++blocks) {
+    std::array<uint32_t, 8> state{1, 2, 3, 4, 5, 6, 7, 8};
+    std::array<uint32_t, 8> other = state;
+    sha256_blocks(state.data(), data.data(), blocks);
+    accelerated(other.data(), data.data(), blocks);
+    BOOST_TEST(state == other, boost::test_tools::per_element());
+  }
+}
+
+BOOST_DATA_TEST_CASE(golden_file_reads, boost::unit_test::data::make({1u, 2u}), version) {
+  const std::string path = AOTIP_GOLDEN_PAYLOAD;
+  std::ifstream file(version == 1 ? path.substr(0, path.rfind('.')) + "_1.bin" : path,
+                     std::ios::binary);
   BOOST_TEST_REQUIRE(file.good());
   const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)),
                                    std::istreambuf_iterator<char>());
@@ -56,12 +93,13 @@ BOOST_AUTO_TEST_CASE(golden_file_reads) {
   BOOST_TEST(!p.method.empty());
   BOOST_TEST(p.targets.size() >= 1u);
   // Written again, the bytes are the same: nothing was skipped or misread.
-  BOOST_TEST(PayloadBuilder().payload(p).encode(1, p.flags) == bytes,
+  BOOST_TEST(p.version == version);
+  BOOST_TEST(PayloadBuilder().payload(p).encode(p.version, p.flags, p.signatures) == bytes,
              boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_written_is_read) {
-  const Payload written = fake_payload(1234, 99);
+  const Payload written = fake_payload(1234);
   const std::vector<uint8_t> bytes = PayloadBuilder().payload(written).encode();
   Payload p;
   BOOST_TEST_REQUIRE((read_payload(bytes.data(), bytes.size(), &p) == Status::kOk));
@@ -96,10 +134,48 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
   bad[40] ^= 1;
   check_refusal(refusal(bad), "payload: body_crc32 at byte 24: the body's checksum is ");
   const PayloadBuilder body = PayloadBuilder().payload(fake_payload());
-  check_refusal(refusal(body.encode(2)),
-                "payload: version at byte 8: version 2, this runtime reads version 1. Install ");
-  check_refusal(refusal(body.encode(1, 8)),
+  check_refusal(
+      refusal(body.encode(3)),
+      "payload: version at byte 8: version 3, this runtime reads versions 1 to 2. Install ");
+  check_refusal(refusal(body.encode(0)), "payload: version at byte 8: version 0, ");
+  check_refusal(refusal(PayloadBuilder().encode(1)), "payload: device at byte 32: ");
+  check_refusal(refusal(body.encode(2, 8)),
                 "payload: flags at byte 12: flags 00000008, this runtime knows 00000007. Install ");
+}
+
+PayloadSignature signature_by(uint8_t key) {
+  PayloadSignature signature;
+  signature.key.fill(key);
+  signature.signature.fill(9);
+  return signature;
+}
+
+BOOST_AUTO_TEST_CASE(room_for_signatures_is_checked) {
+  const PayloadBuilder body = PayloadBuilder().payload(fake_payload());
+  const auto with = [&](const std::vector<PayloadSignature>& signatures) {
+    return body.encode(kPayloadVersion, 0, signatures);
+  };
+  const std::vector<uint8_t> good = with({signature_by(1), signature_by(2)});
+  Payload p;
+  BOOST_TEST_REQUIRE((read_payload(good.data(), good.size(), &p) == Status::kOk), last_failure());
+  BOOST_TEST_REQUIRE(p.signatures.size() == 2u);
+  BOOST_TEST((p.signatures[1].key == signature_by(2).key));
+  // What is signed does not depend on who has signed.
+  BOOST_TEST((message_to_sign(good.data(), good.size()) ==
+              message_to_sign(with({}).data(), with({}).size())));
+  for (size_t i = good.size() - kSignaturesNbytes; i < good.size(); ++i) {
+    std::vector<uint8_t> bad = good;
+    bad[i] ^= 4;
+    check_refusal(refusal(bad), "payload: signatures_crc32 at byte ");
+  }
+  check_refusal(refusal(with({signature_by(1), {}, signature_by(2)})),
+                ": an empty place lies before a used one. ");
+  check_refusal(refusal(with({signature_by(1), signature_by(1)})), ": two are by one key, ");
+  PayloadBuilder header;
+  header.body.assign(good.begin(), good.begin() + 16);
+  header.u64(32).u32(0);
+  header.u32(crc32(header.body.data(), header.body.size()));
+  check_refusal(refusal(header.body), "total_nbytes at byte 16: 32 bytes, expected at least 420. ");
 }
 
 BOOST_AUTO_TEST_CASE(each_malformation_has_its_own_message) {

@@ -1,10 +1,12 @@
 """Write ``golden_payload.bin``, the payload that the Python and the C++ reader both have to read.
 
-The file changes only with the format's version. Run: ``python tests/data/write_golden_payload.py``.
+The file changes only with the format's version; ``golden_payload_1.bin`` is how version 1 wrote it.
+Run: ``python tests/data/write_golden_payload.py``.
 """
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from aoti_plugins.payload import (
@@ -21,6 +23,7 @@ from aoti_plugins.payload import (
     ValueSpec,
     encode,
 )
+from aoti_plugins.payload_signatures import PayloadSignature
 
 PATH = Path(__file__).with_name("golden_payload.bin")
 
@@ -41,7 +44,7 @@ GOLDEN = Payload(
             artifact_kind=ArtifactKind.SHARED_OBJECT,
             artifact_key="0123_so_blob",
             artifact_nbytes=123456,
-            artifact_crc32=0xDEADBEEF,
+            artifact_sha256=bytes(range(32)),
             libraries=(
                 LibraryRef("libkernels.so.2", "2.1", "their-hooks"),
                 LibraryRef("libmore.so", "", ""),
@@ -55,10 +58,14 @@ GOLDEN = Payload(
             artifact_kind=ArtifactKind.SHARED_OBJECT,
             artifact_key="4567_so_blob",
             artifact_nbytes=2**40,
-            artifact_crc32=1,
+            artifact_sha256=bytes([255]) * 32,
         ),
     ),
-    storages=(StorageRef("89ab_weights_blob", 96), StorageRef("empty", 0), StorageRef("half", 6)),
+    storages=(
+        StorageRef("89ab_weights_blob", 96, bytes(range(100, 132))),
+        StorageRef("empty", 0, hashlib.sha256(b"").digest()),
+        StorageRef("half", 6, bytes([6]) * 32),
+    ),
     constants=(
         ConstantRef("layer.weight", 0, 6, ConstantKind.PARAMETER, (4, 6), (6, 1), 0),
         ConstantRef("layer.weight_t", 0, 6, ConstantKind.BUFFER, (2, 3), (1, 6), 4),
@@ -79,6 +86,10 @@ GOLDEN = Payload(
         ValueSpec(ValueKind.TENSOR, 4, ((0, 0),), (0,)),
     ),
     flags=PayloadFlag.TF32_CONVOLUTION,
+    signatures=(
+        PayloadSignature(bytes([1]) * 32, bytes(range(64))),  # of nobody: that is not read here
+        PayloadSignature(bytes([2]) * 32, bytes([7]) * 64),
+    ),
 )
 
 if __name__ == "__main__":

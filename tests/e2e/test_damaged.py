@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import random
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,9 @@ def _target(payload: Payload, **changes: Any) -> Payload:
 
 def _replace_blob(payload: Payload, blobs: Blobs, data: bytes) -> Payload:
     blobs[payload.targets[0].artifact_key] = data
-    return _target(payload, artifact_nbytes=len(data), artifact_crc32=zlib.crc32(data))
+    return _target(
+        payload, artifact_nbytes=len(data), artifact_sha256=hashlib.sha256(data).digest()
+    )
 
 
 def _blob_for_another_machine(payload: Payload, blobs: Blobs) -> Payload:
@@ -112,7 +114,7 @@ CASES: dict[str, tuple[Change, tuple[str, ...]]] = {
         ("avx4096",),
     ),
     "blob for another machine": (_blob_for_another_machine, ("aarch64", "x86_64")),
-    "damaged blob": (_damaged_blob, ("crc",)),
+    "damaged blob": (_damaged_blob, ("sha256 of blob",)),
     "not a shared object": (lambda p, b: _replace_blob(p, b, b"#!/bin/sh\n" * 20), ("ELF",)),
     "cut shared object": (
         lambda p, b: _replace_blob(p, b, b[p.targets[0].artifact_key][:4096]),

@@ -26,6 +26,7 @@ from aoti_plugins.payload import (
     decode,
     encode,
 )
+from aoti_plugins.payload_signatures import BLOCK_NBYTES, block
 
 GOLDEN_BYTES = (Path(__file__).parents[1] / "data" / "golden_payload.bin").read_bytes()
 
@@ -47,12 +48,13 @@ def test_arbitrary_bytes_are_refused(data: bytes) -> None:
 
 
 @settings(max_examples=300)
-@given(st.integers(0, len(GOLDEN_BYTES) - 33), st.binary(min_size=1, max_size=8))
+@given(st.integers(0, len(GOLDEN_BYTES) - 33 - BLOCK_NBYTES), st.binary(min_size=1, max_size=8))
 def test_a_changed_body_with_right_checksums_decodes_or_is_refused(at: int, new: bytes) -> None:
-    body = bytearray(GOLDEN_BYTES[32:])
+    body = bytearray(GOLDEN_BYTES[32:-BLOCK_NBYTES])
     body[at : at + len(new)] = new
-    start = b"AOTIPLUG" + struct.pack("<IIQI", 1, 0, 32 + len(body), zlib.crc32(body))
-    data = start + struct.pack("<I", zlib.crc32(start)) + bytes(body)
+    total = 32 + len(body) + BLOCK_NBYTES
+    start = b"AOTIPLUG" + struct.pack("<IIQI", 2, 0, total, zlib.crc32(body))
+    data = start + struct.pack("<I", zlib.crc32(start)) + bytes(body) + block()
     try:
         payload = decode(data)
     except PayloadError:
@@ -70,7 +72,7 @@ TARGETS = st.builds(
     artifact_kind=st.just(ArtifactKind.SHARED_OBJECT),
     artifact_key=TEXT,
     artifact_nbytes=st.integers(0, 2**64 - 1),
-    artifact_crc32=st.integers(0, 2**32 - 1),
+    artifact_sha256=st.binary(min_size=32, max_size=32),
     libraries=st.lists(st.builds(LibraryRef, TEXT, TEXT, TEXT), max_size=2).map(tuple),
     symbols=st.sets(TEXT, max_size=3).map(lambda names: tuple(sorted(names))),
 )
@@ -106,7 +108,7 @@ def payloads(draw: st.DrawFn) -> Payload:
         targets=draw(
             st.lists(TARGETS, min_size=1, max_size=3, unique_by=lambda t: t.name).map(tuple)
         ),
-        storages=(StorageRef(draw(TEXT), 2**20),),
+        storages=(StorageRef(draw(TEXT), 2**20, draw(st.binary(min_size=32, max_size=32))),),
         constants=tuple(draw(constants(name)) for name in sorted(names)),
         inputs=tuple(draw(st.lists(value_specs(), max_size=3))),
         outputs=tuple(draw(st.lists(value_specs(), max_size=3))),

@@ -14,6 +14,7 @@ import pytest
 
 from aoti_plugins.errors import PayloadError
 from aoti_plugins.payload import ConstantKind, Payload, ValueKind, decode, encode
+from aoti_plugins.payload_signatures import BLOCK_NBYTES
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN_BYTES = (DATA / "golden_payload.bin").read_bytes()
@@ -28,6 +29,23 @@ def test_decode_gives_the_golden_payload() -> None:
     assert decode(GOLDEN_BYTES) == GOLDEN
 
 
+def test_decode_reads_version_1() -> None:
+    """As then: no SHA-256, a CRC-32 of the code, no room for signatures."""
+    old = decode((DATA / "golden_payload_1.bin").read_bytes())
+    assert old.version == 1
+    assert [target.artifact_crc32 for target in old.targets] == [0xDEADBEEF, 1]
+    targets = tuple(
+        dataclasses.replace(target, artifact_sha256=b"", artifact_crc32=crc)
+        for target, crc in zip(GOLDEN.targets, (0xDEADBEEF, 1), strict=True)
+    )
+    storages = tuple(dataclasses.replace(storage, sha256=b"") for storage in GOLDEN.storages)
+    assert old == dataclasses.replace(
+        GOLDEN, version=1, targets=targets, storages=storages, signatures=()
+    )
+    with pytest.raises(PayloadError, match=r"artifact_sha256 is b'', expected 32 bytes"):
+        encode(old)
+
+
 def test_decode_accepts_any_buffer() -> None:
     assert decode(memoryview(GOLDEN_BYTES)) == GOLDEN
     assert decode(bytearray(GOLDEN_BYTES)) == GOLDEN
@@ -35,8 +53,8 @@ def test_decode_accepts_any_buffer() -> None:
 
 def test_header_layout() -> None:
     magic, version, flags, total, body, header = struct.unpack("<8sIIQII", GOLDEN_BYTES[:32])
-    assert (magic, version, flags, total) == (b"AOTIPLUG", 1, 2, len(GOLDEN_BYTES))
-    assert body == zlib.crc32(GOLDEN_BYTES[32:])
+    assert (magic, version, flags, total) == (b"AOTIPLUG", 2, 2, len(GOLDEN_BYTES))
+    assert body == zlib.crc32(GOLDEN_BYTES[32:-BLOCK_NBYTES])
     assert header == zlib.crc32(GOLDEN_BYTES[:28])
 
 
@@ -72,6 +90,8 @@ def replaced_constant(**changes: object) -> Payload:
         (replaced_constant(dtype=8), r"dtype code 8 is not known"),
         (replaced_constant(sizes=[4, 6]), r"use tuples"),
         (dataclasses.replace(GOLDEN, targets=()), r"at least one target"),
+        (dataclasses.replace(GOLDEN, version=1), r"reading back what was written"),
+        (dataclasses.replace(GOLDEN, signatures=GOLDEN.signatures[:1] * 2), r"two are by one key"),
     ],
 )
 def test_encode_refuses_what_a_reader_would_refuse(payload: Payload, message: str) -> None:

@@ -23,6 +23,7 @@ from aoti_plugins.payload import (
     decode,
     encode,
 )
+from aoti_plugins.payload_signatures import BLOCK_NBYTES, PayloadSignature, block
 
 GOLDEN_BYTES = (Path(__file__).parents[1] / "data" / "golden_payload.bin").read_bytes()
 
@@ -33,22 +34,23 @@ SMALL = Payload(
     built_with=(("torch", "2"),),
     targets=(
         TargetArtifact(
-            "t", "x86_64", ("f",), ArtifactKind.SHARED_OBJECT, "k", 5, 6, (), symbols=("a", "b")
+            "t", "x86_64", ("f",), ArtifactKind.SHARED_OBJECT, "k", 5, bytes(32), symbols=("a", "b")
         ),
     ),
-    storages=(StorageRef("s", 16),),
+    storages=(StorageRef("s", 16, bytes(32)),),
     constants=(ConstantRef("w", 0, 6, ConstantKind.PARAMETER, (2, 2), (2, 1), 0),),
     inputs=(ValueSpec(ValueKind.TENSOR, 6, ((1, 4), (2, 2)), (0, 1)),),
     outputs=(ValueSpec(ValueKind.INT, 255),),
 )
 SMALL_BYTES = encode(SMALL)
+SMALL_BODY = SMALL_BYTES[32:-BLOCK_NBYTES]
 
 # Byte offsets in SMALL_BYTES.
 TARGET_COUNT = 32 + 7 + 5 + 4 + 9 + 5
 TARGET = TARGET_COUNT + 4
 ARTIFACT_KIND = TARGET + 5 + 10 + 4 + 5
-STORAGE_COUNT = ARTIFACT_KIND + 4 + 5 + 8 + 4 + 4 + 4 + 5 + 5
-CONSTANT = STORAGE_COUNT + 4 + 13 + 4
+STORAGE_COUNT = ARTIFACT_KIND + 4 + 5 + 8 + 32 + 4 + 4 + 5 + 5
+CONSTANT = STORAGE_COUNT + 4 + 13 + 32 + 4
 CONSTANT_STORAGE = CONSTANT + 5
 CONSTANT_SIZES = CONSTANT_STORAGE + 12
 CONSTANT_STRIDES = CONSTANT_SIZES + 4 + 16
@@ -59,17 +61,19 @@ INPUT_DIM_ORDER = INPUT_DIMS + 4 + 32
 OUTPUT = INPUT_DIM_ORDER + 4 + 8 + 4
 
 
-def sealed(body: bytes, *, version: int = 1, flags: int = 0) -> bytes:
-    """Put a header with the right checksums in front of any body."""
-    start = b"AOTIPLUG" + struct.pack("<IIQI", version, flags, 32 + len(body), zlib.crc32(body))
-    return start + struct.pack("<I", zlib.crc32(start)) + body
+def sealed(body: bytes, *, version: int = 2, flags: int = 0, end: bytes | None = None) -> bytes:
+    """Put a header with the right checksums in front of any body, and room behind it."""
+    end = block() if end is None else end
+    total = 32 + len(body) + len(end)
+    start = b"AOTIPLUG" + struct.pack("<IIQI", version, flags, total, zlib.crc32(body))
+    return start + struct.pack("<I", zlib.crc32(start)) + body + end
 
 
 def patched(offset: int, replacement: bytes) -> bytes:
     """Overwrite bytes of the body and make the checksums right again."""
     data = bytearray(SMALL_BYTES)
     data[offset : offset + len(replacement)] = replacement
-    return sealed(bytes(data[32:]))
+    return sealed(bytes(data[32:-BLOCK_NBYTES]))
 
 
 def u32(value: int) -> bytes:
@@ -90,7 +94,7 @@ def reencoded(change: Callable[[Payload], Payload]) -> bytes:
 def test_offsets_above_are_right() -> None:
     assert decode(patched(ARTIFACT_KIND, u32(1))) == SMALL
     assert SMALL_BYTES[CONSTANT_SIZES : CONSTANT_SIZES + 4] == u32(2)
-    assert SMALL_BYTES[OUTPUT:] == u32(1) + u32(255) + u32(0) + u32(0)
+    assert SMALL_BYTES[OUTPUT:-BLOCK_NBYTES] == u32(1) + u32(255) + u32(0) + u32(0)
 
 
 HEADER_CASES = {
@@ -104,13 +108,13 @@ HEADER_CASES = {
     "xnnpack": (bytes(4) + b"XH00" + bytes(40), r"this looks like a payload of the XNNPACK"),
     "upstream": (b"0f_so_blob\n1e_weights_blob", r"ExecuTorch's own AOTInductor backends"),
     "newer": (
-        sealed(SMALL_BYTES[32:], version=2),
-        r"version at byte 8: found 2, this reader knows 1. A newer aoti_plugins wrote the program: "
-        r"pip install --upgrade aoti_plugins",
+        sealed(SMALL_BODY, version=3),
+        r"version at byte 8: found 3, this reader knows 1 to 2. A newer aoti_plugins wrote the "
+        r"program: pip install --upgrade aoti_plugins",
     ),
-    "version 0": (sealed(SMALL_BYTES[32:], version=0), r"version at byte 8: found 0, .*No release"),
+    "version 0": (sealed(SMALL_BODY, version=0), r"version at byte 8: found 0, .*No release"),
     "flags": (
-        sealed(SMALL_BYTES[32:], flags=8),
+        sealed(SMALL_BODY, flags=8),
         r"flags at byte 12: found 0x00000008, this reader knows 0x00000007. "
         r"The program needs a newer reader",
     ),
@@ -130,7 +134,33 @@ HEADER_CASES = {
     ),
 }
 
+ONE, OTHER = (PayloadSignature(bytes([key]) * 32, bytes([9]) * 64) for key in (1, 2))
+EMPTY = PayloadSignature(bytes(32), bytes(64))
+
+SIGNATURE_CASES = {
+    "signatures crc": (
+        SMALL_BYTES[:-5] + b"\1" + SMALL_BYTES[-4:],
+        rf"signatures crc32 at byte {len(SMALL_BYTES) - 4}: found 0x[0-9a-f]{{8}}, the bytes give",
+    ),
+    "signatures with a gap": (
+        sealed(SMALL_BODY, end=block([ONE, EMPTY, OTHER])),
+        rf"signatures at byte {len(SMALL_BYTES) - BLOCK_NBYTES}: an empty place lies before a used",
+    ),
+    "two signatures by one key": (
+        sealed(SMALL_BODY, end=block([ONE, ONE])),
+        r"signatures at byte \d+: two are by one key, expected one of each",
+    ),
+    "no room for signatures": (
+        sealed(b"", end=b""),
+        r"total_nbytes at byte 16: the header announces 32 bytes, expected at least 420",
+    ),
+}
+
 BODY_CASES = {
+    "body ends inside a digest": (
+        sealed(SMALL_BODY[: STORAGE_COUNT - 32 + 4 + 13 + 8]),
+        rf"storages at byte {STORAGE_COUNT}: 1 items are announced, which take at least 44 bytes, ",
+    ),
     "string beyond the end": (
         patched(32, u32(100000)),
         r"device at byte 32: a string of 100000 bytes is announced, \d+ remain",
@@ -140,8 +170,8 @@ BODY_CASES = {
         rf"storages at byte {STORAGE_COUNT}: the body ends here: a u32 takes 4 bytes, 2 remain",
     ),
     "trailing bytes in the body": (
-        sealed(SMALL_BYTES[32:] + b"abc"),
-        rf"body at byte {len(SMALL_BYTES)}: 3 bytes follow the last field, expected none",
+        sealed(SMALL_BODY + b"abc"),
+        rf"body at byte {32 + len(SMALL_BODY)}: 3 bytes follow the last field, expected none",
     ),
     "count too large": (
         patched(TARGET_COUNT, u32(2**32 - 1)),
@@ -246,9 +276,9 @@ BODY_CASES = {
 }
 
 
-@pytest.mark.parametrize("case", [*HEADER_CASES, *BODY_CASES])
+@pytest.mark.parametrize("case", [*HEADER_CASES, *SIGNATURE_CASES, *BODY_CASES])
 def test_malformation(case: str) -> None:
-    data, message = {**HEADER_CASES, **BODY_CASES}[case]
+    data, message = {**HEADER_CASES, **SIGNATURE_CASES, **BODY_CASES}[case]
     with pytest.raises(PayloadError, match=message) as caught:
         decode(data)
     assert str(caught.value).startswith("payload: ")
@@ -267,6 +297,6 @@ def test_every_truncation_is_refused() -> None:
 
 
 def test_every_truncated_body_is_refused_even_with_right_checksums() -> None:
-    for nbytes in range(32, len(GOLDEN_BYTES)):
+    for nbytes in range(32, len(GOLDEN_BYTES) - BLOCK_NBYTES):
         with pytest.raises(PayloadError):
             decode(sealed(GOLDEN_BYTES[32:nbytes]))

@@ -48,6 +48,33 @@ __attribute__((visibility("default"))) int32_t aotip_add_kernel_library(const ch
 __attribute__((visibility("default"))) const char* aotip_blob_place(void);
 #endif
 
+/// Demands that programs are signed: delegates that are initialized from here on run code and read
+/// weights only of programs whose payload carries a signature of Ed25519 by one of `n_keys` public
+/// keys of 32 bytes, which follow each other at `keys`. Further calls are further demands, and so
+/// is the environment variable AOTI_PLUGINS_REQUIRE_SIGNATURES, which names PEM files: a program
+/// has to meet all of them. There is no way back. No keys mean no programs. Returns 0, or 1 for
+/// null or when memory runs out, and then no program is run any more. docs/security.md says what a
+/// signature covers.
+__attribute__((visibility("default"))) int32_t aotip_require_signatures(const uint8_t* keys,
+                                                                        size_t n_keys);
+
+/// 1 where signatures are demanded, 0 where not.
+__attribute__((visibility("default"))) int32_t aotip_signatures_required(void);
+
+/// What `aotip_verify_signature` returns.
+enum {
+  AOTIP_SIGNATURE_RIGHT = 0,
+  AOTIP_SIGNATURE_WRONG = 1,
+  AOTIP_SIGNATURE_UNKNOWN = 2,  ///< it cannot be checked; `aotip_delegate_last_error` says why
+};
+
+/// Checks a signature of Ed25519 (64 bytes) over a message, by a public key (32 bytes), as
+/// delegates do: with OpenSSL 3 or libsodium, whichever is found.
+__attribute__((visibility("default"))) int32_t aotip_verify_signature(const uint8_t* key,
+                                                                      const void* message,
+                                                                      size_t nbytes,
+                                                                      const uint8_t* signature);
+
 #ifdef __cplusplus
 }
 #endif

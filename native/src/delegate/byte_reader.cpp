@@ -63,6 +63,13 @@ Status ByteReader::count64(const char* field, int64_t* ret) {
                             static_cast<long long>(*ret));
 }
 
+Status ByteReader::raw(const char* field, size_t nbytes, uint8_t* ret) {
+  AOTIP_RETURN_IF_FAILED(need(field, nbytes));
+  std::memcpy(ret, data_ + offset_, nbytes);
+  offset_ += nbytes;
+  return Status::kOk;
+}
+
 Status ByteReader::str(const char* field, std::string* ret) {
   const size_t start = offset_;
   uint32_t length = 0;

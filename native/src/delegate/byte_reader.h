@@ -35,6 +35,9 @@ class AOTIP_CORE ByteReader {
   /// As `i64()`, refusing negative numbers.
   Status count64(const char* field, int64_t* ret);
 
+  /// So many bytes as they are.
+  Status raw(const char* field, size_t nbytes, uint8_t* ret);
+
   /// A u32 length and that many bytes of UTF-8 without NUL.
   Status str(const char* field, std::string* ret);
 

@@ -24,7 +24,7 @@ constexpr size_t kAlignment = 16;
 /// Storages in use. A map lives as long as the delegates that read from it, so its address names
 /// the program; null where the key alone says what the bytes are.
 struct Cache {
-  using Key = std::tuple<int32_t, int32_t, const void*, std::string, uint64_t>;
+  using Key = std::tuple<int32_t, int32_t, const void*, std::string, uint64_t, bool>;
   std::mutex mutex;
   std::map<Key, std::weak_ptr<ConstantStorage>> storages;
 };
@@ -70,8 +70,26 @@ class HostStorage final : public ConstantStorage {
   std::optional<FreeableBuffer> buffer_;
 };
 
+/// Whether the bytes of a signed program's weights are those that it was signed with.
+Status check_digest(const NamedDataMap& map, const StorageRef& ref) {
+  const auto buffer = read_storage(map, ref);
+  if (!buffer.has_value()) {
+    return Status::kFailed;
+  }
+  const Sha256 found = sha256(buffer->data(), ref.nbytes);
+  AOTIP_CHECK(ref.sha256.has_value() && found == *ref.sha256,
+              "sha256 of the weights '%s' is %s, the payload says %s. They are not those that the "
+              "program was signed with: get them again from who signed it.",
+              ref.key.c_str(), hex_digits(found).c_str(),
+              ref.sha256.has_value() ? hex_digits(*ref.sha256).c_str() : "nothing");
+  return Status::kOk;
+}
+
 SharedStorage load(DeviceSession& session, const NamedDataMap& map, const StorageRef& ref,
                    bool writable) {
+  if (ref.is_signed && ref.nbytes > 0 && check_digest(map, ref) != Status::kOk) {
+    return nullptr;
+  }
   // Nobody says whether a model for a device writes to what it has on the host.
   return ref.on_host ? load_host_storage(map, ref, true) : session.load_storage(map, ref, writable);
 }
@@ -125,8 +143,8 @@ SharedStorage ConstantStorage::get(DeviceSession& session, const NamedDataMap& m
     const void* program = ref.owner != nullptr ? ref.owner : &map;
     std::lock_guard<std::mutex> lock(cache().mutex);
     auto& storages = cache().storages;
-    auto& known =
-        storages[{device.type, device.index, by_content ? nullptr : program, ref.key, ref.nbytes}];
+    auto& known = storages[{device.type, device.index, by_content ? nullptr : program, ref.key,
+                            ref.nbytes, ref.is_signed}];
     if (SharedStorage storage = known.lock(); storage != nullptr && !storage->is_lost()) {
       return storage;
     }

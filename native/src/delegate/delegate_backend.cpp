@@ -14,6 +14,7 @@
 
 #include "delegate/delegate.h"
 #include "delegate/fork_gate.h"
+#include "delegate/trust.h"
 
 namespace aoti_plugins {
 namespace {
@@ -69,6 +70,10 @@ bool take_value(const BackendOption& named, DelegateOption::Value* value) {
 
 }  // namespace
 
+void keep_delegate_error(const char* reason) noexcept {
+  std::snprintf(delegate_error, sizeof(delegate_error), "%s", reason);
+}
+
 void DelegateBackend::report(const char* stage, const char* method) const noexcept {
   std::snprintf(delegate_error, sizeof(delegate_error), "%s: %s of method '%s': %s", id_, stage,
                 method != nullptr && method[0] != '\0' ? method : "?", last_failure());
@@ -96,6 +101,25 @@ LoadOptions DelegateBackend::load_options(const BackendInitContext& context) con
   return context.runtime_specs();
 }
 
+Status DelegateBackend::read_trusted(const BackendInitContext& context,
+                                     const FreeableBuffer& processed, ArrayRef<CompileSpec> specs,
+                                     Payload* ret) const noexcept {
+  if (!signatures_required()) {
+    return read(context, processed.data(), processed.size(), specs, ret);
+  }
+  try {
+    // What is checked is what is used: a file that is mapped may change in between.
+    const uint8_t* const bytes = static_cast<const uint8_t*>(processed.data());
+    const std::vector<uint8_t> copy(bytes, bytes + processed.size());
+    AOTIP_RETURN_IF_FAILED(check_signatures(copy.data(), copy.size()));
+    AOTIP_RETURN_IF_FAILED(read(context, copy.data(), copy.size(), specs, ret));
+    ret->demand_digests();
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    return fail("checking the program's signatures: %s", error.what());
+  }
+}
+
 Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
                                               FreeableBuffer* processed,
                                               ArrayRef<CompileSpec> compile_specs) const {
@@ -112,7 +136,7 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
   }
   Payload payload;
   std::unique_ptr<Delegate> delegate;
-  if (read(context, processed->data(), processed->size(), compile_specs, &payload) == Status::kOk) {
+  if (read_trusted(context, *processed, compile_specs, &payload) == Status::kOk) {
     delegate = Delegate::create(device_, index, load_options(context), payload,
                                 context.get_named_data_map());
   }

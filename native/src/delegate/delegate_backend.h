@@ -9,6 +9,9 @@
 
 namespace aoti_plugins {
 
+/// Keeps a reason for `aotip_delegate_last_error`.
+void keep_delegate_error(const char* reason) noexcept;
+
 /// ExecuTorch's view of the delegate for one device; each library registers one.
 class AOTIP_CORE DelegateBackend : public ::executorch::runtime::BackendInterface {
  public:
@@ -59,6 +62,11 @@ class AOTIP_CORE DelegateBackend : public ::executorch::runtime::BackendInterfac
   void report(const char* stage, const char* method) const noexcept;
 
  private:
+  /// Reads what a program stores, after its signatures have been checked where that is demanded.
+  Status read_trusted(const ::executorch::runtime::BackendInitContext& context,
+                      const ::executorch::runtime::FreeableBuffer& processed,
+                      ::executorch::runtime::ArrayRef<::executorch::runtime::CompileSpec> specs,
+                      Payload* ret) const noexcept;
   Status find_option(const ::executorch::runtime::BackendOption& named,
                      const DelegateOption** ret) const;
   std::string describe_options() const;

@@ -97,6 +97,10 @@ bool is_older_version(const std::string& found, const std::string& needed) noexc
 }
 
 Status open_kernel_library(const LibraryRef& library, void** ret_handle) {
+  AOTIP_CHECK(library.soname.find('/') == std::string::npos,
+              "kernel library '%s' is named by a path, expected a soname. The program is damaged: "
+              "lower the model again.",
+              library.soname.c_str());
   void* const handle = open_by_name_or_path(library.soname);
   AOTIP_CHECK(handle != nullptr,
               "kernel library %s (version %s, from %s) does not load: %s. Install %s %s.",

@@ -45,7 +45,8 @@ bool is_payload_dtype(uint32_t code) {
 }
 
 /// The checks are in the order that gives the most useful first message; see docs/payload.md.
-Status read_header(const uint8_t* data, size_t nbytes, uint32_t* flags) {
+/// `*body_end` is where the body ends.
+Status read_header(const uint8_t* data, size_t nbytes, Payload* ret, size_t* body_end) {
   ByteReader reader(data, nbytes, 0);
   if (nbytes < sizeof(kMagic) || std::memcmp(data, kMagic, sizeof(kMagic)) != 0) {
     char found[2 * sizeof(kMagic) + 1] = "nothing";
@@ -59,12 +60,11 @@ Status read_header(const uint8_t* data, size_t nbytes, uint32_t* flags) {
     return reader.refuse("header", 0, kDamaged, "%zu bytes, expected %zu", nbytes, kHeaderNbytes);
   }
   ByteReader fields(data, kHeaderNbytes, sizeof(kMagic));
-  uint32_t version = 0;
   uint64_t total = 0;
   uint32_t body_crc = 0;
   uint32_t header_crc = 0;
-  AOTIP_RETURN_IF_FAILED(fields.u32("version", &version));
-  AOTIP_RETURN_IF_FAILED(fields.u32("flags", flags));
+  AOTIP_RETURN_IF_FAILED(fields.u32("version", &ret->version));
+  AOTIP_RETURN_IF_FAILED(fields.u32("flags", &ret->flags));
   AOTIP_RETURN_IF_FAILED(fields.u64("total_nbytes", &total));
   AOTIP_RETURN_IF_FAILED(fields.u32("body_crc32", &body_crc));
   AOTIP_RETURN_IF_FAILED(fields.u32("header_crc32", &header_crc));
@@ -73,13 +73,18 @@ Status read_header(const uint8_t* data, size_t nbytes, uint32_t* flags) {
     return reader.refuse("header_crc32", kHeaderCrcOffset, kDamaged,
                          "the header's checksum is %08x, expected %08x", header_found, header_crc);
   }
-  if (version != kPayloadVersion) {
-    return reader.refuse("version", 8, kNewer, "version %u, this runtime reads version %u", version,
-                         kPayloadVersion);
+  if (ret->version < kFirstPayloadVersion || ret->version > kPayloadVersion) {
+    return reader.refuse("version", 8, kNewer, "version %u, this runtime reads versions %u to %u",
+                         ret->version, kFirstPayloadVersion, kPayloadVersion);
   }
-  if ((*flags & ~kKnownFlags) != 0) {
-    return reader.refuse("flags", 12, kNewer, "flags %08x, this runtime knows %08x", *flags,
+  if ((ret->flags & ~kKnownFlags) != 0) {
+    return reader.refuse("flags", 12, kNewer, "flags %08x, this runtime knows %08x", ret->flags,
                          kKnownFlags);
+  }
+  const size_t end_nbytes = ret->version == kFirstPayloadVersion ? 0 : kSignaturesNbytes;
+  if (total < kHeaderNbytes + end_nbytes) {
+    return reader.refuse("total_nbytes", 16, kDamaged, "%llu bytes, expected at least %zu",
+                         static_cast<unsigned long long>(total), kHeaderNbytes + end_nbytes);
   }
   if (total > nbytes) {
     return reader.refuse("total_nbytes", 16, kDamaged,
@@ -91,7 +96,8 @@ Status read_header(const uint8_t* data, size_t nbytes, uint32_t* flags) {
                          "%llu bytes, but %zu are there: others follow",
                          static_cast<unsigned long long>(total), nbytes);
   }
-  const uint32_t body_found = crc32(data + kHeaderNbytes, nbytes - kHeaderNbytes);
+  *body_end = nbytes - end_nbytes;
+  const uint32_t body_found = crc32(data + kHeaderNbytes, *body_end - kHeaderNbytes);
   if (body_found != body_crc) {
     return reader.refuse("body_crc32", kBodyCrcOffset, kDamaged,
                          "the body's checksum is %08x, expected %08x", body_found, body_crc);
@@ -121,6 +127,15 @@ Status read_dtype(ByteReader& in, uint32_t* ret) {
              : in.refuse("dtype", at, kNewer, "dtype code %u is not known", *ret);
 }
 
+/// The digest of a blob, which version 1 has not.
+Status read_digest(ByteReader& in, const char* field, uint32_t version,
+                   std::optional<Sha256>* ret) {
+  if (version == kFirstPayloadVersion) {
+    return Status::kOk;
+  }
+  return in.raw(field, ret->emplace().size(), (*ret)->data());
+}
+
 Status read_symbols(ByteReader& in, std::vector<std::string>* ret) {
   const size_t at = in.offset();
   AOTIP_RETURN_IF_FAILED(
@@ -141,7 +156,8 @@ Status read_library(ByteReader& in, LibraryRef* library) {
   return in.str("origin", &library->origin);
 }
 
-Status read_target(ByteReader& in, std::set<std::string>* names, TargetArtifact* target) {
+Status read_target(ByteReader& in, uint32_t version, std::set<std::string>* names,
+                   TargetArtifact* target) {
   const size_t at = in.offset();
   AOTIP_RETURN_IF_FAILED(in.str("name", &target->name));
   if (!names->insert(target->name).second) {
@@ -154,17 +170,21 @@ Status read_target(ByteReader& in, std::set<std::string>* names, TargetArtifact*
   AOTIP_RETURN_IF_FAILED(read_choice(in, "artifact_kind", 1, 1, &target->kind));
   AOTIP_RETURN_IF_FAILED(in.str("artifact_key", &target->key));
   AOTIP_RETURN_IF_FAILED(in.u64("artifact_nbytes", &target->nbytes));
-  AOTIP_RETURN_IF_FAILED(in.u32("artifact_crc32", &target->crc32));
+  if (version == kFirstPayloadVersion) {
+    AOTIP_RETURN_IF_FAILED(in.u32("artifact_crc32", &target->crc32));
+  }
+  AOTIP_RETURN_IF_FAILED(read_digest(in, "artifact_sha256", version, &target->sha256));
   AOTIP_RETURN_IF_FAILED(in.items("libraries", 12, &target->libraries,
                                   [&](LibraryRef* library) { return read_library(in, library); }));
   return read_symbols(in, &target->symbols);
 }
 
-Status read_targets(ByteReader& in, std::vector<TargetArtifact>* targets) {
+Status read_targets(ByteReader& in, uint32_t version, std::vector<TargetArtifact>* targets) {
   const size_t at = in.offset();
+  const size_t digest_nbytes = version == kFirstPayloadVersion ? 4 : sizeof(Sha256);
   std::set<std::string> names;
-  AOTIP_RETURN_IF_FAILED(in.items("targets", 40, targets, [&](TargetArtifact* target) {
-    return read_target(in, &names, target);
+  AOTIP_RETURN_IF_FAILED(in.items("targets", 36 + digest_nbytes, targets, [&](auto* target) {
+    return read_target(in, version, &names, target);
   }));
   return targets->empty()
              ? in.refuse("targets", at, kDamaged, "the list is empty, expected at least one target")
@@ -291,10 +311,12 @@ Status read_body(ByteReader& in, Payload* ret) {
     AOTIP_RETURN_IF_FAILED(in.str("name", &entry->first));
     return in.str("version", &entry->second);
   }));
-  AOTIP_RETURN_IF_FAILED(read_targets(in, &ret->targets));
-  AOTIP_RETURN_IF_FAILED(in.items("storages", 12, &ret->storages, [&](StorageRef* storage) {
+  AOTIP_RETURN_IF_FAILED(read_targets(in, ret->version, &ret->targets));
+  const size_t storage_nbytes = ret->version == kFirstPayloadVersion ? 12 : 12 + sizeof(Sha256);
+  AOTIP_RETURN_IF_FAILED(in.items("storages", storage_nbytes, &ret->storages, [&](auto* storage) {
     AOTIP_RETURN_IF_FAILED(in.str("key", &storage->key));
-    return in.u64("nbytes", &storage->nbytes);
+    AOTIP_RETURN_IF_FAILED(in.u64("nbytes", &storage->nbytes));
+    return read_digest(in, "sha256", ret->version, &storage->sha256);
   }));
   std::set<std::string> names;
   AOTIP_RETURN_IF_FAILED(in.items("constants", 32, &ret->constants, [&](ConstantRef* constant) {
@@ -311,13 +333,26 @@ Status read_body(ByteReader& in, Payload* ret) {
 
 }  // namespace
 
+void Payload::demand_digests() noexcept {
+  for (TargetArtifact& target : targets) {
+    target.is_signed = true;
+  }
+  for (StorageRef& storage : storages) {
+    storage.is_signed = true;
+  }
+}
+
 Status read_payload(const void* data, size_t nbytes, Payload* ret) noexcept {
   try {
     const uint8_t* bytes = static_cast<const uint8_t*>(data);
     Payload payload;
-    AOTIP_RETURN_IF_FAILED(read_header(bytes, bytes != nullptr ? nbytes : 0, &payload.flags));
-    ByteReader reader(bytes, nbytes, kHeaderNbytes);
+    size_t body_end = 0;
+    AOTIP_RETURN_IF_FAILED(read_header(bytes, bytes != nullptr ? nbytes : 0, &payload, &body_end));
+    ByteReader reader(bytes, body_end, kHeaderNbytes);
     AOTIP_RETURN_IF_FAILED(read_body(reader, &payload));
+    if (payload.version != kFirstPayloadVersion) {
+      AOTIP_RETURN_IF_FAILED(read_signatures(bytes, nbytes, &payload.signatures));
+    }
     *ret = std::move(payload);
     return Status::kOk;
   } catch (const std::exception& error) {

@@ -2,18 +2,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "delegate/payload_signatures.h"
+#include "delegate/sha256.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
 
-/// What a lowered partition says about itself. The format, version 1, is in docs/payload.md;
+/// What a lowered partition says about itself. The format, version 2, is in docs/payload.md;
 /// written by aoti_plugins/payload.py, which must match.
 
-inline constexpr uint32_t kPayloadVersion = 1;
+inline constexpr uint32_t kPayloadVersion = 2;
+/// The oldest version that is read: no digests of SHA-256, no room for signatures.
+inline constexpr uint32_t kFirstPayloadVersion = 1;
 inline constexpr uint8_t kNoDType = 255;
 
 /// Flags: what of float32 may be rounded to TF32, and whether calls become CUDA graphs.
@@ -41,11 +46,13 @@ struct TargetArtifact {
   ArtifactKind kind = ArtifactKind::kSharedObject;
   std::string key;
   uint64_t nbytes = 0;
-  uint32_t crc32 = 0;
+  std::optional<Sha256> sha256;  ///< none in version 1
+  uint32_t crc32 = 0;            ///< of version 1
+  bool is_signed = false;        ///< the digest is somebody's word: the bytes must not change on us
   std::vector<LibraryRef> libraries;
   std::vector<std::string> symbols;
   /// The blob calls shims, cudart and the driver by their own names; see plain_blob.h. `nbytes` and
-  /// `crc32` say nothing then. Never so in our own payloads.
+  /// the digests say nothing then. Never so in our own payloads.
   bool plain_names = false;
 };
 
@@ -53,6 +60,8 @@ struct TargetArtifact {
 struct StorageRef {
   std::string key;
   uint64_t nbytes = 0;
+  std::optional<Sha256> sha256{};  ///< none in version 1
+  bool is_signed = false;          ///< the digest is somebody's word: it has to be compared
   // Both are always as here in our own payloads.
   bool on_host = false;         ///< whatever the delegate's device
   const void* owner = nullptr;  ///< names the program in place of the map that it is read from
@@ -85,6 +94,7 @@ struct ValueSpec {
 /// What the delegate knows of a program: read from our own payload, or from what upstream's backend
 /// stores (cuda/upstream_program.h).
 struct Payload {
+  uint32_t version = kPayloadVersion;
   uint32_t flags = 0;
   std::string device;
   std::string method;
@@ -94,12 +104,16 @@ struct Payload {
   std::vector<ConstantRef> constants;
   std::vector<ValueSpec> inputs;
   std::vector<ValueSpec> outputs;
+  std::vector<PayloadSignature> signatures;  ///< those that were found, not whether they are right
 
   // All three are always as here in our own payloads.
   bool describes_values = true;  ///< false: how many values there are the model says, what they are
                                  ///< the program's tensors
   bool shares_buffers = false;   ///< what the model writes to other delegates may see
   std::string packed_weights;    ///< key of all constants in the model's own order; none when empty
+
+  /// The payload was signed: what it says of blobs is compared with them before they are used.
+  void demand_digests() noexcept;
 };
 
 /// Reads and checks a payload. Whatever the bytes are, it never reads outside of them; what it does

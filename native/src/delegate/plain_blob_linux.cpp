@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "delegate/crc32.h"
 #include "delegate/elf.h"
 #include "delegate/plain_blob.h"
+#include "delegate/sha256.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
@@ -232,7 +232,7 @@ std::shared_ptr<SharedObject> load_plain_blob(const TargetArtifact& target,
   }
   TargetArtifact bound = target;
   bound.nbytes = nbytes;
-  bound.crc32 = crc32(file.bytes().data(), nbytes);
+  bound.sha256 = sha256(file.bytes().data(), nbytes);
   return SharedObject::load_checked(bound, file.bytes().data(), nbytes);
 }
 

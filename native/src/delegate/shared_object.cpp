@@ -10,6 +10,7 @@
 #include "delegate/blob_mapping.h"
 #include "delegate/crc32.h"
 #include "delegate/kernel_library.h"
+#include "delegate/sha256.h"
 #include "delegate/thread_atexit.h"
 #include "shim/names.h"
 
@@ -30,7 +31,39 @@ Cache& cache() {
 }
 
 std::string cache_key(const TargetArtifact& target) {
-  return target.key + "|" + std::to_string(target.crc32) + "|" + std::to_string(target.nbytes);
+  const std::string digest =
+      target.sha256.has_value() ? hex_digits(*target.sha256) : std::to_string(target.crc32);
+  return target.key + "|" + digest + "|" + std::to_string(target.nbytes) +
+         (target.is_signed ? "|signed" : "");
+}
+
+/// Whether bytes are those that a payload means.
+Status check_digest(const TargetArtifact& target, const void* data, size_t nbytes) {
+  if (target.sha256.has_value()) {
+    const Sha256 found = sha256(data, nbytes);
+    AOTIP_CHECK(found == *target.sha256,
+                "sha256 of blob '%s' is %s, the payload says %s. The program is damaged: lower the "
+                "model again.",
+                target.key.c_str(), hex_digits(found).c_str(), hex_digits(*target.sha256).c_str());
+    return Status::kOk;
+  }
+  const uint32_t found = crc32(data, nbytes);
+  AOTIP_CHECK(found == target.crc32,
+              "crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
+              "the model again.",
+              target.key.c_str(), found, target.crc32);
+  return Status::kOk;
+}
+
+Status copy_blob(const TargetArtifact& target, const void* data, size_t nbytes,
+                 std::vector<uint8_t>* ret) noexcept {
+  try {
+    const uint8_t* const bytes = static_cast<const uint8_t*>(data);
+    ret->assign(bytes, bytes + nbytes);
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    return fail("loading blob '%s': %s", target.key.c_str(), error.what());
+  }
 }
 
 bool provides(const std::vector<void*>& libraries, const std::string& symbol) {
@@ -108,16 +141,19 @@ std::shared_ptr<SharedObject> SharedObject::load(const TargetArtifact& target, c
         target.key.c_str(), nbytes, static_cast<unsigned long long>(target.nbytes));
     return nullptr;
   }
-  const uint32_t found = crc32(data, nbytes);
-  if (found != target.crc32) {
-    (void)fail(
-        "crc32 of blob '%s' is %08x, the payload says %08x. The program is damaged: lower "
-        "the model again.",
-        target.key.c_str(), found, target.crc32);
+  std::vector<uint8_t> copy;
+  if (target.is_signed) {
+    // What is checked is what is mapped: the program's file may change in between.
+    if (copy_blob(target, data, nbytes, &copy) != Status::kOk) {
+      return nullptr;
+    }
+    data = copy.data();
+  }
+  if (check_digest(target, data, nbytes) != Status::kOk ||
+      check_blob(data, nbytes, target.key) != Status::kOk) {
     return nullptr;
   }
-  return check_blob(data, nbytes, target.key) == Status::kOk ? load_checked(target, data, nbytes)
-                                                             : nullptr;
+  return load_checked(target, data, nbytes);
 }
 
 std::shared_ptr<SharedObject> SharedObject::load_checked(const TargetArtifact& target,

@@ -17,12 +17,12 @@ class SharedObject {
   /// Maps `target`'s blob from `data`, or shares the mapping that this process has of the same
   /// blob.
   ///
-  /// Checks size, checksum, machine, kernel libraries and symbols first, so that every failure has
+  /// Checks size, digest, machine, kernel libraries and symbols first, so that every failure has
   /// a reason that names what is missing. Null, with a reason, when it fails.
   static std::shared_ptr<SharedObject> load(const TargetArtifact& target, const void* data,
                                             size_t nbytes) noexcept;
 
-  /// As `load`, for bytes whose size and checksum are known to be right and whose header was
+  /// As `load`, for bytes whose size and digest are known to be right and whose header was
   /// checked with `check_blob`.
   static std::shared_ptr<SharedObject> load_checked(const TargetArtifact& target, const void* data,
                                                     size_t nbytes) noexcept;

@@ -1,0 +1,79 @@
+"""``aoti-plugins sign``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.errors import SignatureError
+from aoti_plugins.signing.file_signature import signature_path
+from aoti_plugins.signing.keys import Signer
+from aoti_plugins.signing.sign import sign_file, sign_program
+
+
+@click.command()
+@click.argument("program", type=click.Path(path_type=Path))
+@click.option(
+    "--key",
+    "key_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The private key, Ed25519 in PEM.",
+)
+@click.option(
+    "--passphrase-file",
+    type=click.Path(path_type=Path),
+    help="File whose first line is the passphrase of the key.",
+)
+@click.option(
+    "--data",
+    "data_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A .ptd file with weights of the program; may be repeated.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The signed program; without it the program itself is replaced.",
+)
+@click.option("--file-only", is_flag=True, help="Only add a signature to the .sig files.")
+def command(
+    program: Path,
+    key_file: Path,
+    passphrase_file: Path | None,
+    data_files: tuple[Path, ...],
+    output: Path | None,
+    file_only: bool,
+) -> None:
+    """Sign a program: the payloads of its delegates, with code and weights, and the whole file.
+
+    Nothing is lowered again and no byte moves. The signature of the whole file is written beside
+    it as PROGRAM.sig, and beside each data file. Make a key with: openssl genpkey -algorithm
+    ed25519 -out private.pem
+    """
+    quiet()
+    signer = Signer.from_file(key_file, _passphrase(passphrase_file))
+    if file_only:
+        if output:
+            raise click.UsageError("--file-only writes no program; leave --output out")
+        for path in (program, *data_files):
+            sign_file(path, signer)
+        signed = ["nothing but whole files"]
+    else:
+        signed = sign_program(program, signer, output or program, data_files)
+    click.echo(f"signed by {signer.public.hex()}: {', '.join(signed)}")
+    for path in (output or program, *data_files):
+        click.echo(f"wrote {signature_path(path)}")
+
+
+def _passphrase(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return path.read_bytes().splitlines()[0]
+    except (OSError, IndexError) as error:
+        raise SignatureError(f"no passphrase can be read from {str(path)!r}: {error}") from error
