@@ -27,6 +27,7 @@ class PayloadBuilder {
   }
 
   PayloadBuilder& payload(const Payload& p) {
+    version_ = p.version;
     const bool digests = p.version != kFirstPayloadVersion;
     str(p.device).str(p.method).u32(static_cast<uint32_t>(p.built_with.size()));
     for (const auto& [name, version] : p.built_with) {
@@ -60,7 +61,8 @@ class PayloadBuilder {
 
   /// The bytes with a header whose checksums are right, and room for signatures where the version
   /// has it.
-  std::vector<uint8_t> encode(uint32_t version = kPayloadVersion, uint32_t flags = 0,
+  std::vector<uint8_t> encode() const { return encode(version_); }
+  std::vector<uint8_t> encode(uint32_t version, uint32_t flags = 0,
                               const std::vector<PayloadSignature>& signatures = {}) const {
     const PayloadBuilder end = signature_room(version, signatures);
     PayloadBuilder header;
@@ -75,6 +77,8 @@ class PayloadBuilder {
   }
 
  private:
+  uint32_t version_ = kPayloadVersion;
+
   static PayloadBuilder signature_room(uint32_t version,
                                        const std::vector<PayloadSignature>& signatures) {
     PayloadBuilder room;
