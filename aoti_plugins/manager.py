@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -130,19 +130,44 @@ class PluginManager(PluginRegistry):
             raise PluginConflictError((message,)) from error
 
     def decompositions(self, device: str) -> dict[OpOverload, Callable[..., Any]]:
-        """Call ``aoti_decompositions``; return the decompositions of all plugins."""
+        """Call ``aoti_decompositions``; return the decompositions of all plugins.
+
+        One of another package that raises is a ``PluginError`` then.
+        """
         found = self._each("aoti_decompositions", _expect_mapping, device=device)
-        return merge_offers(
-            ((origin, op, function) for origin, table in found for op, function in table.items()),
+        merged = merge_offers(
+            (
+                (origin, op, (origin, function))
+                for origin, table in found
+                for op, function in table.items()
+            ),
             lambda op: f"decomposition of '{op}' for device {device!r} is provided by:",
-            same=lambda one, other: one is other,
+            same=lambda one, other: one[1] is other[1],
             built_in_yields=True,
         )
+        return {
+            op: function if origin.is_own else _blamed(origin, op, function)
+            for op, (origin, function) in merged.items()
+        }
 
-    def inductor_options(self, device: str, compile_specs: list[Any]) -> dict[str, Any]:
-        """Call ``aoti_inductor_options``; return the options of all plugins."""
+    def inductor_options(
+        self,
+        device: str,
+        compile_specs: list[Any],
+        check: Callable[[Mapping[str, Any]], None] = lambda options: None,
+    ) -> dict[str, Any]:
+        """Call ``aoti_inductor_options``; return the options of all plugins.
+
+        Args:
+            device: the device to lower for.
+            compile_specs: the partitioner's options.
+            check: raises for options of one plugin that Inductor would not take.
+        """
         found = self._each(
-            "aoti_inductor_options", _expect_mapping, device=device, compile_specs=compile_specs
+            "aoti_inductor_options",
+            partial(_expect_options, check),
+            device=device,
+            compile_specs=compile_specs,
         )
         return merge_offers(
             ((origin, name, value) for origin, options in found for name, value in options.items()),
@@ -151,9 +176,23 @@ class PluginManager(PluginRegistry):
             show=lambda value: f": {value!r}",
         )
 
-    def targets(self, device: str) -> dict[str, Target]:
-        """Call ``aoti_targets``; return the targets by name."""
-        found = self._each("aoti_targets", partial(_expect_targets, device), device=device)
+    def provider_of_option(self, device: str, compile_specs: list[Any], name: str) -> str:
+        """Who sets one of Inductor's options, for messages."""
+        found = self._each(
+            "aoti_inductor_options", _expect_mapping, device=device, compile_specs=compile_specs
+        )
+        return next((str(origin) for origin, options in found if name in options), "the program")
+
+    def targets(
+        self, device: str, check: Callable[[Target], None] = lambda target: None
+    ) -> dict[str, Target]:
+        """Call ``aoti_targets``; return the targets by name.
+
+        Args:
+            device: the device to lower for.
+            check: raises for a target that the device could not lower for.
+        """
+        found = self._each("aoti_targets", partial(_expect_targets, device, check), device=device)
         return merge_offers(
             ((origin, target.name, target) for origin, targets in found for target in targets),
             lambda name: f"target {name!r} for device {device!r} is provided by:",
@@ -229,7 +268,15 @@ def _expect_items(kind: type[T]) -> Callable[[Any], list[T]]:
     return check
 
 
-def _expect_targets(device: str, result: object) -> list[Target]:
+def _expect_options(
+    check: Callable[[Mapping[str, Any]], None], result: object
+) -> Mapping[str, Any]:
+    options = _expect_mapping(result)
+    check(options)
+    return options
+
+
+def _expect_targets(device: str, check: Callable[[Target], None], result: object) -> list[Target]:
     targets = _expect_items(Target)(result)
     for target in targets:
         if target.device != device:
@@ -237,6 +284,7 @@ def _expect_targets(device: str, result: object) -> list[Target]:
                 f"expected targets for device {device!r}, "
                 f"found {target.name!r} for {target.device!r}"
             )
+        check(target)
     return targets
 
 
@@ -245,6 +293,8 @@ def _describe(value: object) -> str:
 
 
 def _named_in_errors(origin: Origin, graph_pass: GraphPass) -> GraphPass:
+    what = f"graph pass {graph_pass.name!r}"
+
     @wraps(graph_pass.run)
     def run(program: ExportedProgram) -> ExportedProgram | None:
         try:
@@ -255,12 +305,37 @@ def _named_in_errors(origin: Origin, graph_pass: GraphPass) -> GraphPass:
         except AotiPluginsError:
             raise
         except Exception as error:
-            raise PluginError(
-                f"graph pass {graph_pass.name!r} of {origin} failed: "
-                f"{type(error).__name__}: {error}\n{origin.remedy}"
-            ) from error
+            raise _failed(what, origin, error) from error
 
-    return replace(graph_pass, run=run)
+    if graph_pass.handles is None:
+        return replace(graph_pass, run=run)
+    handles = _guarded(f"{what}, asked what it handles,", origin, graph_pass.handles)
+    return replace(graph_pass, run=run, handles=handles)
+
+
+@cache
+def _blamed(origin: Origin, op: OpOverload, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition whose errors name its plugin; one object for each, as tables are compared."""
+    return _guarded(f"the decomposition of '{op}'", origin, function)
+
+
+def _guarded(what: str, origin: Origin, function: Callable[..., T]) -> Callable[..., T]:
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> T:
+        try:
+            return function(*args, **kwargs)
+        except AotiPluginsError:
+            raise
+        except Exception as error:
+            raise _failed(what, origin, error) from error
+
+    return guarded
+
+
+def _failed(what: str, origin: Origin, error: Exception) -> PluginError:
+    return PluginError(
+        f"{what} of {origin} failed: {type(error).__name__}: {error}\n{origin.remedy}"
+    )
 
 
 def _cycle_message(device: str, cycle: list[str], origins: Mapping[str, Origin]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from aoti_plugins.errors import PluginConflictError
-from aoti_plugins.origin import BLOCK_VARIABLE, OWN_DISTRIBUTION, Origin, normalize
+from aoti_plugins.origin import BLOCK_VARIABLE, Origin
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -41,7 +41,7 @@ def merge_offers(
     conflicts = []
     for key, found in by_key.items():
         if built_in_yields:
-            found = by_key[key] = [one for one in found if not _is_own(one[0])] or found
+            found = by_key[key] = [one for one in found if not one[0].is_own] or found
         if not all(same(found[0][1], value) for _, value in found[1:]):
             lines = [f"{origin.provider}{show(value)}" for origin, value in found]
             conflicts.append(conflict_message(headline(key), lines, [o for o, _ in found]))
@@ -56,10 +56,6 @@ def conflict_message(headline: str, lines: Sequence[str], origins: Sequence[Orig
     return f"{headline}{listed}\n{_remedy(origins)}"
 
 
-def _is_own(origin: Origin) -> bool:
-    return normalize(origin.distribution or "") == OWN_DISTRIBUTION
-
-
 def _remedy(origins: Sequence[Origin]) -> str:
     distinct = sorted(set(origins), key=lambda origin: origin.key)
     if len(distinct) == 1:
@@ -67,6 +63,6 @@ def _remedy(origins: Sequence[Origin]) -> str:
     installed = [origin for origin in distinct if origin.distribution is not None]
     if not installed:
         return "Register only one of them."
-    foreign = [origin for origin in installed if not _is_own(origin)]
+    foreign = [origin for origin in installed if not origin.is_own]
     name = (foreign or installed)[-1].name
     return f"Uninstall one of them, or block it with {BLOCK_VARIABLE}={name}."

@@ -35,6 +35,11 @@ class Origin:
         return f"plugin {self.name!r} of {self.distribution} {self.version}"
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is part of this package."""
+        return normalize(self.distribution or "") == OWN_DISTRIBUTION
+
+    @property
     def provider(self) -> str:
         """A line for a list of providers."""
         if self.distribution is None:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu import target as cpu_target
-from aoti_plugins.lowering.device import Device
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.device import Device, check_flags
 from aoti_plugins.types import Target
 
 RUNTIME_LIBRARY = "libexecutorch_backend_aoti.so"
@@ -48,11 +49,29 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         yield
 
 
+def check_target(target: Target) -> None:
+    """Refuse a target without what code for a CPU is made by.
+
+    Raises:
+        LoweringError: what the properties lack.
+    """
+    from aoti_plugins.lowering.inductor.vector_isa import NAMES
+
+    found = target.properties.get("vector_isa")
+    if found not in NAMES:
+        raise LoweringError(
+            f"properties['vector_isa'] of target {target.name!r} must be one of "
+            f"{', '.join(NAMES)}; found {found!r}"
+        )
+    check_flags(target)
+
+
 CPU = Device(
     name="cpu",
     runtime_libraries=(RUNTIME_LIBRARY,),
     environment=environment,
     probe_environment=environment,
+    check_target=check_target,
     default_target=cpu_target.default_target,
     aliases={cpu_target.NATIVE: cpu_target.native_target},
 )

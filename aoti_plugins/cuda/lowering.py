@@ -25,7 +25,7 @@ from aoti_plugins.cuda.target import (
 from aoti_plugins.cuda.tuning.cubin import registers_and_spills
 from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
-from aoti_plugins.lowering.device import Device
+from aoti_plugins.lowering.device import Device, check_flags
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
 from aoti_plugins.payload import PayloadFlag
@@ -228,6 +228,16 @@ def default_target() -> str:
     return NATIVE if device_target() is not None else PORTABLE
 
 
+def check_target(target: Target) -> None:
+    """Refuse a target that does not describe a GPU.
+
+    Raises:
+        LoweringError: what the properties lack.
+    """
+    cuda_target_of(target)
+    check_flags(target)
+
+
 CUDA = Device(
     name="cuda",
     runtime_libraries=(RUNTIME_LIBRARY, CORE_LIBRARY),
@@ -238,6 +248,7 @@ CUDA = Device(
     headers=headers,
     kernel_image=kernel_image,
     features=features,
+    check_target=check_target,
     check_tools=toolkit.check,
     payload_flags=payload_flags,
 )

@@ -29,6 +29,20 @@ def _check_compiler(target: Target) -> None:
     check_compiler(target.machine, target.name)
 
 
+def check_flags(target: Target) -> None:
+    """Refuse a target that does not say how C++ for it is compiled.
+
+    Raises:
+        LoweringError: what the properties lack.
+    """
+    flags = target.properties.get("cxx_flags")
+    if not isinstance(flags, list | tuple) or not all(isinstance(flag, str) for flag in flags):
+        raise LoweringError(
+            f"properties['cxx_flags'] of target {target.name!r} must be a tuple of the compiler's "
+            f"flags, (); found {flags!r:.60}"
+        )
+
+
 def _binary(target: Target, kernel: GpuKernel) -> bytes:
     del target
     return kernel.binary
@@ -71,6 +85,7 @@ class Device:
         build: compiles and links the generated code.
         features: what a machine must have to run some code.
         missing_dtypes: dtypes that the device does not have, each with why.
+        check_target: raises for a target whose properties the device could not lower for.
         check_tools: says what is missing on this machine to lower for a target, before anything
             is done.
         payload_flags: choices of the user and of this process that programs keep.
@@ -92,6 +107,7 @@ class Device:
         _features_of_target
     )
     missing_dtypes: Mapping[torch.dtype, str] = field(default_factory=dict)
+    check_target: Callable[[Target], None] = check_flags
     check_tools: Callable[[Target], None] = _check_compiler
     payload_flags: Callable[[LoweringOptions], PayloadFlag] = _no_flags
 

@@ -22,6 +22,7 @@ from aoti_plugins.lowering import assertions, carried_ops, runtime_shims
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
+from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.support import Support, warn, warn_of_state
@@ -55,7 +56,9 @@ class Plan:
             )
         self._device = device
         self._specs = compile_specs
-        self._targets = device.resolve(self._options.targets, get_manager().targets(device.name))
+        self._targets = device.resolve(
+            self._options.targets, get_manager().targets(device.name, device.check_target)
+        )
         self.delegation_spec = DelegationSpec(backend_id, compile_specs)
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
@@ -174,7 +177,7 @@ class Plan:
     @functools.cached_property
     def _probes(self) -> list[Probe]:
         manager = get_manager()
-        options = manager.inductor_options(self._device.name, self._specs)
+        options = manager.inductor_options(self._device.name, self._specs, check_options)
         decompositions = manager.decompositions(self._device.name)
         kernels = [registered.kernel for registered in self._shims.kernels.values()]
         return [
@@ -184,6 +187,7 @@ class Plan:
                 kernels,
                 functools.partial(self._device.probe_environment, target, self._options),
                 self._device.torch_device,
+                functools.partial(manager.provider_of_option, self._device.name, self._specs),
             )
             for target in self._targets
         ]

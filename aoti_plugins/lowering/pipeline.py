@@ -29,10 +29,12 @@ from aoti_plugins.lowering.artifacts.shared_object import (
 )
 from aoti_plugins.lowering.decompositions import ONLY_FOR
 from aoti_plugins.lowering.device import Device
+from aoti_plugins.lowering.inductor.blame import explained
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
+from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.manager import get_manager
@@ -96,10 +98,12 @@ class _Lowering:
         self._specs = compile_specs
         self._place = place
         self._options = specs.decode(compile_specs)
-        self._targets = device.resolve(self._options.targets, manager.targets(device.name))
+        self._targets = device.resolve(
+            self._options.targets, manager.targets(device.name, device.check_target)
+        )
         for target in self._targets:
             device.check_tools(target)
-        self._inductor_options = manager.inductor_options(device.name, compile_specs)
+        self._inductor_options = manager.inductor_options(device.name, compile_specs, check_options)
         kernels = manager.fallback_kernels(device.name)
         self._shims = runtime_shims.available(device.runtime_libraries, kernels)
         self._store = NamedDataStore()
@@ -153,13 +157,16 @@ class _Lowering:
         with progress.stage("generate", self._place, target.name):
             module = program.module()
             kernels = [registered.kernel for registered in self._shims.kernels.values()]
-            return generate(
-                module,
-                _example_inputs(program),
-                merge(self._inductor_options, custom_op_options(module, kernels)),
-                self._device.environment(target, self._options),
-                self._device.torch_device,
-            )
+            options = merge(self._inductor_options, custom_op_options(module, kernels))
+            environment = self._device.environment(target, self._options)
+            inputs = _example_inputs(program)
+            try:
+                return generate(module, inputs, options, environment, self._device.torch_device)
+            except Exception as error:
+                raise explained(error, options, self._provider_of_option) or error from error
+
+    def _provider_of_option(self, name: str) -> str:
+        return get_manager().provider_of_option(self._device.name, self._specs, name)
 
     def _check(self, code: GeneratedCode) -> None:
         if code.proxy_ops:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import torch
 from torch.fx import Node
 
-from aoti_plugins.errors import LoweringError
+from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering.assertions import is_assertion
 from aoti_plugins.lowering.carried_ops import node_name, under_its_own_name
 from aoti_plugins.lowering.inductor.probe import Answer, Probe
@@ -115,7 +115,7 @@ class Support:
             return Way()
         if self._is_handled(node):
             return Way(is_replaced=True)
-        answers = [probe.ask(node) for probe in self._probes]
+        answers = [self._ask(probe, node) for probe in self._probes]
         own = f"aoti_torch_{self._device}_"
         return Way(
             kernels=frozenset(s for a in answers for s in a.shims if s.startswith(own)),
@@ -141,8 +141,20 @@ class Support:
             return _refuse(node, missing[0], "cast in the model, to float32 for instance")
         if self._is_handled(node):
             return None
-        judged = (self._judge(node, probe.ask(node)) for probe in self._probes)
+        judged = (self._judge(node, self._ask(probe, node)) for probe in self._probes)
         return next((refusal for refusal in judged if refusal is not None), None)
+
+    def _ask(self, probe: Probe, node: Node) -> Answer:
+        """What Inductor makes of a node; what is not about its op ends the lowering."""
+        try:
+            return probe.ask(node)
+        except AotiPluginsError:
+            raise
+        except Exception as error:
+            raise LoweringError(
+                f"cannot ask Inductor about {op_name(node)} (node {node_name(node)!r}) for "
+                f"{self._device} with torch {torch.__version__}: {type(error).__name__}: {error}"
+            ) from error
 
     def _is_handled(self, node: Node) -> bool:
         with under_its_own_name(node):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,6 +39,26 @@ _SHIM_CALL = re.compile(r"\baoti_torch_\w+(?=\()")
 inductor_lock = threading.RLock()
 
 
+@dataclass(frozen=True)
+class Generation:
+    """A graph for which everything is set up.
+
+    Attributes:
+        code: is filled by ``run``.
+    """
+
+    code: GeneratedCode
+    _module: torch.fx.GraphModule
+    _inputs: tuple[Any, ...]
+    _options: Mapping[str, Any]
+
+    def run(self) -> GeneratedCode:
+        """Generate; what is raised is about the graph, or about code of a plugin's that runs."""
+        forget_pending_sizes(self._inputs)
+        torch._inductor.aot_compile(self._module, self._inputs, options=self._options)
+        return self.code
+
+
 def generate(
     module: torch.fx.GraphModule,
     inputs: Sequence[Any],
@@ -58,6 +79,27 @@ def generate(
     Returns:
         Sources and constants.
     """
+    with generation(module, inputs, options, environment, torch_device) as prepared:
+        return prepared.run()
+
+
+@contextmanager
+def generation(
+    module: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    options: Mapping[str, Any],
+    environment: AbstractContextManager[None],
+    torch_device: str = "cpu",
+) -> Iterator[Generation]:
+    """Set everything up for one graph; what is raised before the block is about the installation.
+
+    Args:
+        module: as for ``generate``; so are the others.
+        inputs: example inputs.
+        options: Inductor options.
+        environment: patches for the device and target.
+        torch_device: where the program runs.
+    """
     with ExitStack() as stack:
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
@@ -77,9 +119,7 @@ def generate(
             stack.enter_context(channels_last_weights(placement))
             code = stack.enter_context(captured_code(placement.real))
             inputs = placement.inputs
-        forget_pending_sizes(inputs)
-        torch._inductor.aot_compile(module, tuple(inputs), options={**BASE_OPTIONS, **options})
-    return code
+        yield Generation(code, module, tuple(inputs), {**BASE_OPTIONS, **options})
 
 
 def forget_pending_sizes(inputs: Sequence[Any]) -> None:

@@ -25,10 +25,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
+from aoti_plugins.errors import UnsupportedError
+from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import (
     forget_pending_sizes,
-    generate,
+    generation,
     inductor_lock,
     shims_called,
 )
@@ -83,6 +85,7 @@ class Probe:
         kernels: fallback kernels of all plugins for the device.
         environment: makes the patches for the target, anew for each question.
         torch_device: the device that the tensors are on.
+        provider: says which plugin sets an option.
     """
 
     def __init__(
@@ -92,8 +95,10 @@ class Probe:
         kernels: Iterable[FallbackKernel],
         environment: Callable[[], AbstractContextManager[None]],
         torch_device: str = "cpu",
+        provider: Callable[[str], str] = lambda option: "a plugin",
     ) -> None:
         self._options = options
+        self._provider = provider
         self._decompositions = dict(decompositions)
         self._kernels = tuple(kernels)
         self._environment = environment
@@ -105,6 +110,10 @@ class Probe:
 
         Args:
             node: its arguments must carry ``meta["val"]``.
+
+        Raises:
+            Exception: what is not about the op: a patch of PyTorch that does not fit, a plugin's
+                decomposition or option that raises, a full disk.
         """
         op = aten_op(node.target)
         if _is_generated(op, node):
@@ -119,18 +128,27 @@ class Probe:
         return self._answers[key]
 
     def _question(self, op: Any, described: list[Any], spec: pytree.TreeSpec) -> Answer:
-        try:
-            with inductor_lock, _quiet():
+        with inductor_lock, _quiet():
+            try:
                 module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
+            except Exception as error:  # the op itself, called with what the node calls it with
+                return _refused(op, error)
+            try:
                 if op in self._decompositions:
                     module = self._decomposed(module, inputs)
-                is_decomposed = op in self._decompositions and not _calls(module, op)
-                options = merge(self._options, custom_op_options(module, self._kernels))
-                options = {**options, **_OPTIONS}
-                code = generate(module, inputs, options, self._environment(), self._torch_device)
-        except Exception as error:  # whatever a lowering raises means "no"
-            logger.debug("probing %s failed", op, exc_info=True)
-            return Answer(error=_first_line(error))
+            except UnsupportedError as error:
+                return _refused(op, error)
+            is_decomposed = op in self._decompositions and not _calls(module, op)
+            options = merge(self._options, custom_op_options(module, self._kernels))
+            options = {**options, **_OPTIONS}
+            environment = self._environment()
+            with generation(module, inputs, options, environment, self._torch_device) as prepared:
+                try:
+                    code = prepared.run()
+                except Exception as error:
+                    if is_about_the_op(error, options):
+                        return _refused(op, error)
+                    raise explained(error, options, self._provider) or error from error
         return Answer(shims_called(code), code.proxy_ops, is_decomposed=is_decomposed)
 
     def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:
@@ -143,6 +161,11 @@ class Probe:
             for node in traced.graph.nodes:
                 node.meta.clear()
         return traced
+
+
+def _refused(op: Any, error: Exception) -> Answer:
+    logger.debug("probing %s failed", op, exc_info=error)
+    return Answer(error=_first_line(error))
 
 
 def _is_generated(op: Any, node: Node) -> bool:

@@ -11,13 +11,15 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
+NAMES = ("avx512", "avx2", "neon", "scalar")
+
 
 @contextlib.contextmanager
 def vector_isa(name: str) -> Iterator[None]:
     """Generate CPU kernels for one instruction set inside the block.
 
     Args:
-        name: ``"avx512"``, ``"avx2"``, ``"neon"`` or ``"scalar"``.
+        name: one of ``NAMES``.
 
     Raises:
         KeyError: unknown name.
