@@ -10,6 +10,7 @@
 #include "cuda/cublaslt.h"
 #include "cuda/cudnn.h"
 #include "cuda/gpu.h"
+#include "delegate/fork_gate.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -72,6 +73,7 @@ EarlyLibraries::EarlyLibraries(const std::vector<std::string>& symbols, int32_t 
     }
     if (!wanted.empty()) {
       thread_ = std::thread([wanted, gpu] {
+        work_for_others_inside();  // a child of a fork meanwhile cannot use CUDA anyway
         for (const auto open : wanted) {
           open(gpu);
         }
