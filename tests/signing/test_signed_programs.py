@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import shutil
 import struct
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -361,3 +365,93 @@ def test_what_was_loaded_unsigned_is_not_used_for_signed_programs(
     inside = "inside.pte"
     printed = run_python(script, key.public, unsigned / inside, signed / inside)
     assert "the program has no signature" in printed
+
+
+def _run_cpp(runner: Path, program: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(runner), str(program)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_a_cpp_program(cpp_runner: Path, signed: Path, unsigned: Path, key: KeyPair) -> None:
+    demand = {VARIABLE: str(key.public)}
+    done = _run_cpp(cpp_runner, signed / "inside.pte", **demand)
+    assert done.returncode == 0, done.stderr
+    done = _run_cpp(cpp_runner, unsigned / "inside.pte", **demand)
+    assert done.returncode == 1
+    assert "the program has no signature" in done.stdout + done.stderr
+    assert _run_cpp(cpp_runner, unsigned / "inside.pte").returncode == 0
+
+
+SODIUMS = ("libsodium.so.23", "libsodium.so.26")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="LD_LIBRARY_PATH hides libraries on Linux only")
+@pytest.mark.parametrize("hidden", [(), SODIUMS], ids=["libsodium", "neither"])
+def test_without_openssl(
+    cpp_runner: Path, signed: Path, key: KeyPair, tmp_path: Path, hidden: tuple[str, ...]
+) -> None:
+    """What is no library stands in front of the system's: libsodium answers, or nobody does."""
+    if not hidden and not any(map(_loads, SODIUMS)):
+        pytest.skip("libsodium is not installed: apt install libsodium23")
+    for name in ("libcrypto.so.3", *hidden):
+        (tmp_path / name).write_text("this is no library")
+    environment = {VARIABLE: str(key.public), "LD_LIBRARY_PATH": str(tmp_path)}
+    done = _run_cpp(cpp_runner, signed / "inside.pte", **environment)
+    assert done.returncode == (1 if hidden else 0), done.stderr
+    if hidden:
+        printed = done.stdout + done.stderr
+        assert "neither OpenSSL 3 (libcrypto) nor libsodium is here. Install one" in printed
+        return
+    tampered = tmp_path / "tampered.pte"
+    data = bytearray((signed / "inside.pte").read_bytes())
+    at, payload, raw = _payload_of(signed / "inside.pte")
+    _put(at + len(raw) - BLOCK_NBYTES, _resealed(payload, flip_at=32))(data)
+    tampered.write_bytes(data)
+    done = _run_cpp(cpp_runner, tampered, **environment)
+    assert done.returncode == 1
+    assert "a signature of the program is wrong" in done.stdout + done.stderr
+
+
+def _loads(name: str) -> bool:
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("count", "code", "reason"),
+    [
+        (1, 1, "no program is run: aotip_require_signatures was called with keys that are null"),
+        (0, 0, "none is one of the 0 that this process trusts"),
+    ],
+)
+def test_a_demand_without_keys_lets_nothing_run(
+    run_python: Callable[..., str], signed: Path, count: int, code: int, reason: str
+) -> None:
+    script = """
+        import ctypes, sys
+        from aoti_plugins.errors import ProgramError
+        from aoti_plugins.runtime import Program, library_path
+        program = Program(sys.argv[1])
+        core = ctypes.CDLL(str(library_path("cpu")))
+        assert core.aotip_signatures_required() == 0
+        function = core.aotip_require_signatures
+        function.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
+        print("code", function(None, int(sys.argv[2])))
+        assert core.aotip_signatures_required() == 1
+        try:
+            program.method()
+        except ProgramError as error:
+            print(error)
+    """
+    printed = run_python(script, signed / "inside.pte", count)
+    assert f"code {code}" in printed
+    assert reason in printed
