@@ -5,7 +5,8 @@
 ///
 /// The CUDA delegate's library answers for them: it opens the driver on first use, so a blob names
 /// neither libcuda nor cudart and loads on a machine without a GPU. Include it before cuda.h. What
-/// is listed is what PyTorch 2.11 to 2.13 generates, and near neighbours;
+/// is listed is what PyTorch 2.11 to 2.15 generates or has in the headers that generated code includes,
+/// and near neighbours;
 /// src/cuda/driver_exports.cpp and src/cuda/runtime_exports.cpp define them.
 
 #pragma redefine_extname cuCtxGetCurrent aotip_cuCtxGetCurrent
@@ -67,6 +68,7 @@
 #pragma redefine_extname cudaGetErrorName aotip_cudaGetErrorName
 #pragma redefine_extname cudaGetErrorString aotip_cudaGetErrorString
 #pragma redefine_extname cudaGetLastError aotip_cudaGetLastError
+#pragma redefine_extname cudaHostAlloc aotip_cudaHostAlloc
 #pragma redefine_extname cudaMalloc aotip_cudaMalloc
 #pragma redefine_extname cudaMallocAsync aotip_cudaMallocAsync
 #pragma redefine_extname cudaMallocHost aotip_cudaMallocHost
@@ -75,10 +77,12 @@
 #pragma redefine_extname cudaMemset aotip_cudaMemset
 #pragma redefine_extname cudaMemsetAsync aotip_cudaMemsetAsync
 #pragma redefine_extname cudaPeekAtLastError aotip_cudaPeekAtLastError
+#pragma redefine_extname cudaPointerGetAttributes aotip_cudaPointerGetAttributes
 #pragma redefine_extname cudaSetDevice aotip_cudaSetDevice
 #pragma redefine_extname cudaStreamCreate aotip_cudaStreamCreate
 #pragma redefine_extname cudaStreamCreateWithFlags aotip_cudaStreamCreateWithFlags
 #pragma redefine_extname cudaStreamDestroy aotip_cudaStreamDestroy
+#pragma redefine_extname cudaStreamIsCapturing aotip_cudaStreamIsCapturing
 #pragma redefine_extname cudaStreamQuery aotip_cudaStreamQuery
 #pragma redefine_extname cudaStreamSynchronize aotip_cudaStreamSynchronize
 #pragma redefine_extname cudaStreamWaitEvent aotip_cudaStreamWaitEvent

@@ -132,6 +132,11 @@ cudaError_t CUDARTAPI cudaMallocHost(void** ptr, size_t nbytes) {
   AOTIP_READY(cudaMallocHost, cuMemHostAlloc, ptr, nbytes, CU_MEMHOSTALLOC_PORTABLE);
 }
 
+// cudart's flags are the driver's.
+cudaError_t CUDARTAPI cudaHostAlloc(void** ptr, size_t nbytes, unsigned int flags) {
+  AOTIP_READY(cudaHostAlloc, cuMemHostAlloc, ptr, nbytes, flags);
+}
+
 cudaError_t CUDARTAPI cudaFreeHost(void* ptr) {
   if (ptr == nullptr) {
     return cudaSuccess;
@@ -147,6 +152,37 @@ cudaError_t CUDARTAPI cudaMemcpy(void* dst, const void* src, size_t nbytes, cuda
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* dst, const void* src, size_t nbytes, cudaMemcpyKind,
                                       cudaStream_t stream) {
   AOTIP_READY(cudaMemcpyAsync, cuMemcpyAsync, address(dst), address(src), nbytes, stream);
+}
+
+// Memory that the driver does not know is any host memory: no error, as with cudart. Only fields
+// that the structure has with every version are written.
+cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* ptr) {
+  if (const cudaError_t error = ready()) {
+    return error;
+  }
+  attributes->type = cudaMemoryTypeUnregistered;
+  attributes->device = cudaInvalidDeviceId;
+  attributes->devicePointer = nullptr;
+  attributes->hostPointer = const_cast<void*>(ptr);
+  unsigned int type = 0;
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(ptr)) !=
+      CUDA_SUCCESS) {
+    return cudaSuccess;
+  }
+  unsigned int managed = 0;
+  if (driver().cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address(ptr)) !=
+      CUDA_SUCCESS) {
+    managed = 0;
+  }
+  const bool on_host = type == CU_MEMORYTYPE_HOST;
+  attributes->type = managed != 0 ? cudaMemoryTypeManaged
+                     : on_host    ? cudaMemoryTypeHost
+                                  : cudaMemoryTypeDevice;
+  attributes->devicePointer = const_cast<void*>(ptr);
+  attributes->hostPointer = managed != 0 || on_host ? const_cast<void*>(ptr) : nullptr;
+  return noted("cudaPointerGetAttributes",
+               driver().cuPointerGetAttribute(&attributes->device,
+                                              CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address(ptr)));
 }
 
 cudaError_t CUDARTAPI cudaMemsetAsync(void* ptr, int value, size_t nbytes, cudaStream_t stream) {
@@ -177,6 +213,19 @@ cudaError_t CUDARTAPI cudaStreamSynchronize(cudaStream_t stream) {
 
 cudaError_t CUDARTAPI cudaStreamQuery(cudaStream_t stream) {
   AOTIP_READY(cudaStreamQuery, cuStreamQuery, stream);
+}
+
+// The two enumerations have the same values.
+cudaError_t CUDARTAPI cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  CUstreamCaptureStatus found = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto ask = [&]() -> cudaError_t {
+    AOTIP_READY(cudaStreamIsCapturing, cuStreamIsCapturing, stream, &found);
+  };
+  const cudaError_t error = ask();
+  if (error == cudaSuccess) {
+    *status = static_cast<cudaStreamCaptureStatus>(found);
+  }
+  return error;
 }
 
 cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
