@@ -2,8 +2,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# The PyTorch to install. 2.11 and newer work; this is the version that the tests were last run with.
+# The PyTorch to install. Every version from the first to the last of TESTED_TORCH works; CI runs with this one.
 TORCH ?= torch==2.13.0
+# Oldest and newest: what `make test-versions` runs with, one environment each.
+TESTED_TORCH := 2.11.0 2.15.0
+VERSION_TESTS := tests/lowering/test_patches.py tests/cuda/test_cuda_patches.py tests/cuda/test_answers_of_targets.py \
+	tests/cuda/test_cuda_lowering.py tests/cuda/test_cuda_programs.py tests/mps/test_mps_lowering.py tests/e2e/test_results.py
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -13,7 +17,7 @@ CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtim
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-python test-native lint format benchmark clean
+.PHONY: help quickstart test test-python test-native test-versions lint format benchmark clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,6 +32,13 @@ test-python: $(INSTALLED) ## The Python tests: unit, lowering, runs on the CPU.
 
 test-native: $(INSTALLED) ## The C++ tests under the address and undefined-behaviour sanitizers.
 	cd native && PATH="$(abspath $(BIN)):$$PATH" cmake --workflow --preset asan
+
+test-versions: ## A part of the Python tests with the oldest and with the newest PyTorch, for all devices.
+	for version in $(TESTED_TORCH); do \
+		environment="$(VENV)-$$version"; \
+		$(MAKE) "$$environment/.installed" TORCH="torch==$$version" VENV="$$environment" && \
+		"$$environment/bin/python" -m pytest -n 2 $(VERSION_TESTS) || exit 1; \
+	done
 
 lint: $(INSTALLED) ## Style and types.
 	$(BIN)/ruff check .

@@ -34,6 +34,10 @@ class UnsupportedError(LoweringError):
     """A program asks for something that the device, the target or this version cannot do."""
 
 
+class PatchError(AotiPluginsError):
+    """What aoti_plugins replaces inside of PyTorch for a lowering is not there."""
+
+
 class RuntimeLoadError(AotiPluginsError):
     """The native runtime or one of the libraries it needs cannot be loaded."""
 

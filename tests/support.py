@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import importlib.util
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from aoti_plugins.hooks import hookimpl
 
 ROOT = Path(__file__).parent.parent
+
+
+def older_than(major: int, minor: int) -> bool:
+    """Whether the PyTorch that is there is older than a version."""
+    found = tuple(map(int, version("torch").split(".")[:2]))
+    return found < (major, minor)
+
+
+# Executorch 1.5's Python extension is built against the tensors of torch 2.13; ours needs none.
+needs_executorchs_extension = pytest.mark.skipif(
+    older_than(2, 13), reason="executorch's extension does not fit torch before 2.13"
+)
 
 
 class CdistOutside:

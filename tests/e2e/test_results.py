@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from support import needs_executorchs_extension
 
 from aoti_plugins import runtime
 
@@ -39,9 +39,7 @@ def test_program(
                 _check(program(*fresh)[0], model(*fresh))
 
 
-@pytest.mark.skipif(
-    version("torch").startswith("2.11"), reason="executorch's extension does not fit torch 2.11"
-)
+@needs_executorchs_extension
 @pytest.mark.parametrize("name", ["mlp", "cnn", "transformer"])
 def test_stock_runtime(
     name: str,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
+from support import needs_executorchs_extension
 from torch import nn
 from torch.export import export
 
@@ -140,9 +140,7 @@ def test_damaged_data_files_are_refused(tagged: Path, tmp_path: Path) -> None:
         Program(tagged, data_files=[tmp_path / "none.ptd"])
 
 
-@pytest.mark.skipif(
-    version("torch").startswith("2.11"), reason="executorch's extension does not fit torch 2.11"
-)
+@needs_executorchs_extension
 @torch.no_grad()
 def test_executorchs_own_runtime_reads_them(tagged: Path) -> None:
     from executorch.extension.pybindings.portable_lib import _load_for_executorch

@@ -5,17 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from support import needs_executorchs_extension
 
 Lowered = Callable[[str], Path]
 
-# executorch 1.5's Python extension is built against the tensors of torch 2.13; ours needs none.
-pytestmark = pytest.mark.skipif(
-    version("torch").startswith("2.11"), reason="executorch's extension does not fit torch 2.11"
-)
+pytestmark = needs_executorchs_extension
 
 REGISTER = "from aoti_plugins.runtime import register; register()"
 IMPORT = "from executorch.runtime import Runtime"

@@ -3,14 +3,13 @@
 Inductor's own compile step bakes in the flags of this host (``-march=native``, line tables, OpenMP,
 libtorch's link names) and writes next to its cache. A blob needs other flags, so the step is
 replaced by one that keeps the sources; ``aoti_plugins.lowering.artifacts`` turns them into a shared
-object. Tested with torch 2.11 and 2.13. The patch can go when ``torch._inductor`` offers the
+object. Tested with torch 2.11 to 2.15. The patch can go when ``torch._inductor`` offers the
 sources without compiling them (``package_cpp_only`` merges wrapper and kernels and still fixes the
 flags).
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from aoti_plugins.lowering.inductor.checked_calls import with_checked_calls
 from aoti_plugins.lowering.inductor.kept_failures import with_kept_failures
+from aoti_plugins.lowering.inductor.patching import patch
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ FindValue = Callable[[str, torch.Tensor], torch.Tensor]
 """The value of a constant, from its FQN and the tensor that Inductor has for it."""
 
 
-@contextlib.contextmanager
+@patch
 def captured_code(
     find_value: FindValue = lambda fqn, tensor: tensor,
 ) -> Iterator[GeneratedCode]:

@@ -10,7 +10,7 @@ Patched: ``CachingAutotuner.precompile`` (a recorded configuration is the only c
 candidates only the promising are compiled), ``CachingAutotuner.bench``, and of
 ``AlgorithmSelectorCache`` ``make_precompile_fn`` and ``do_autotuning``: templates are ranked
 without being compiled, because what they need is known from their tiles. Tested with torch 2.11
-and 2.13. Can go when Inductor takes a function that times a choice.
+to 2.15. Can go when Inductor takes a function that times a choice.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ from aoti_plugins.lowering.inductor.kernel_choice import (
     has_choice,
     key_of,
 )
+from aoti_plugins.lowering.inductor.patching import patch
 from aoti_plugins.lowering.inductor.product_choice import (
     ProductChoice,
     measured_product,
     no_precompilation,
     with_cost_of_fusion,
 )
+from aoti_plugins.lowering.inductor.versions import torch_version
 
 logger = logging.getLogger(__name__)
 
 _SHOWN_MISSES = 10
 
 
-@contextlib.contextmanager
+@patch
 def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterator[None]:
     """Choose configurations for a GPU without running anything.
 
@@ -69,7 +71,7 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     )
     # These would be timed too: fusions with templates, and whether padding a product pays.
     options = {
-        "benchmark_epilogue_fusion": False,
+        _timed_fusions(): False,
         "shape_padding": False,
         "autotune_in_subproc": False,
     }
@@ -85,7 +87,7 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
         _report(records)
 
 
-@contextlib.contextmanager
+@patch
 def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
     """Let Inductor measure on the GPU of this machine, and add what it finds to the records.
 
@@ -119,9 +121,15 @@ def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
         mock.patch.object(CachingAutotuner, "bench", recorded_bench),
         mock.patch.object(AlgorithmSelectorCache, "do_autotuning", recorded_autotune),
         # It would time templates with and without what is fused, but not the launch it saves.
-        config.patch(benchmark_epilogue_fusion=False),
+        config.patch({_timed_fusions(): False}),
     ):
         yield
+
+
+def _timed_fusions() -> str:
+    """The option under which Inductor times templates with what is fused into them."""
+    renamed = torch_version() >= (2, 15)
+    return "benchmark_template_fusion" if renamed else "benchmark_epilogue_fusion"
 
 
 def _versions(target: CudaTarget) -> dict[str, str]:

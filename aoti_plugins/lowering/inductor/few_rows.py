@@ -11,13 +11,12 @@ the library, which takes 115 ms and 235 MB of the host's memory.
 
 Patched: ``AlgorithmSelectorCache.__call__``, which gets one more choice (and the same epilogues as
 Inductor's own templates), and ``post_grad.should_prefer_unfused_addmm``, so that a product is not
-put together again with what is added to it. Tested with torch 2.11 and 2.13. Can go when Inductor
+put together again with what is added to it. Tested with torch 2.11 to 2.15. Can go when Inductor
 brings such a template.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ import torch
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
 from aoti_plugins.cuda.tuning.cost_model import Product, Tile
+from aoti_plugins.lowering.inductor.patching import patch
 
 TEMPLATE_NAME = "aoti_few_rows"
 
@@ -89,7 +89,7 @@ _SOURCE = r"""
 """
 
 
-@contextlib.contextmanager
+@patch
 def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
     """Offer the kernel wherever a product has at most ``MOST_ROWS`` rows.
 

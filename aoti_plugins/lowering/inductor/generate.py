@@ -22,6 +22,7 @@ from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
+from aoti_plugins.lowering.inductor.versions import warn_if_untested
 
 # A blob carries no libtorch, no weights and nothing that is computed when it is loaded.
 BASE_OPTIONS: Mapping[str, Any] = {
@@ -100,6 +101,7 @@ def generation(
         environment: patches for the device and target.
         torch_device: where the program runs.
     """
+    warn_if_untested()
     with ExitStack() as stack:
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())

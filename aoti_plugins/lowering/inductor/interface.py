@@ -2,7 +2,7 @@
 
 Inductor copies the C interface of a model, a file of PyTorch's, into each wrapper. Compiling it
 takes longer than compiling the model. Cut out, it is compiled once per PyTorch, compiler and
-device. Tested with torch 2.11 and 2.13; where the file is not found in the wrapper, nothing is
+device. Tested with torch 2.11 to 2.15; where the file is not found in the wrapper, nothing is
 cut.
 """
 

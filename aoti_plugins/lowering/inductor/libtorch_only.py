@@ -7,13 +7,14 @@ are switches of PyTorch, no patches; they are set for the time of one lowering.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import torch
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def no_onednn() -> Iterator[None]:
     """Trace and generate as if PyTorch had been built without oneDNN."""
     before = torch._C._get_mkldnn_enabled()
@@ -24,7 +25,7 @@ def no_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-@contextlib.contextmanager
+@patch
 def math_attention() -> Iterator[None]:
     """Decompose scaled dot-product attention into matrix products and softmax."""
     from torch.nn.attention import SDPBackend, sdpa_kernel

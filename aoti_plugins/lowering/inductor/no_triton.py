@@ -4,7 +4,7 @@ An op of ``torch.library.triton_op`` becomes a kernel launch while Inductor trac
 CPU or an Apple GPU that ends in a complaint about missing drivers. A launch with ``wrap_triton`` in
 a decomposition is worse: it writes to a tensor while nothing in the graph says so, and is dropped
 as dead code. The patch can go when Inductor itself says that a device has no Triton, and PyTorch
-keeps such launches. Tested with torch 2.11 and 2.13.
+keeps such launches. Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from aoti_plugins.errors import UnsupportedError
+from aoti_plugins.lowering.inductor.patching import patch
 
 
 def no_triton() -> AbstractContextManager[None]:
@@ -35,7 +36,7 @@ def no_launch_in_decompositions() -> AbstractContextManager[None]:
     )
 
 
-@contextlib.contextmanager
+@patch
 def _refused(applies: Callable[[], bool], why: str) -> Iterator[None]:
     from torch._higher_order_ops.triton_kernel_wrap import (
         TritonKernelWrapperFunctional,

@@ -4,19 +4,20 @@ With ``cpp.dynamic_threads`` Inductor opens a parallel region around every kerne
 choice to OpenMP, whose answer is always "all threads": a loop over a thousand elements then costs
 tens of microseconds instead of one. Inductor's own threshold (``cpp.min_chunk_size``) is only
 honoured with a fixed number of threads. Inside the block it is honoured in both cases. Tested with
-torch 2.11 and 2.13. The patch can go when ``decide_parallel_depth`` keeps depth 0 with dynamic
+torch 2.11 to 2.15. The patch can go when ``decide_parallel_depth`` keeps depth 0 with dynamic
 threads.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def parallel_threshold() -> Iterator[None]:
     """Generate CPU kernels that start threads only for loops above the threshold."""
     from torch._inductor import config

@@ -35,6 +35,7 @@ from aoti_plugins.lowering.inductor.generate import (
     shims_called,
 )
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
+from aoti_plugins.lowering.inductor.versions import warn_if_untested
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
 from aoti_plugins.lowering.values import hint
@@ -97,6 +98,7 @@ class Probe:
         torch_device: str = "cpu",
         provider: Callable[[str], str] = lambda option: "a plugin",
     ) -> None:
+        warn_if_untested()  # not while a question is asked, which warns of nothing
         self._options = options
         self._provider = provider
         self._decompositions = dict(decompositions)

@@ -4,24 +4,25 @@ Inductor calls what has complex results as it is. It may lay out the real tensor
 likes, and leaves out a copy whose only end is another layout; the strides of the result it takes
 from what PyTorch says of the kernel, which for transforms differs from device to device. With
 row-major inputs all agree. Complex tensors it cannot copy, so the real ones that they are views of
-are made row-major, too. Tested with torch 2.11 and 2.13. The patch can go when Inductor keeps to
+are made row-major, too. Tested with torch 2.11 to 2.15. The patch can go when Inductor keeps to
 the strides of a graph for what it does not generate.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 
+from aoti_plugins.lowering.inductor.patching import patch
+
 _TRANSFORMS = (torch.ops.aten._fft_c2c.default, torch.ops.aten._fft_r2c.default)
 _VIEW = torch.ops.aten.view.dtype
 
 
-@contextlib.contextmanager
+@patch
 def row_major_transforms() -> Iterator[None]:
     """Inputs of transforms, and real tensors that are viewed as complex, are row-major."""
     from torch._inductor import graph

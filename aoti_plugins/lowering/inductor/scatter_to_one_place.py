@@ -3,19 +3,20 @@
 A sum by index into a dimension of size 1 (``x.index_add(0, index, y)`` with one row) has an index
 that does not vary from lane to lane. With ``cpp.dynamic_threads`` Inductor's vectorized atomic
 store asserts that it does, so the op could not be lowered. Inside the block such an index is spread
-over all lanes. Tested with torch 2.11 and 2.13. The patch can go when ``CppVecKernel.store`` does
+over all lanes. Tested with torch 2.11 to 2.15. The patch can go when ``CppVecKernel.store`` does
 that.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def scatter_to_one_place() -> Iterator[None]:
     """Generate vectorized CPU kernels for scatters to one place too."""
     from torch._inductor.codegen.cpp import CppVecKernel, CppVecOverrides

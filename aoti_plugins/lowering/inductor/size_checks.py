@@ -3,21 +3,22 @@
 Where one dynamic size occurs in several inputs (``x`` is ``[n, m]``, ``y`` is ``[m, k]``),
 generated code reads it from one of them and trusts the others: with inputs that do not go together
 it would read beyond their ends. The delegate knows the bounds of each size, not what joins them; so
-the code gets a comparison for every such size. Tested with torch 2.11 and 2.13. The patch can go
+the code gets a comparison for every such size. Tested with torch 2.11 to 2.15. The patch can go
 when Inductor's wrapper compares them itself.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import sympy
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def size_checks() -> Iterator[None]:
     """Compare the sizes at the start of all code that is generated in the block."""
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen

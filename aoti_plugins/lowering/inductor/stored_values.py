@@ -2,12 +2,11 @@
 
 The result may be the operand itself: graphs that Inductor lowers here write to no operand of this
 operator that is read later. Patched: the entry in ``torch._inductor.lowering.lowerings``, which is
-none outside of the block. Tested with torch 2.11 and 2.13.
+none outside of the block. Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -15,9 +14,10 @@ from unittest import mock
 import torch
 
 from aoti_plugins.lowering.decompositions import stored  # noqa: F401  (defines the operator)
+from aoti_plugins.lowering.inductor.patching import patch
 
 
-@contextlib.contextmanager
+@patch
 def stored_values() -> Iterator[None]:
     """Inductor knows the operator."""
     from torch._inductor.lowering import lowerings

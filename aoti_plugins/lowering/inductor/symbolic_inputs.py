@@ -6,12 +6,11 @@ partition also gets sizes and positions that the rest of the program computes. I
 generate code for them (a tensor of one element is passed), so here it gets them as they are. The
 checks of inputs that a wrapper can be asked for by an environment variable know tensors only; a
 graph with such inputs gets none. The delegate checks all inputs before.
-Tested with torch 2.11 and 2.13. The patch can go when ``aot_compile`` keeps symbolic inputs.
+Tested with torch 2.11 to 2.15. The patch can go when ``aot_compile`` keeps symbolic inputs.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
@@ -19,6 +18,8 @@ from unittest import mock
 import sympy
 import torch
 from torch.utils import _pytree as pytree
+
+from aoti_plugins.lowering.inductor.patching import patch
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat)
 _CHECKS = "generate_input_output_runtime_checks"
@@ -28,7 +29,7 @@ static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
 """
 
 
-@contextlib.contextmanager
+@patch
 def symbolic_inputs() -> Iterator[None]:
     """Keep symbolic numbers among the inputs, for each ``aot_compile`` in the block."""
     from torch._inductor import compile_fx

@@ -1,7 +1,7 @@
 """Make Inductor write vector code for a named instruction set instead of this machine's.
 
 Inductor picks the widest set that this host can run, by compiling and running a probe. A program is
-made for other machines too, so the set comes from the target. Tested with torch 2.11 and 2.13. The
+made for other machines too, so the set comes from the target. Tested with torch 2.11 to 2.15. The
 patch can go when the set is an option (``cpp.simdlen`` only narrows what the host offers).
 """
 
@@ -11,10 +11,12 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
+
 NAMES = ("avx512", "avx2", "neon", "scalar")
 
 
-@contextlib.contextmanager
+@patch
 def vector_isa(name: str) -> Iterator[None]:
     """Generate CPU kernels for one instruction set inside the block.
 

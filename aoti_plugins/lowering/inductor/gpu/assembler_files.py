@@ -2,20 +2,21 @@
 
 Triton writes assembly and log into the folder for temporary files and removes them when the
 assembler is done or has failed, but not when it is interrupted. Tested with triton 3.6 (torch 2.11)
-and 3.7 (torch 2.13). Can go when Triton removes them in any case.
+to 3.9 (torch 2.15). Can go when Triton removes them in any case.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import tempfile
 from collections.abc import Iterator
 from types import SimpleNamespace
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def assembler_files() -> Iterator[None]:
     """Let Triton's assembler work in a folder that goes with the block."""
     from triton.backends.nvidia import compiler

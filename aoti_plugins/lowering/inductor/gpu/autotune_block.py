@@ -2,12 +2,11 @@
 
 Ahead of time, Inductor writes a Python block that makes example tensors and calls every kernel,
 so that each is compiled and its best configuration is found. Without a GPU the tensors are fake;
-what the calls measure is answered by ``config_choice``. Tested with torch 2.11 and 2.13.
+what the calls measure is answered by ``config_choice``. Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -16,11 +15,13 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from aoti_plugins.lowering.inductor.patching import patch
+
 _GUARDS = torch._C._dynamo.guards
 _EMPTY = "_empty_strided_cuda"
 
 
-@contextlib.contextmanager
+@patch
 def autotune_block_on_fakes() -> Iterator[None]:
     """Run the autotuning block on fake tensors.
 

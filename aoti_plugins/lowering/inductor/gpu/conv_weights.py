@@ -3,13 +3,12 @@
 Where Inductor decides for that layout, it converts images and weights, the weights too in every
 call of the program, with a kernel for each. Here a weight becomes a constant in that layout; its
 values follow when the constants are written (``capture.py``). Patched:
-``GraphLowering.add_tensor_constant``. Tested with torch 2.11 and 2.13. Can go when Inductor does
+``GraphLowering.add_tensor_constant``. Tested with torch 2.11 to 2.15. Can go when Inductor does
 that without ``freezing``.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -18,11 +17,12 @@ import torch
 from torch.fx import Node
 
 from aoti_plugins.lowering.inductor.gpu.placement import Placement
+from aoti_plugins.lowering.inductor.patching import patch
 
 _convolution = torch.ops.aten.convolution.default
 
 
-@contextlib.contextmanager
+@patch
 def channels_last_weights(placement: Placement) -> Iterator[None]:
     """Convert the fakes of weights that nothing but two-dimensional convolutions read.
 

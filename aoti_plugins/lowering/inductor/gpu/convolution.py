@@ -12,12 +12,11 @@ In float32, Inductor's templates for convolutions round to TF32 only where
 as the library with them, and a minute to compile. ``convolution_choices`` leaves such templates
 out. Patched: ``AlgorithmSelectorCache.__call__``.
 
-Tested with torch 2.11 and 2.13.
+Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -25,8 +24,10 @@ from unittest import mock
 import torch
 from torch._prims_common import suggest_memory_format
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def convolution_layout() -> Iterator[None]:
     """Results are channels last where input or weight are, except in float64."""
 
@@ -41,7 +42,7 @@ def convolution_layout() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
+@patch
 def convolution_choices() -> Iterator[None]:
     """Weigh no template without tensor cores against a library that may use them."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache, TritonTemplateCaller

@@ -4,60 +4,33 @@ Inductor asks ``torch.cuda`` and a ``DeviceInterface`` for the device's figures,
 and stream, and guards its work with device contexts. None of these needs the device itself: what
 is generated depends on the figures alone. Inside the block every answer comes from the
 description and nothing reaches a driver, with a CPU build of PyTorch as with a CUDA build.
-Answers that Inductor has cached are dropped on both sides of the block. Tested with torch 2.11
-and 2.13. Can go when ``aot_compile`` takes a target.
+Remembered answers are dropped on both sides of the block. Tested with torch 2.11 to 2.15. Can go
+when ``aot_compile`` takes a target.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 
+from aoti_plugins.lowering.inductor.gpu.answers import fresh_answers
 from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
-
-# Cached answers about the GPU, by module; not every version has each.
-_ANSWERS = {
-    "torch.utils._triton": (
-        "_device_supports_tma",
-        "has_triton_experimental_host_tma",
-        "has_triton_tensor_descriptor_host_tma",
-        "has_triton_tma",
-        "has_triton_tma_device",
-        "has_datacenter_blackwell_tma_device",
-        "has_triton",
-        "triton_backend",
-        "triton_hash_with_backend",
-    ),
-    "torch._inductor.utils": (
-        "get_gpu_type",
-        "is_big_gpu",
-        "get_max_num_sms",
-        "using_b200",
-        "get_backend_num_stages",
-        "get_device_tflops",
-        "get_gpu_dram_gbps",
-        "_triton_supported_fp8_dtypes",
-        "use_decompose_k_choice",
-    ),
-    "torch._inductor.kernel.mm": ("_is_sm7x_or_older_gpu",),
-    "torch._inductor.codegen.cuda.cuda_env": ("get_cuda_arch", "is_datacenter_blackwell_arch"),
-    "torch._inductor.runtime.hints": ("DeviceProperties.create",),
-}
+from aoti_plugins.lowering.inductor.patching import patch
 
 
-@contextlib.contextmanager
+@patch
 def described_gpu(gpu: GpuProperties) -> Iterator[None]:
     """Let this process believe in one GPU, ``cuda:0``, with these properties."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_fresh_answers())
+        stack.enter_context(fresh_answers())
         for target, name, value in _torch_cuda(gpu):
-            stack.enter_context(mock.patch.object(target, name, value, create=True))
+            # A build without CUDA lacks functions of torch._C.
+            missing = target is torch._C
+            stack.enter_context(mock.patch.object(target, name, value, create=missing))
         stack.enter_context(_device_interface(gpu))
         yield
 
@@ -99,7 +72,7 @@ class _NoGuard:
         """Failures go on."""
 
 
-@contextlib.contextmanager
+@patch
 def _device_interface(gpu: GpuProperties) -> Iterator[None]:
     from torch._dynamo import device_interface
 
@@ -129,28 +102,3 @@ def _device_interface(gpu: GpuProperties) -> Iterator[None]:
     answers: dict[Any, Any] = {"cuda": Described, "cuda:0": Described}
     with mock.patch.dict(device_interface.device_interfaces, answers):
         yield
-
-
-@contextlib.contextmanager
-def _fresh_answers() -> Iterator[None]:
-    _forget()
-    try:
-        yield
-    finally:
-        _forget()
-
-
-def _forget() -> None:
-    for name, functions in _ANSWERS.items():
-        with contextlib.suppress(ModuleNotFoundError):
-            module = importlib.import_module(name)
-            for path in functions:
-                _clear(module, path)
-
-
-def _clear(module: Any, path: str) -> None:
-    found = functools.reduce(
-        lambda owner, name: getattr(owner, name, None), path.split("."), module
-    )
-    if hasattr(found, "cache_clear"):
-        found.cache_clear()

@@ -2,7 +2,7 @@
 
 A fake tensor on ``cuda`` otherwise initialises the device when it is made, and its method ``copy_``
 asks for a guard of the device that a CPU build of PyTorch does not have; the op behind it does not.
-Tested with torch 2.11 and 2.13. Can go when ``FakeTensorMode`` has an argument for it.
+Tested with torch 2.11 to 2.15. Can go when ``FakeTensorMode`` has an argument for it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from unittest import mock
 
 import torch
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def no_device_init() -> Iterator[None]:
     """Leave the device alone when a fake tensor on it is made."""
     from torch._subclasses import fake_tensor
@@ -27,9 +29,7 @@ def no_device_init() -> Iterator[None]:
         return torch.ops.aten.copy_.default(self, src, non_blocking)
 
     with contextlib.ExitStack() as stack:
-        for name in ("init_gpu_context", "init_cuda_context"):
-            if hasattr(fake_tensor, name):
-                stack.enter_context(mock.patch.object(fake_tensor, name, return_value=None))
+        stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", return_value=None))
         stack.enter_context(
             mock.patch.object(
                 fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda self: True)

@@ -3,7 +3,7 @@
 Inductor keeps the kernels that a process has compiled, with the configuration that was chosen,
 and does not hand out the binary of one that it has met before. Inside the block it starts with
 none, and afterwards has again those that it had. Compiled code still comes from Triton's cache on
-disk. Tested with torch 2.11 and 2.13.
+disk. Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def fresh_kernels() -> Iterator[None]:
     """Forget compiled kernels for the time of the block."""
     from torch._inductor.async_compile import CompiledTritonKernels

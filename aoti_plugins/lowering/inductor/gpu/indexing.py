@@ -3,23 +3,24 @@
 ``x[...]`` sets the current device before it looks at the index, which a build of PyTorch without
 CUDA or Metal cannot do, for fake tensors either. PyTorch's decompositions index that way. Patched:
 ``torch.Tensor.__getitem__``, for tensors on a GPU; the same ops are called by name. Tested with
-torch 2.11 and 2.13.
+torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 
+from aoti_plugins.lowering.inductor.patching import patch
+
 _aten = torch.ops.aten
 _GPUS = ("cuda", "mps")
 
 
-@contextlib.contextmanager
+@patch
 def indexing_by_ops() -> Iterator[None]:
     """Index without a current device."""
     original = torch.Tensor.__getitem__

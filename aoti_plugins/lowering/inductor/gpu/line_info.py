@@ -6,11 +6,12 @@ other bytes on another machine, and the binaries are larger. A switch of Triton,
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def no_line_info() -> Iterator[None]:
     """Compile kernels without line tables."""
     import triton

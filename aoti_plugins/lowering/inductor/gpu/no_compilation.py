@@ -1,16 +1,17 @@
 """Generate a wrapper without compiling the kernels that it launches.
 
-Enough to read which C shims it calls. Tested with torch 2.11 and 2.13.
+Enough to read which C shims it calls. Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def no_kernel_compilation() -> Iterator[None]:
     """Leave kernels uncompiled and their launches out of the wrapper."""
     from torch._inductor.codegen import cpp_wrapper_gpu, wrapper

@@ -10,13 +10,14 @@ decided when the first view is made of it. Patched:
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def padded_views() -> Iterator[None]:
     """Views of padded buffers have the strides of these buffers."""
     from torch._inductor import ir

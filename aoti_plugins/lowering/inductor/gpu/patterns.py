@@ -2,7 +2,7 @@
 
 The patterns (attention, padded products, …) are traced once per process, on whatever device there
 seems to be; without a real one, tracing on a GPU fails and would leave the setup half done. They
-are device independent, so they are traced on the CPU. Tested with torch 2.11 and 2.13.
+are device independent, so they are traced on the CPU. Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from unittest import mock
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def patterns_on_cpu() -> Iterator[None]:
     """Trace the patterns on the CPU when they are set up inside the block."""
     from torch._inductor.fx_passes import fuse_attention, misc_patterns, pad_mm

@@ -3,13 +3,14 @@
 Parameters, buffers and inputs become fake tensors on the device; the real values stay where they
 are, in a table by identity, and are looked up when Inductor asks for the value of a constant. The
 same way serves a machine with a GPU: weights never take device memory while a program is lowered.
-Tested with torch 2.11 and 2.13.
+Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
@@ -18,6 +19,9 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
+
+from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.versions import torch_version
 
 
 class Placement:
@@ -133,7 +137,7 @@ def _mode_of(module: GraphModule) -> FakeTensorMode | None:
     return None
 
 
-@contextlib.contextmanager
+@patch
 def placed_constants(placement: Placement) -> Iterator[None]:
     """Let Inductor tell constants apart by their real values, and know the device in any case."""
     from torch._inductor import graph, utils
@@ -158,6 +162,16 @@ def placed_constants(placement: Placement) -> Iterator[None]:
     with (
         mock.patch.object(graph, "is_same_tensor", is_same_tensor),
         mock.patch.object(graph.GraphLowering, "init_wrapper_code", on_device),
+        _constants_stay(),
         placement.real_inputs(),
     ):
         yield
+
+
+def _constants_stay() -> AbstractContextManager[Any]:
+    """Since 2.15 Inductor moves constants off the GPU while it tunes; fakes take no memory."""
+    if torch_version() < (2, 15):
+        return contextlib.nullcontext()
+    from torch._inductor.codegen import wrapper
+
+    return mock.patch.object(wrapper, "_constants_offloaded_to_disk", contextlib.nullcontext)

@@ -5,27 +5,30 @@ Inductor gives Triton the name of the buffer that is searched, and not where a v
 computes. Triton's search finds NaN, which is larger than nothing, before all others (2.11), where
 PyTorch's kernels find it behind all. Inside the block Inductor's lowering of ``searchsorted`` gets
 whole buffers, and NaN goes behind all. Patched: the entry in
-``torch._inductor.lowering.lowerings``. Tested with torch 2.11 and 2.13. With the latter, only views
+``torch._inductor.lowering.lowerings``. Tested with torch 2.11 to 2.15. With the latter, only views
 of another dtype need it.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 
+from aoti_plugins.lowering.inductor.patching import patch
+
 _SEARCH = torch.ops.aten.searchsorted.Tensor
 
 
-@contextlib.contextmanager
+@patch
 def searches_of_pytorch() -> Iterator[None]:
     """Searches in views and for NaN are right."""
     from torch._inductor.lowering import lowerings
 
+    if _SEARCH not in lowerings:
+        raise AttributeError(f"torch._inductor.lowering.lowerings has no {_SEARCH}")
     with mock.patch.dict(lowerings, {_SEARCH: _as_pytorch(lowerings[_SEARCH], lowerings)}):
         yield
 

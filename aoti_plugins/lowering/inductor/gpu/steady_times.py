@@ -11,7 +11,6 @@ and configurations. Tested with torch 2.11. Can go when Inductor measures that w
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +19,8 @@ from unittest import mock
 
 import torch
 from torch._inductor.runtime import benchmarking
+
+from aoti_plugins.lowering.inductor.patching import patch
 
 ROUNDS = 30
 _TRIAL_ROUNDS = 3
@@ -33,7 +34,7 @@ _LONGEST_SPIN_S = 0.2
 _LONGEST_MEASUREMENT_S = 0.05
 
 
-@contextlib.contextmanager
+@patch
 def steady_times() -> Iterator[None]:
     """Time everything that Inductor times on the GPU this way."""
     with mock.patch.object(benchmarking.InductorBenchmarker, "benchmark_gpu", _benchmark_gpu):

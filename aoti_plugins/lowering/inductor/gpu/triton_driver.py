@@ -3,13 +3,12 @@
 Triton's compiler needs no GPU: it wants an active driver that names the target, and after a
 compilation it loads the binary to learn registers and spills. The driver here names the described
 target, reads registers and spills from the binary itself, and its launches do nothing. Tested
-with triton 3.6 (torch 2.11) and 3.7 (torch 2.13). Can go when Inductor takes the target from its
+with triton 3.6 (torch 2.11) to 3.9 (torch 2.15). Can go when Inductor takes the target from its
 device properties alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -17,12 +16,13 @@ from unittest import mock
 import torch
 
 from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
+from aoti_plugins.lowering.inductor.patching import patch
 
 # Of one compiled kernel: registers of a thread, bytes that it spills.
 ReadBinary = Callable[[bytes, str], tuple[int, int]]
 
 
-@contextlib.contextmanager
+@patch
 def triton_driver(gpu: GpuProperties, read_binary: ReadBinary) -> Iterator[None]:
     """Make the described GPU Triton's active target.
 

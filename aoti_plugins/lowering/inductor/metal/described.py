@@ -2,20 +2,23 @@
 
 On a machine without one, Inductor takes every GPU for CUDA's and asks the Metal device for its
 number of cores. Patched, and put back: ``get_gpu_type`` in every module of Inductor's that imported
-it, ``is_big_gpu``, ``torch.backends.mps.get_core_count``. Answers that Inductor has cached are
-dropped on both sides of the block. Tested with torch 2.11 and 2.13. Can go when ``aot_compile``
-takes a target.
+it, ``is_big_gpu``, ``torch.backends.mps.get_core_count``. Remembered answers are dropped on
+both sides of the block. Tested with torch 2.11 to 2.15. Can go when ``aot_compile`` takes a target.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterator
-from typing import Any
+from types import ModuleType
 from unittest import mock
 
 import torch
+
+from aoti_plugins.lowering.inductor.gpu.answers import fresh_answers
+from aoti_plugins.lowering.inductor.patching import patch
 
 # Where Inductor asks for the type of the GPU; imported first, so that none is missed.
 _MODULES_THAT_ASK = (
@@ -27,7 +30,7 @@ _MODULES_THAT_ASK = (
 )
 
 
-@contextlib.contextmanager
+@patch
 def described_apple_gpu(cores: int) -> Iterator[None]:
     """Let this process believe in one Apple GPU.
 
@@ -36,11 +39,11 @@ def described_apple_gpu(cores: int) -> Iterator[None]:
     """
     from torch._inductor import utils
 
-    modules = [importlib.import_module(name) for name in _MODULES_THAT_ASK]
-    original = utils.get_gpu_type
-    asking = [m for m in (utils, *modules) if getattr(m, "get_gpu_type", None) is original]
+    for name in _MODULES_THAT_ASK:
+        importlib.import_module(name)
+    asking = list(_holders(utils.get_gpu_type))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_fresh_answers(original))
+        stack.enter_context(fresh_answers())
         for module in asking:
             stack.enter_context(mock.patch.object(module, "get_gpu_type", return_value="mps"))
         # No template for matrix products is weighed, so its answer only makes a warning.
@@ -50,15 +53,9 @@ def described_apple_gpu(cores: int) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _fresh_answers(get_gpu_type: Any) -> Iterator[None]:
-    from torch._inductor.runtime.hints import DeviceProperties
-
-    cached = [one for one in (get_gpu_type, DeviceProperties.create) if hasattr(one, "cache_clear")]
-    for one in cached:
-        one.cache_clear()
-    try:
-        yield
-    finally:
-        for one in cached:
-            one.cache_clear()
+def _holders(get_gpu_type: object) -> Iterator[ModuleType]:
+    """Modules of Inductor's that have the function under its own name."""
+    for name, module in list(sys.modules.items()):
+        inside = name.startswith("torch._inductor.") and isinstance(module, ModuleType)
+        if inside and vars(module).get("get_gpu_type") is get_gpu_type:
+            yield module

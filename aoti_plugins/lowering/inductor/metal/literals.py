@@ -2,7 +2,7 @@
 
 Inductor looks at the system that it runs on: ``7L`` on Linux, ``7LL`` on macOS, where ``int64_t``
 is ``long long`` and ``std::max(7L, n)`` does not compile. Patched: the module ``sys`` that the
-printers of C++ see. Tested with torch 2.11 and 2.13. Can go when ``aot_compile`` takes a target.
+printers of C++ see. Tested with torch 2.11 to 2.15. Can go when ``aot_compile`` takes a target.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
+
 _PRINTERS = ("torch.utils._sympy.printers", "torch._inductor.codegen.cpp_wrapper_cpu")
 
 
-@contextlib.contextmanager
+@patch
 def literals_of_macos() -> Iterator[None]:
     """Print C++ as on macOS."""
     with contextlib.ExitStack() as stack:
         for module in map(importlib.import_module, _PRINTERS):
-            if hasattr(module, "sys"):
-                stack.enter_context(mock.patch.object(module, "sys", _OnMacOs()))
+            stack.enter_context(mock.patch.object(module, "sys", _OnMacOs()))
         yield
 
 

@@ -11,23 +11,27 @@ replaced by forms that stop at the last active lane.
 
 Patched: ``MetalKernel.codegen_kernel`` and, per kernel, ``MetalKernel.headers``, which is one set
 for the whole process upstream, so that a kernel's source depends on what was generated before it.
-Tested with torch 2.11 and 2.13. Can go when the generated source names its helpers one by one and
+Tested with torch 2.11 to 2.15. Can go when the generated source names its helpers one by one and
 the reductions know how many lanes are active.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+import torch
+
+from aoti_plugins.errors import PatchError
 from aoti_plugins.lowering.inductor.metal.conditions import (
     without_empty_conditions,
     without_known_conditions,
 )
 from aoti_plugins.lowering.inductor.metal.declarations import Declaration, declarations
+from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.versions import tested_range
 
 _SOURCE = re.compile(r'(?P<before>R"MTL\()(?P<source>.*)(?P<after>\)MTL")', re.DOTALL)
 
@@ -62,7 +66,7 @@ _COMBINE = {
 }
 
 
-@contextlib.contextmanager
+@patch
 def small_sources() -> Iterator[None]:
     """Let every kernel's source have what it uses, and nothing else."""
     from torch._inductor.codegen.mps import MetalKernel
@@ -75,7 +79,13 @@ def small_sources() -> Iterator[None]:
         self.headers = OrderedSet(["utils"])
 
     def codegen_kernel(self: Any, *args: Any, **kwargs: Any) -> str:
-        return _SOURCE.sub(_with_small_source, generate(self, *args, **kwargs))
+        source, found = _SOURCE.subn(_with_small_source, generate(self, *args, **kwargs))
+        if not found:
+            raise PatchError(
+                f"PyTorch {torch.__version__} writes Metal source in another form than "
+                f"PyTorch {tested_range()}, so that it cannot be made right"
+            )
+        return source
 
     with (
         mock.patch.object(MetalKernel, "__init__", with_own_headers),
