@@ -14,7 +14,7 @@ import torch
 from decomposed import ATEN, FLOATS, check, in_float32, some
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support import lower
+from support import lower, older_than
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -257,21 +257,28 @@ def test_lowered_with_dynamic_shapes() -> None:
     x[0, 0, 0, 0, 0] = NAN
     indices = torch.tensor([1, 2, 3, 3, 8, 0, 2])
     dim = torch.export.Dim
+    d, h, other_sizes = dim("d", min=6, max=12), dim("h", min=8, max=12), (12, 8)
+    if older_than(2, 13):  # its export fixes whether sizes are odd that pools with stride 2 see
+        d, h, other_sizes = 2 * dim("d", min=3, max=5) + 1, 2 * dim("h", min=4, max=5) + 1, (11, 11)
     lowered = lower(
         model,
         (x, indices, torch.tensor([0, 2, 2, 5, 7])),
         dynamic_shapes=(
-            {0: dim("n", min=2, max=5), 2: dim("d", min=6, max=12), 3: dim("h", min=8, max=12)},
+            {0: dim("n", min=2, max=5), 2: d, 3: h},
             {0: dim("indices", min=2, max=50)},
             {0: dim("offsets", min=3, max=20)},
         ),
     )
     assert [op.name for op in lowered.executorch_program.execution_plan[0].operators] == []
     with Program(bytes(lowered.buffer)) as program, torch.no_grad():
-        for n, d, h, used, starts in ((2, 7, 9, 7, (0, 2, 2, 5)), (3, 12, 8, 5, (0, 4, 5))):
+        for n, sizes, used, starts in (
+            (2, (7, 9), 7, (0, 2, 2, 5)),
+            (3, other_sizes, 5, (0, 4, 5)),
+        ):
+            deep, high = sizes
             inputs = (
-                x[:1].expand(n, 3, 7, 9, 24)[:, :, :, :1].repeat(1, 1, 2, h, 1)[:, :, :d]
-                + some(h, 1),
+                x[:1].expand(n, 3, 7, 9, 24)[:, :, :, :1].repeat(1, 1, 2, high, 1)[:, :, :deep]
+                + some(high, 1),
                 indices[:used],
                 torch.tensor([*starts, used]),
             )

@@ -87,6 +87,7 @@ def _remembering(module: ModuleType) -> Iterator[_Cached]:
     classes = [value for value in vars(module).values() if isinstance(value, type)]
     for owner in (module, *classes):
         for member in list(vars(owner).values()):
-            function = getattr(member, "__func__", member)  # of a static or class method
+            wraps = isinstance(member, staticmethod | classmethod)
+            function = member.__func__ if wraps else member
             if isinstance(function, functools._lru_cache_wrapper):
                 yield function
