@@ -134,6 +134,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         convolution_choices,
         convolution_layout,
     )
+    from aoti_plugins.lowering.inductor.gpu.fp_fusion import joined_multiply_add
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
     from aoti_plugins.lowering.inductor.gpu.padded_views import padded_views
@@ -149,6 +150,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         convolution_layout(),
         convolution_choices(),
         no_line_info(),
+        joined_multiply_add(),
         padded_views(),
         searches_of_pytorch(),
         known_triton_version(),

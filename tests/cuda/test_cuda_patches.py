@@ -28,6 +28,7 @@ from aoti_plugins.lowering.inductor.gpu import (
     convolution,
     described,
     fake_tensors,
+    fp_fusion,
     fresh_kernels,
     indexing,
     line_info,
@@ -51,6 +52,7 @@ PROPERTIES = lowering.gpu_properties(GPU)
 TARGET = as_target(GPU)
 WATCHED = ("torch._inductor", "torch.cuda", "torch._dynamo.device_interface", "triton")
 FAKE = ("torch._subclasses.fake_tensor", "torch._C", "torch.utils._triton", "torch.backends.mps")
+_KNOBS = ("compilation", "language", "runtime")
 PRINTERS = "torch.utils._sympy.printers"
 
 _Context = Callable[[], AbstractContextManager[Any]]
@@ -68,6 +70,7 @@ PATCHES: dict[str, _Context] = {
     "autotune block": autotune_block.autotune_block_on_fakes,
     "described": lambda: described.described_gpu(PROPERTIES),
     "fake tensors": fake_tensors.no_device_init,
+    "fused multiply-add": fp_fusion.joined_multiply_add,
     "fresh kernels": fresh_kernels.fresh_kernels,
     "indexing": indexing.indexing_by_ops,
     "line info": line_info.no_line_info,
@@ -138,7 +141,7 @@ class _Same:
 def _knobs() -> dict[str, Any]:
     from triton import knobs
 
-    return {f"{group}": dict(vars(getattr(knobs, group))) for group in ("compilation", "runtime")}
+    return {f"{group}": dict(vars(getattr(knobs, group))) for group in _KNOBS}
 
 
 def _driver() -> Any:

@@ -115,7 +115,7 @@ def compile_for(capability: int, kernel: Any, arguments: dict[str, Any]) -> Any:
     from triton.compiler import ASTSource
 
     names = {"num_warps", "num_stages"} & arguments.keys()
-    options = {name: arguments.pop(name) for name in names}
+    options = {"enable_fp_fusion": True, **{name: arguments.pop(name) for name in names}}
     constant = {p.name for p in kernel.params if p.is_constexpr}
     constant |= {name for name, value in arguments.items() if isinstance(value, int) and value == 1}
     signature, attributes = {}, {}

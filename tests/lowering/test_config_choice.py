@@ -17,7 +17,11 @@ from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
 from aoti_plugins.cuda.tuning.records import KERNEL, PRODUCT, Entry, Records
 from aoti_plugins.lowering.inductor import few_rows
-from aoti_plugins.lowering.inductor.config_choice import choose_configs, measured_configs
+from aoti_plugins.lowering.inductor.config_choice import (
+    choose_configs,
+    measured_configs,
+    timed_fusions,
+)
 from aoti_plugins.lowering.inductor.generate import generate
 from aoti_plugins.lowering.inductor.product_choice import with_cost_of_fusion
 
@@ -88,12 +92,12 @@ def test_estimates_decide_and_the_originals_are_back() -> None:
         (AlgorithmSelectorCache, "__call__"),
     )
     before = [getattr(*one) for one in patched]
-    fusion = config.benchmark_epilogue_fusion
+    fusion = getattr(config, timed_fusions())
     with choose_configs(GPU):
         assert all(getattr(*one) is not old for one, old in zip(patched, before, strict=True))
-        assert not config.benchmark_epilogue_fusion
+        assert not getattr(config, timed_fusions())
     assert [getattr(*one) for one in patched] == before
-    assert config.benchmark_epilogue_fusion == fusion
+    assert getattr(config, timed_fusions()) == fusion
 
 
 def test_recorded_then_used(caplog: pytest.LogCaptureFixture) -> None:

@@ -36,9 +36,8 @@ def _compile(capability: int, rows: int, limit: int | None = None) -> bytes:
     }
     source = ASTSource(scale_rows, signature, {"ROWS": rows, "COLUMNS": 256}, {})
     target = GPUTarget("cuda", capability, 32)
-    return triton.compile(source, target=target, options={"num_warps": 4, "maxnreg": limit}).asm[
-        "cubin"
-    ]
+    options = {"num_warps": 4, "maxnreg": limit, "enable_fp_fusion": True}
+    return triton.compile(source, target=target, options=options).asm["cubin"]
 
 
 @pytest.mark.parametrize("capability", [80, 89, 90, 100, 120])

@@ -71,7 +71,7 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     )
     # These would be timed too: fusions with templates, and whether padding a product pays.
     options = {
-        _timed_fusions(): False,
+        timed_fusions(): False,
         "shape_padding": False,
         "autotune_in_subproc": False,
     }
@@ -121,12 +121,12 @@ def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
         mock.patch.object(CachingAutotuner, "bench", recorded_bench),
         mock.patch.object(AlgorithmSelectorCache, "do_autotuning", recorded_autotune),
         # It would time templates with and without what is fused, but not the launch it saves.
-        config.patch({_timed_fusions(): False}),
+        config.patch({timed_fusions(): False}),
     ):
         yield
 
 
-def _timed_fusions() -> str:
+def timed_fusions() -> str:
     """The option under which Inductor times templates with what is fused into them."""
     renamed = torch_version() >= (2, 15)
     return "benchmark_template_fusion" if renamed else "benchmark_epilogue_fusion"
