@@ -113,10 +113,11 @@ def max_bags(
         is_in = (row >= 0) & (row < rows)
         if PADDING >= 0:
             is_in = is_in & (row != PADDING)
-        candidates = tl.load(
-            weight + row * row_step + column_places, mask=is_in & is_column, other=0
-        ).to(WIDE)
-        is_better = is_in & ((best_row < 0) | (candidates > best))
+        # No column of a row that is left out; Triton 3.9's interpreter cannot spread a condition.
+        is_read = columns < tl.where(is_in, width, 0)
+        candidates = tl.load(weight + row * row_step + column_places, mask=is_read, other=0)
+        candidates = candidates.to(WIDE)
+        is_better = is_read & ((best_row < 0) | (candidates > best))
         best = tl.where(is_better, candidates, best)
         best_row = tl.where(is_better, row, best_row)
     tl.store(values + bag * width + columns, best.to(values.dtype.element_ty), mask=is_column)
