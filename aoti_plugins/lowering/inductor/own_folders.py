@@ -11,7 +11,6 @@ to it. Set are environment variables, which both read whenever they need a folde
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import logging
 import os
@@ -22,6 +21,7 @@ from pathlib import Path
 from unittest import mock
 
 from aoti_plugins.lowering.artifacts.cache_folder import check_private, private_folder
+from aoti_plugins.lowering.inductor.patching import patch
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _MANAGER = "TRITON_CACHE_MANAGER"
 _CHECKED_MANAGER = "aoti_plugins.lowering.inductor.gpu.checked_cache:CheckedCacheManager"
 
 
-@contextlib.contextmanager
+@patch
 def own_folders() -> Iterator[None]:
     """Let Inductor and Triton use folders of ours.
 

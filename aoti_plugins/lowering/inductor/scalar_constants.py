@@ -11,13 +11,14 @@ gives a ``TensorBox`` for each tensor.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from aoti_plugins.lowering.inductor.patching import patch
 
-@contextlib.contextmanager
+
+@patch
 def scalar_constants() -> Iterator[None]:
     """Lower graphs whose constants without dimensions are tensors."""
     from torch._inductor import ir
