@@ -22,6 +22,8 @@ Programs = Callable[[str], Path]
 # What every Linux with a C++ runtime has.
 SYSTEM = {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
 _CUBIN_MACHINE = 190
+_ABI_VERSION = 8  # where it is in the header
+_ABI_OF_CUDA_13 = 8  # has the architecture one byte further up
 
 
 def blobs(name: str, cuda_programs: Programs, contents: Contents) -> Iterator[tuple[Any, bytes]]:
@@ -38,7 +40,8 @@ def architectures(blob: bytes) -> set[int]:
     for match in re.finditer(b"\x7fELF", blob):
         header = blob[match.start() : match.start() + 64]
         if struct.unpack_from("<H", header, 18)[0] == _CUBIN_MACHINE:
-            found.add(struct.unpack_from("<I", header, 48)[0] & 0xFF)
+            flags = struct.unpack_from("<I", header, 48)[0]
+            found.add((flags >> 8 if header[_ABI_VERSION] >= _ABI_OF_CUDA_13 else flags) & 0xFF)
     return found
 
 
