@@ -196,7 +196,7 @@ def test_triton_version_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             assert cache.triton_key() == expected
         monkeypatch.setattr(cache, "triton_key", lambda: pytest.fail("computed again"))
     (kept,) = (tmp_path / "triton").iterdir()
-    assert kept.read_text().endswith(expected)
+    assert kept.read_bytes().endswith(expected.encode())
     triton_version._triton_key.cache_clear()
 
 

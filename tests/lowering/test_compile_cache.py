@@ -160,6 +160,18 @@ def test_lowering_says_why_it_refuses_a_cache(cache: Path) -> None:
         compile_cache.compiled_object(compiler.cxx_compiler(), [], "int f();\n")
 
 
+def test_a_compiler_that_cannot_be_run_is_not_the_caches_fault(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_such_program(*_: object, **__: object) -> str:
+        raise FileNotFoundError("no such program")
+
+    monkeypatch.setattr(compile_cache, "run", no_such_program)
+    monkeypatch.setattr(compile_cache, "compiler_identity", lambda command: "a compiler")
+    with pytest.raises(LoweringError, match=r"^nowhere/g\+\+ cannot be run: no such program"):
+        compile_cache.compiled_object(["nowhere/g++"], [], "int f();\n")
+
+
 def test_entries_of_processes_that_write_at_once(cache: Path) -> None:
     """Four processes make the same entry, again and again: nobody reads anything but the whole."""
     script = (

@@ -183,7 +183,7 @@ def _cached(
             return folder / wanted
         with new_folder(folder.parent) as building:
             (building / source).write_text(text)
-            run(build, cwd=building, scratch=building)
+            _build(build, building)
             seal_folder(building, name)
             _publish(building, folder)
         _drop_unused(folder.parent)
@@ -195,6 +195,13 @@ def _cached(
         ) from error
 
 
+def _build(command: Sequence[str], folder: Path) -> None:
+    try:
+        run(command, cwd=folder, scratch=folder)
+    except OSError as error:  # not the cache's
+        raise LoweringError(f"{command[0]} cannot be run: {error}") from error
+
+
 def _is_usable(folder: Path) -> bool:
     """Whether an entry is there and whole; one that is not is dropped.
 
@@ -203,13 +210,16 @@ def _is_usable(folder: Path) -> bool:
     """
     if not folder.is_dir():
         return False
-    files = {path: path.stat() for path in folder.rglob("*")}
-    stamp = sorted((str(p), s.st_ino, s.st_size, s.st_mtime_ns) for p, s in files.items())
-    if _checked.get(folder) == stamp:
-        return True
-    if is_whole(folder):
-        _checked[folder] = stamp
-        return True
+    try:
+        files = {path: path.stat() for path in folder.rglob("*")}
+        stamp = sorted((str(p), s.st_ino, s.st_size, s.st_mtime_ns) for p, s in files.items())
+        if _checked.get(folder) == stamp:
+            return True
+        if is_whole(folder):
+            _checked[folder] = stamp
+            return True
+    except FileNotFoundError:  # another process drops it
+        return False
     logger.warning("the cache entry %s is damaged, and is made anew", folder)
     _drop(folder)
     return False
