@@ -15,6 +15,7 @@ from torch.fx import Node
 from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering.assertions import is_assertion
 from aoti_plugins.lowering.carried_ops import node_name, under_its_own_name
+from aoti_plugins.lowering.executorch_kernels import missing_kernel
 from aoti_plugins.lowering.inductor.probe import Answer, Probe
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.runtime_shims import AvailableShims
@@ -36,6 +37,7 @@ class Refusal:
         remedy: what would provide it.
         module: path of the module in the user's model; may be empty.
         source: the user's source line; may be empty.
+        kernel: what ExecuTorch lacks to run it; empty where it has a kernel.
     """
 
     node: str
@@ -44,6 +46,7 @@ class Refusal:
     remedy: str
     module: str
     source: str
+    kernel: str = ""
 
     def __str__(self) -> str:
         where = "".join(
@@ -52,7 +55,8 @@ class Refusal:
             if text
         )
         what = f"{self.op} (node {self.node!r}): {self.reason}"
-        return f"{what}{where}\n    to delegate it: {self.remedy}"
+        kernel = f"\n    {self.kernel}" if self.kernel else ""
+        return f"{what}{where}{kernel}\n    to delegate it: {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -201,7 +205,10 @@ class Support:
 
 
 def warn(refusals: Iterable[Refusal], device: str) -> None:
-    """Log one warning that lists what stays outside the delegate, once per op and reason."""
+    """Log one warning that lists what stays outside the delegate, once per op and reason.
+
+    It says of each op for which ExecuTorch has no kernel that it has none.
+    """
     by_reason: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
         by_reason.setdefault((refusal.op, refusal.reason), []).append(refusal)
@@ -212,7 +219,7 @@ def warn(refusals: Iterable[Refusal], device: str) -> None:
         more = f" (and {len(group) - 1} more like it)" if len(group) > 1 else ""
         lines.append(f"- {group[0]}{more}")
     logger.warning(
-        "%d node(s) stay outside the %s delegate and run on ExecuTorch's own kernels:\n%s",
+        "%d node(s) stay outside the %s delegate, for ExecuTorch's own kernels:\n%s",
         sum(map(len, by_reason.values())),
         device,
         "\n".join(lines),
@@ -235,7 +242,8 @@ def warn_of_state(buffers: Sequence[str], device: str) -> None:
 
 def _refuse(node: Node, reason: str, remedy: str) -> Refusal:
     where = _module_path(node), _source_line(node)
-    return Refusal(node_name(node), op_name(node), reason, remedy, *where)
+    kernel = missing_kernel(aten_op(node.target))
+    return Refusal(node_name(node), op_name(node), reason, remedy, *where, kernel)
 
 
 _EXECUTORCHS_CONTROL_FLOW = ("cond", "map_impl", "scan")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu.lowering import CPU, INDUCTOR_OPTIONS
 from aoti_plugins.cpu.target import TARGETS
 from aoti_plugins.lowering import runtime_shims
+from aoti_plugins.lowering.executorch_kernels import missing_kernel
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.support import Refusal, Support, warn
 from aoti_plugins.manager import get_manager
@@ -94,12 +96,39 @@ def test_warning_counts_and_groups(caplog: pytest.LogCaptureFixture) -> None:
     warn([one, two], "cpu")
     (record,) = caplog.records
     assert record.getMessage() == (
-        "2 node(s) stay outside the cpu delegate and run on ExecuTorch's own kernels:\n"
+        "2 node(s) stay outside the cpu delegate, for ExecuTorch's own kernels:\n"
         "- aten.x.default (node 'a'): no kernel\n"
         "    module: block.0\n"
         "    source: model.py, line 3\n"
         "    to delegate it: a plugin (and 1 more like it)"
     )
     caplog.clear()
+    warn([dataclasses.replace(one, kernel="ExecuTorch has no kernel acme::x.out")], "cpu")
+    lines = caplog.records[0].getMessage().splitlines()
+    assert lines[-2:] == [
+        "    ExecuTorch has no kernel acme::x.out",
+        "    to delegate it: a plugin",
+    ]
+    caplog.clear()
     warn([], "cpu")
     assert not caplog.records
+
+
+@pytest.fixture
+def ops() -> Iterator[None]:
+    """Two ops that nobody has kernels for; one has a form that writes to an output."""
+    with torch.library._scoped_library("aoti_plugins_kernels", "DEF") as library:
+        library.define("whole(Tensor self) -> Tensor")
+        library.define("either(Tensor self) -> Tensor")
+        library.define("either.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
+        yield
+
+
+def test_executorch_is_asked_for_its_kernels(ops: None) -> None:
+    mine, aten = torch.ops.aoti_plugins_kernels, torch.ops.aten
+    assert not missing_kernel(aten._cdist_forward.default)
+    assert not missing_kernel(aten.add.Tensor)
+    assert not missing_kernel(aten._local_scalar_dense.default)
+    assert not missing_kernel(torch.ops.higher_order.cond)
+    assert "to_executorch() will fail" in missing_kernel(mine.whole.default)
+    assert "no kernel aoti_plugins_kernels::either.out" in missing_kernel(mine.either.default)
