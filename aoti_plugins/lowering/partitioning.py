@@ -18,7 +18,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 from aoti_plugins import compile_specs as specs
 from aoti_plugins.destinations import check_destination, check_folder
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import assertions, carried_ops, runtime_shims
+from aoti_plugins.lowering import assertions, carried_ops, runtime_shims, size_ranges
 from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
@@ -112,6 +112,7 @@ class Plan:
         ops that the delegate refuses are taken apart, so that it is asked about their parts. Copies
         with a layout that ExecuTorch cannot express become row-major.
         """
+        size_ranges.remember(program)
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()

@@ -21,7 +21,13 @@ import aoti_plugins
 from aoti_plugins import compile_specs as specs
 from aoti_plugins import native_files
 from aoti_plugins.errors import AotiPluginsError, LoweringError
-from aoti_plugins.lowering import constants, progress, runtime_shims, written_buffers
+from aoti_plugins.lowering import (
+    constants,
+    progress,
+    runtime_shims,
+    size_ranges,
+    written_buffers,
+)
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
     SharedObjectBuild,
@@ -77,7 +83,8 @@ def lower(
     """
     place = progress.current_place(device.name, method)
     try:
-        return _Lowering(device, compile_specs, place).run(program)
+        with size_ranges.as_exported(program):
+            return _Lowering(device, compile_specs, place).run(program)
     except LoweringError as error:
         raise LoweringError(f"cannot lower {place}: {error}") from error
     except AotiPluginsError:

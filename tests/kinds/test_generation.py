@@ -38,12 +38,12 @@ def inputs(tokens: list[int], start: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.fixture(scope="module")
 def generator(shared_dir: Path) -> Path:
-    """A program with ``prefill`` (2 to 16 tokens) and ``decode`` (one)."""
+    """A program with ``prefill`` (1 to 16 tokens) and ``decode`` (one)."""
     path = shared_dir / "generator.pte"
     with FileLock(f"{path}.lock"):
         if not path.exists():
             model = decoder()
-            length = Dim("length", min=2, max=16)
+            length = Dim("length", min=1, max=16)
             programs = {
                 "prefill": export(
                     model, inputs([1, 2, 3], 0), dynamic_shapes=({1: length}, {0: length})
@@ -86,6 +86,15 @@ def test_64_tokens_are_eagers(generator: Path, eager_tokens: list[int]) -> None:
         decode = program.method("decode", share_state=prefill)
         assert generate(step_of(prefill), step_of(decode)) == eager_tokens
         assert generate(step_of(prefill), step_of(decode)) == eager_tokens  # over the old caches
+
+
+def test_one_dynamic_method_reads_the_prompt_and_generates(
+    generator: Path, eager_tokens: list[int]
+) -> None:
+    """Its length is 7 in the first call and 1 in all others."""
+    with Program(generator) as program:
+        both = step_of(program.method("prefill"))
+        assert generate(both, both) == eager_tokens
 
 
 def test_two_conversations_at_once(generator: Path, eager_tokens: list[int]) -> None:
@@ -136,8 +145,8 @@ def test_the_length_has_a_bound(generator: Path) -> None:
         prefill = program.method("prefill")
         with pytest.raises(ProgramError, match="at most 16 in dimension 1"):
             prefill(*inputs(list(range(17)), 0))
-        with pytest.raises(ProgramError, match="size 1 in dim 1, expected 2 to 16"):
-            prefill(*inputs([1], 0))
+        with pytest.raises(ProgramError, match="size 0 in dim 1, expected 1 to 16"):
+            prefill(torch.zeros(1, 0, dtype=torch.int64), torch.arange(0))
 
 
 def test_the_file_has_the_weights_once(generator: Path) -> None:
@@ -196,7 +205,7 @@ def test_caches_as_inputs_and_outputs() -> None:
         x = torch.randn(1, len(positions), 4, generator=generator)
         return x, torch.tensor(positions), torch.zeros(1, 8, 4)
 
-    length = Dim("length", min=2, max=4)
+    length = Dim("length", max=4)
     shapes = ({1: length}, {0: length}, None)
     programs = {
         "prefill": export(Step(), example([0, 1, 2]), dynamic_shapes=shapes),
@@ -206,7 +215,7 @@ def test_caches_as_inputs_and_outputs() -> None:
     with Program(bytes(lowered.to_executorch().buffer)) as program:
         eager, expected_cache = Step(), torch.zeros(1, 8, 4)
         cache = copy.deepcopy(expected_cache)
-        for name, positions in (("prefill", [0, 1]), ("decode", [2]), ("decode", [3])):
+        for name, positions in (("prefill", [0, 1]), ("prefill", [2]), ("decode", [3])):
             x, where, _ = example(positions)
             expected, expected_cache = eager(x, where, expected_cache)
             found, cache = program.method(name)(x, where, cache)

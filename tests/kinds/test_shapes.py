@@ -46,7 +46,7 @@ class Number(nn.Module):
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
-    rows, columns = Dim("rows", min=2, max=8), Dim("columns", min=2, max=6)
+    rows, columns = Dim("rows", min=1, max=8), Dim("columns", min=3, max=6)
     programs = {
         "related": export(
             Related(),
@@ -61,8 +61,8 @@ def program() -> Iterator[Program]:
         yield loaded
 
 
-@pytest.mark.parametrize("rows", [2, 3, 8])
-@pytest.mark.parametrize("columns", [2, 6])
+@pytest.mark.parametrize("rows", [1, 2, 3, 8])
+@pytest.mark.parametrize("columns", [3, 6])
 def test_outputs_have_the_sizes_of_this_call(program: Program, rows: int, columns: int) -> None:
     x, y = torch.randn(rows, columns), torch.randn(columns, 4)
     found = program.method("related")(x, y)
@@ -71,7 +71,7 @@ def test_outputs_have_the_sizes_of_this_call(program: Program, rows: int, column
 
 def test_sizes_grow_and_shrink(program: Program) -> None:
     method = program.method("related")
-    for rows, columns in ((8, 6), (2, 2), (5, 3), (8, 6)):
+    for rows, columns in ((8, 6), (1, 3), (5, 4), (8, 6)):
         x, y = torch.randn(rows, columns), torch.randn(columns, 4)
         torch.testing.assert_close(method(x, y), Related()(x, y), rtol=1e-4, atol=1e-5)
 
@@ -81,11 +81,12 @@ def test_sizes_grow_and_shrink(program: Program) -> None:
     [
         ((9, 5), (5, 4), r"found shape \[9, 5\], expected at most 8 in dimension 0"),
         ((3, 7), (7, 4), "expected at most 6 in dimension 1"),
-        ((1, 5), (5, 4), "input 0 has size 1 in dim 0, expected 2 to 8"),
+        ((0, 5), (5, 4), "input 0 has size 0 in dim 0, expected 1 to 8"),
+        ((3, 2), (2, 4), "input 0 has size 2 in dim 1, expected 3 to 6"),
         ((3, 5), (5, 3), "input 1 has size"),
         ((3, 5), (5,), r"found shape \[5\], expected 2 dimensions"),
     ],
-    ids=["above", "above the other", "below", "static", "rank"],
+    ids=["above", "above the other", "below", "below the other", "static", "rank"],
 )
 def test_sizes_out_of_bounds_are_refused(
     program: Program, x: tuple[int, ...], y: tuple[int, ...], message: str

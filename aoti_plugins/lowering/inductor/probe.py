@@ -8,10 +8,8 @@ tensors are always generated and are not asked about.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import operator
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -38,6 +36,7 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.versions import warn_if_untested
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
+from aoti_plugins.lowering.quiet import quiet
 from aoti_plugins.lowering.values import hint
 from aoti_plugins.types import FallbackKernel
 
@@ -130,7 +129,7 @@ class Probe:
         return self._answers[key]
 
     def _question(self, op: Any, described: list[Any], spec: pytree.TreeSpec) -> Answer:
-        with inductor_lock, _quiet():
+        with inductor_lock, quiet():
             try:
                 module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
             except Exception as error:  # the op itself, called with what the node calls it with
@@ -234,24 +233,6 @@ def _mode_for(op: Any) -> FakeTensorMode:
     data_decides = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
     shape_env = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
     return FakeTensorMode(shape_env=shape_env if data_decides else None)
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """A probe that fails is an answer, not something to tell the user."""
-    loggers = [
-        logging.getLogger(name) for name in ("torch._inductor", "torch.fx", "torch._subclasses")
-    ]
-    before = [log.level for log in loggers]
-    try:
-        for log in loggers:
-            log.setLevel(logging.CRITICAL + 1)  # Inductor calls a failed lowering critical
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for log, level in zip(loggers, before, strict=True):
-            log.setLevel(level)
 
 
 def _first_line(error: Exception) -> str:
