@@ -6,9 +6,7 @@ neither torch nor executorch.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # that of typing, whose import would take most of the command line's start
 if TYPE_CHECKING:
     from aoti_plugins.blob_names import ReadableNames
     from aoti_plugins.cpu.backend import AotiCpuBackend
@@ -112,6 +110,8 @@ def __getattr__(name: str) -> object:
     if name == "__version__":
         value: object = _version()
     elif name in _MODULE_OF:
+        from importlib import import_module
+
         value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -24,6 +24,8 @@ _Path: TypeAlias = str | os.PathLike[str]
 
 _MOST_LINKS = 40  # as Linux has it
 _DESCRIPTOR = re.compile(r"(/proc/(self|thread-self|\d+)(/task/\d+)?|/dev)/fd/\d+")
+_unfinished: set[Path] = set()
+
 _UNFINISHED = ".aoti-plugins-"  # short: beside a name of any length it must fit, too
 
 
@@ -128,9 +130,17 @@ def move_into_place(finished: Path, path: _Path) -> None:
     finished.unlink()
 
 
+def remove_unfinished() -> None:
+    """Remove what is being written; for a process that ends without unwinding."""
+    for path in list(_unfinished):
+        with suppress(OSError):
+            path.unlink()
+
+
 @contextmanager
 def _replacing(place: Path) -> Iterator[BinaryIO]:
     unfinished = _folder(place) / f"{_UNFINISHED}{secrets.token_hex(4)}"
+    _unfinished.add(unfinished)
     try:
         with unfinished.open("xb") as file:
             yield file
@@ -138,6 +148,8 @@ def _replacing(place: Path) -> Iterator[BinaryIO]:
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
+    finally:
+        _unfinished.discard(unfinished)
 
 
 def _replace(place: Path, finished: Path) -> None:

@@ -12,6 +12,8 @@ HEAD_NBYTES = 40
 """How many bytes ``problem`` looks at."""
 
 _IDENTIFIER = b"ET"
+_DATA_IDENTIFIER = b"FT01"
+_ZIP = b"PK\x03\x04"
 _AGAIN = "Copy it again or lower the model again."
 
 
@@ -26,6 +28,15 @@ def problem(head: bytes, nbytes: int) -> str | None:
         return f"is empty. {_AGAIN}"
     if nbytes < 8:
         return f"is truncated: found {nbytes} bytes, which is too few for any program. {_AGAIN}"
+    if head.startswith(_ZIP):
+        return (
+            "is a zip archive, such as an exported model (.pt2), and no program: lower it first, "
+            "with 'aoti-plugins lower'"
+        )
+    if head[4:8] == _DATA_IDENTIFIER:
+        return (
+            "is a data file (.ptd), and no program: give it beside the program that it belongs to"
+        )
     if head[4:6] != _IDENTIFIER:
         return (
             f"is no ExecuTorch program: found {head[4:8]!r} at byte 4, expected an identifier "

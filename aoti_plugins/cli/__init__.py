@@ -5,6 +5,15 @@ from __future__ import annotations
 
 def main() -> None:
     """Run the command line; the entry point of the script ``aoti-plugins``."""
+    try:
+        from aoti_plugins.cli._interrupts import interrupts
+
+        interrupts.install()  # before anything that takes its time
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     from aoti_plugins.cli.app import app
 
-    app(prog_name="aoti-plugins")
+    try:
+        app(prog_name="aoti-plugins")
+    finally:
+        interrupts.end_if_it_happened()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import errno
 import logging
 import sys
+import traceback
 from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
+from aoti_plugins.cli._interrupts import STATUS, interrupts
 from aoti_plugins.errors import AotiPluginsError
 
-_INTERRUPTED = 130  # as shells have it: 128, and the number of SIGINT
+_DEFAULT_NAME = "aoti-plugins"
 
 # Command: (module, one line for the list of commands). The modules are imported when they are
 # asked for, so that the help and the quick commands do not wait for torch.
@@ -47,21 +49,32 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
+        interrupts.command = _DEFAULT_NAME
         try:
-            return super().invoke(ctx)
-        except AotiPluginsError as error:
-            if ctx.params.get("debug"):
-                raise
-            _fail(ctx, str(error))
-        except OSError as error:
-            if ctx.params.get("debug") or error.errno == errno.EPIPE:  # click ends quietly for that
-                raise
-            _fail(ctx, _explained(error))
-        except KeyboardInterrupt:
-            if ctx.params.get("debug"):
-                raise
-            click.echo(f"interrupted: {ctx.invoked_subcommand} did not finish", err=True)
-            ctx.exit(_INTERRUPTED)
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+        except BaseException as error:
+            _end(ctx, error)
+            raise
+        finally:
+            interrupts.command = ""
+
+
+def _end(ctx: click.Context, error: BaseException) -> None:
+    """End with a message, if there is one for the exception; it is raised otherwise."""
+    if interrupts.happened or isinstance(error, KeyboardInterrupt):
+        # Whatever a library made of it.
+        interrupts.tell()
+        if ctx.params.get("debug"):
+            traceback.print_exception(error)
+        ctx.exit(STATUS)
+    if ctx.params.get("debug"):
+        return
+    if isinstance(error, AotiPluginsError):
+        _fail(ctx, str(error))
+    if isinstance(error, OSError) and error.errno != errno.EPIPE:  # click ends quietly for that
+        _fail(ctx, _explained(error))
 
 
 def _fail(ctx: click.Context, message: str) -> NoReturn:
@@ -88,6 +101,7 @@ def app(debug: bool) -> None:
       aoti-plugins inspect model.pte
       aoti-plugins run model.pte --repeat 100
     """
+    interrupts.command = click.get_current_context().invoked_subcommand or _DEFAULT_NAME
     _log_to_stderr(debug)
 
 

@@ -20,6 +20,7 @@ from aoti_plugins.cli._output import (
     table,
 )
 from aoti_plugins.cli._progress import StageDisplay
+from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.compile_specs import decode
@@ -59,8 +60,7 @@ def command(
     MODEL is what torch.export.save wrote.
     """
     output = output or model.with_suffix(".pte")
-    if not model.is_file():
-        raise LoweringError(f"there is no file {str(model)!r}")
+    check_model(model)
     check_destination(output, read=[model])
     start = time.perf_counter()
     with StageDisplay(error_console()) as display:
@@ -101,13 +101,12 @@ def _lower(
     model: Path, output: Path, partitioner: Any, method: str, display: StageDisplay
 ) -> tuple[bytes | None, list[Path]]:
     """Do the work; returns what ``_write`` does."""
-    import torch
     from executorch.exir import to_edge_transform_and_lower
 
     from aoti_plugins.manager import get_manager
 
     with display.stage(f"load {model.name}"):
-        exported = load_model(torch, model)
+        exported = load_model(model)
     manager = get_manager()
     with display.stage("lower"), manager.registered(display, "command-line-progress"):
         edge = to_edge_transform_and_lower({method: exported}, partitioner=[partitioner])
@@ -115,18 +114,6 @@ def _lower(
         program = edge.to_executorch()
     with display.stage(f"write {output.name}"):
         return _write(program, output)
-
-
-def load_model(torch: Any, model: Path) -> Any:
-    """Read an exported model; says what is wrong with a file that is none."""
-    try:
-        return torch.export.load(model)
-    except Exception as error:
-        raise LoweringError(
-            f"{str(model)!r} cannot be read: {type(error).__name__}: {error}. Expected a file that "
-            "torch.export.save of a torch no newer than this one "
-            f"({torch.__version__}) wrote"
-        ) from error
 
 
 def _write(program: Any, output: Path) -> tuple[bytes | None, list[Path]]:

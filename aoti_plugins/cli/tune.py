@@ -10,6 +10,7 @@ import click
 
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
 from aoti_plugins.cli._progress import StageDisplay
+from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cuda.tuning.records import PRODUCT, Entry, Records
 from aoti_plugins.destinations import check_destination
@@ -106,8 +107,7 @@ def _check_models(models: tuple[Path, ...]) -> None:
                 f"{str(model)!r} is a program whose kernels are chosen already; "
                 "tune the exported model (.pt2) that it was lowered from"
             )
-        if not model.is_file():
-            raise LoweringError(f"there is no file {str(model)!r}")
+        check_model(model)
 
 
 def _gpu_of_this_machine() -> str:
@@ -128,16 +128,14 @@ def _gpu_of_this_machine() -> str:
 
 def _lower(model: Path, output: Path, display: StageDisplay) -> None:
     """Lower for the GPU of this machine and drop the program: what counts is what was measured."""
-    import torch
     from executorch.exir import to_edge_transform_and_lower
 
-    from aoti_plugins.cli.lower import load_model
     from aoti_plugins.cuda.partitioner import CudaPartitioner
     from aoti_plugins.cuda.target import NATIVE
     from aoti_plugins.manager import get_manager
 
     with display.stage(f"load {model.name}"):
-        exported = load_model(torch, model)
+        exported = load_model(model)
     partitioner = CudaPartitioner(target=NATIVE, max_autotune=True, save_tuning=str(output))
     with (
         display.stage(f"measure {model.name}"),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from click.testing import CliRunner, Result
@@ -85,7 +86,8 @@ def test_missing_file(arguments: tuple[str, ...], message: str) -> None:
 
 
 def test_missing_output_folder(tmp_path: Path) -> None:
-    (tmp_path / "model.pt2").touch()
+    with ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("model/models/model.json", "{}")
     result = invoke("lower", str(tmp_path / "model.pt2"), "-o", str(tmp_path / "no" / "model.pte"))
     assert result.exit_code == 1
     assert "there is no folder" in result.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from click.testing import CliRunner, Result
@@ -73,7 +74,8 @@ def test_no_gpu_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (tmp_path / "model.pt2").write_bytes(b"")
+    with ZipFile(tmp_path / "model.pt2", "w") as archive:
+        archive.writestr("model/models/model.json", "{}")
     result = _tune("record", tmp_path / "model.pt2", "-o", tmp_path / "r.json")
     assert result.exit_code == 1
     assert "PyTorch sees no NVIDIA GPU on this machine" in result.output

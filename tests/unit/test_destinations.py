@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from zipfile import ZipFile
 
 import click
 import pytest
@@ -220,7 +221,8 @@ def test_all_commands_that_write_are_known() -> None:
 
 @pytest.mark.parametrize("command", WRITERS)
 def test_a_command_says_what_it_cannot_write(command: str, tmp_path: Path) -> None:
-    (tmp_path / "input.pt2").touch()
+    with ZipFile(tmp_path / "input.pt2", "w") as archive:  # an exported model at first sight
+        archive.writestr("model/models/model.json", "{}")
     (tmp_path / "full.pt").mkdir()
     (tmp_path / "full.pt" / "something").touch()
     suffix = "" if command == "new-plugin" else ".pt"

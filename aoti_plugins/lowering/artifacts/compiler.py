@@ -112,6 +112,7 @@ class _Group:
                 start_new_session=True,
             )
             self._running.add(process)
+            _all_running.add(process)
         try:
             output, _ = process.communicate()
         except BaseException:
@@ -121,6 +122,7 @@ class _Group:
         finally:
             with self._lock:
                 self._running.discard(process)
+                _all_running.discard(process)
         return process.returncode, output
 
     def stop(self) -> None:
@@ -129,6 +131,15 @@ class _Group:
             self._stopped = True
             for process in self._running:
                 _terminate(process)
+
+
+_all_running: set[subprocess.Popen[str]] = set()
+
+
+def stop_all() -> None:
+    """Terminate the compilers of all threads; for a process that ends without unwinding."""
+    for process in list(_all_running):
+        _terminate(process)
 
 
 def _terminate(process: subprocess.Popen[str]) -> None:
