@@ -61,10 +61,35 @@ class PluginManager(PluginRegistry):
 
     @classmethod
     def inspect_installed(cls, block: Collection[str] = ()) -> PluginManager:
-        """Load what can be loaded; ``plugins()`` of the result holds the errors of the rest."""
+        """Load what can be loaded; ``plugins()`` of the result holds the errors of the rest.
+
+        Every collecting hook of every plugin is called, with no compile specs. A plugin that fails
+        in one is taken out, so that the others can be looked at.
+        """
         manager = cls(load_entry_points=False)
         manager._load_installed(block)
+        manager._take_out_failing()
         return manager
+
+    def _take_out_failing(self) -> None:
+        checks: dict[str, Callable[[str], Callable[[Any], object]]] = {
+            "aoti_fallback_kernels": lambda device: _expect_items(FallbackKernel),
+            "aoti_graph_passes": lambda device: _expect_items(GraphPass),
+            "aoti_decompositions": lambda device: _expect_mapping,
+            "aoti_inductor_options": lambda device: _expect_mapping,
+            "aoti_targets": lambda device: partial(_expect_targets, device),
+        }
+        errors: dict[str, dict[str, None]] = {}
+        for hook_name, check in checks.items():
+            for impl in self._implementations(hook_name):
+                for device in DEVICES:
+                    arguments = {"device": device, "compile_specs": []}
+                    try:
+                        self._call(hook_name, impl, check(device), arguments)
+                    except PluginError as error:
+                        errors.setdefault(impl.plugin_name, {})[str(error)] = None
+        for key, messages in errors.items():
+            self._take_out(key, "\n\n".join(messages))
 
     def preprocess(
         self, device: str, edge_program: ExportedProgram, compile_specs: list[Any], method: str

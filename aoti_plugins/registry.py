@@ -33,7 +33,7 @@ class PluginInfo:
         version: version of the distribution.
         hooks: names of the hooks it implements, sorted; empty when it was not loaded.
         blocked: it was blocked by name, and not loaded.
-        error: why it cannot be used, or ``None``.
+        error: why it cannot be used, what its hooks raised included, or ``None``.
     """
 
     name: str
@@ -142,6 +142,11 @@ class PluginRegistry:
     def _note(self, origin: Origin, **facts: Any) -> None:
         info = PluginInfo(origin.name, origin.distribution, origin.version)
         self._infos[origin.key] = replace(info, **facts)
+
+    def _take_out(self, key: str, error: str) -> None:
+        """Go on without a plugin that was loaded."""
+        self._pluggy.unregister(name=key)
+        self._infos[key] = replace(self._infos[key], error=error)
 
     def _first(self, hook_name: str, check: Callable[[object], T], **arguments: object) -> T:
         for _, result in self._each(hook_name, check, **arguments):

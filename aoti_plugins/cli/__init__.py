@@ -11,8 +11,10 @@ def main() -> None:
         interrupts.install()  # before anything that takes its time
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    from aoti_plugins.cli._text import write_what_can_be_shown
     from aoti_plugins.cli.app import app
 
+    write_what_can_be_shown()
     try:
         app(prog_name="aoti-plugins")
     finally:

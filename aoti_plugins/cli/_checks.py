@@ -77,7 +77,8 @@ def _compiler() -> list[Finding]:
     output = subprocess.run(
         [*shlex.split(command), "--version"],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         check=False,
         timeout=30,
     )

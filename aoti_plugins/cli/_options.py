@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,6 +34,23 @@ def partitioner_for(device: str) -> Callable[..., Any]:
     raise LoweringError(
         f"cannot lower for device {device!r}; there are partitioners for cpu, cuda and mps"
     )
+
+
+def device_of_this_machine() -> str:
+    """Name the fastest device that programs can run on here."""
+    if sys.platform == "darwin":
+        return "mps"
+    return "cuda" if _nvidia_gpus() else "cpu"
+
+
+def _nvidia_gpus() -> int:
+    count = ctypes.c_int()
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+    return 0 if failed else count.value
 
 
 def parse_options(texts: Iterable[str], partitioner: Callable[..., Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from aoti_plugins.cli._interrupts import STATUS, interrupts
+from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import AotiPluginsError
 
 _DEFAULT_NAME = "aoti-plugins"
@@ -79,7 +80,7 @@ def _end(ctx: click.Context, error: BaseException) -> None:
 
 def _fail(ctx: click.Context, message: str) -> NoReturn:
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(message, err=True)
+    echo(message, err=True)
     ctx.exit(1)
 
 
@@ -92,7 +93,7 @@ def _explained(error: OSError) -> str:
 @click.option("--debug", is_flag=True, help="Show tracebacks and debug messages.")
 @click.version_option(package_name="aoti-plugins", message="%(prog)s %(version)s")
 def app(debug: bool) -> None:
-    r"""AOTInductor delegates for ExecuTorch: lower models, run programs, look into both.
+    """AOTInductor delegates for ExecuTorch: lower models, run programs, look into both.
 
     \b
     A first round:
@@ -100,7 +101,7 @@ def app(debug: bool) -> None:
       aoti-plugins lower model.pt2 -o model.pte
       aoti-plugins inspect model.pte
       aoti-plugins run model.pte --repeat 100
-    """
+    """  # noqa: D301
     interrupts.command = click.get_current_context().invoked_subcommand or _DEFAULT_NAME
     _log_to_stderr(debug)
 

@@ -23,6 +23,7 @@ from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.cli._text import echo
 from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, move_into_place, writing
 from aoti_plugins.errors import LoweringError
@@ -144,4 +145,4 @@ def _show(report: dict[str, Any]) -> None:
     console().print(table(title, ("what", "name", ">size"), rows))
     for method in report["methods"]:
         if not method["delegates"]:
-            click.echo(f"warning: nothing of method {method['name']!r} was delegated", err=True)
+            echo(f"warning: nothing of method {method['name']!r} was delegated", err=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import aoti_plugins
+from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_folder, write_bytes
 from aoti_plugins.errors import AotiPluginsError
 from aoti_plugins.origin import normalize
@@ -45,9 +46,9 @@ def command(name: str, kind: str, output: Path | None) -> None:
     """
     folder = output or Path(normalize(name))
     files = make_package(name, kind, folder)
-    click.echo(f"{folder}: {len(files)} files")
+    echo(f"{folder}: {len(files)} files")
     isolation = "--no-build-isolation " if kind == "native" else ""
-    click.echo(f"Next: cd {folder} && pip install {isolation}'.[test]' && pytest")
+    echo(f"Next: cd {folder} && pip install {isolation}'.[test]' && pytest")
 
 
 def make_package(name: str, kind: str, folder: Path) -> list[Path]:

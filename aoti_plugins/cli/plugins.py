@@ -18,11 +18,13 @@ _DEVICES = ("cpu", "cuda", "mps")
 
 @click.command()
 @json_option
-def command(as_json: bool) -> None:
+@click.pass_context
+def command(ctx: click.Context, as_json: bool) -> None:
     """List the installed plugins and what each provides.
 
-    Broken and blocked plugins and conflicts are shown, not raised. AOTI_PLUGINS_BLOCK=name,...
-    blocks plugins by entry-point or distribution name.
+    The hooks that offer something are called. The exit code is 1 if a plugin is broken or fails in
+    one, or if plugins contradict each other: nothing can be lowered then.
+    AOTI_PLUGINS_BLOCK=name,... blocks plugins by entry-point or distribution name.
     """
     quiet()
     manager = PluginManager.inspect_installed()
@@ -35,6 +37,8 @@ def command(as_json: bool) -> None:
         print_json(report)
     else:
         _show(manager, report)
+    broken = any(info.error for info in manager.plugins())
+    ctx.exit(int(broken or bool(report["conflicts"])))
 
 
 def _plugin_facts(info: PluginInfo) -> dict[str, Any]:

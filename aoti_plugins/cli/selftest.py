@@ -7,25 +7,26 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._options import device_of_this_machine, parse_options, partitioner_for
 from aoti_plugins.cli._output import json_option, nbytes_text, print_json
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_destination, write_bytes
 
 
 @click.group()
 def command() -> None:
-    r"""Try a machine with programs that were made elsewhere.
+    """Try a machine with programs that were made elsewhere.
 
     \b
     On any machine:        aoti-plugins selftest make selftest.zip --device mps
     On the one to try:     aoti-plugins selftest run selftest.zip
-    """
+    """  # noqa: D301
 
 
 @command.command()
 @click.argument("output", type=click.Path(path_type=Path))
-@click.option("--device", default="mps", show_default=True, help="Device to lower for.")
+@click.option("--device", help="Device to lower for.  [default: what this machine has]")
 @click.option(
     "--option",
     "option_texts",
@@ -34,10 +35,13 @@ def command() -> None:
     help="An option of the device's partitioner; may be repeated.",
 )
 @click.option("--model", "names", multiple=True, help="Only this model; may be repeated.")
-def make(output: Path, device: str, option_texts: tuple[str, ...], names: tuple[str, ...]) -> None:
+def make(
+    output: Path, device: str | None, option_texts: tuple[str, ...], names: tuple[str, ...]
+) -> None:
     """Lower the self-test's models and record what they compute."""
     check_destination(output)
     quiet()
+    device = device or device_of_this_machine()
     partitioner = partitioner_for(device)
     options = parse_options(option_texts, partitioner)
     from aoti_plugins.selftest.make import make_bundle
@@ -47,9 +51,9 @@ def make(output: Path, device: str, option_texts: tuple[str, ...], names: tuple[
         device,
         lambda: partitioner(**options),
         names,
-        report=lambda name: click.echo(f"lowering {name}", err=True),
+        report=lambda name: echo(f"lowering {name} for {device}", err=True),
     )
-    click.echo(f"{output}: {nbytes_text(nbytes)}")
+    echo(f"{output}: {nbytes_text(nbytes)}")
 
 
 @command.command()
@@ -74,7 +78,7 @@ def run(
     read = read_bundle(bundle)
     results = []
     for result in run_bundle(bundle, names):
-        click.echo(f"{'FAILED' if result.error else 'ok':7} {result.name}", err=True)
+        echo(f"{'FAILED' if result.error else 'ok':7} {result.name}", err=True)
         results.append(result)
     report = report_of(read, results)
     if output is not None:
@@ -82,5 +86,5 @@ def run(
     if as_json:
         print_json({"machine": machine(), "results": [asdict(one) for one in results]})
     else:
-        click.echo(report)
+        echo(report)
     ctx.exit(int(any(one.error for one in results)))

@@ -12,6 +12,7 @@ from aoti_plugins.cli._output import console, error_console, json_option, print_
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.cli._text import echo
 from aoti_plugins.cuda.tuning.records import PRODUCT, Entry, Records
 from aoti_plugins.destinations import check_destination
 from aoti_plugins.errors import LoweringError
@@ -24,18 +25,18 @@ _output_option = click.option(
 
 @click.group()
 def command() -> None:
-    r"""Make, merge and show tuning records for NVIDIA GPUs.
+    """Make, merge and show tuning records for NVIDIA GPUs.
 
     A record holds the fastest configurations that were measured on one GPU. Lowering for such a GPU
     on a machine without one then uses them:
 
     \b
       on the GPU:  aoti-plugins tune record model.pt2 -o h100.json
-      elsewhere:   aoti-plugins lower model.pt2 --device cuda --option target=h100 \
-                       --option tuning=h100.json
+      elsewhere:   aoti-plugins lower model.pt2 --device cuda \\
+                       --option target=h100 --option tuning=h100.json
 
     Every subcommand takes --json.
-    """
+    """  # noqa: D301
 
 
 @command.command()
@@ -61,7 +62,7 @@ def record(models: tuple[Path, ...], output: Path, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        click.echo(
+        echo(
             f"{output}: {report['entries']} entries, {report['new']} new, "
             f"{report['faster']} faster than before, measured on {gpu}"
         )
@@ -83,7 +84,7 @@ def merge(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        click.echo(f"{output}: {len(merged)} entries from {len(files)} files")
+        echo(f"{output}: {len(merged)} entries from {len(files)} files")
 
 
 @command.command()

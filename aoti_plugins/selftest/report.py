@@ -63,7 +63,14 @@ def _version(name: str) -> str:
 def _first_line(*command: str) -> str:
     """What a command of macOS says; nothing where it is not there."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=30,
+            check=False,
+        )
     except OSError:
         return ""
     return done.stdout.partition("\n")[0].strip() if done.returncode == 0 else ""

@@ -88,7 +88,12 @@ def _in_a_process(path: Path, name: str) -> Result:
     command = [sys.executable, "-m", "aoti_plugins.selftest.run", str(path), name]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LONGEST_S, check=False
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_LONGEST_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return Result(name, error=f"it did not end within {_LONGEST_S} seconds")

@@ -182,7 +182,7 @@ def _cached(
             _mark_used(folder)
             return folder / wanted
         with new_folder(folder.parent) as building:
-            (building / source).write_text(text)
+            (building / source).write_text(text, "utf-8")
             _build(build, building)
             seal_folder(building, name)
             _publish(building, folder)

@@ -124,7 +124,7 @@ def _linked(
 
 
 def _compiled_model(compiler: list[str], flags: tuple[str, ...], source: str, folder: Path) -> Path:
-    (folder / "model.cpp").write_text(source)
+    (folder / "model.cpp").write_text(source, "utf-8")
     target = folder / "model.o"
     mapped = f"-ffile-prefix-map={folder}=."
     command = [*compiler, *flags, mapped, "-c", str(folder / "model.cpp"), "-o", str(target)]

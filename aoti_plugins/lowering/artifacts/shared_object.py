@@ -227,7 +227,7 @@ def _compile(compiler: list[str], unit: _Unit, folder: Path) -> Path:
     if unit.shared:
         return compiled_object(compiler, [*unit.flags, *prefix], unit.source)
     source = folder / f"{unit.name}.{unit.suffix}"
-    source.write_text(unit.source)
+    source.write_text(unit.source, "utf-8")
     target = folder / f"{unit.name}.o"
     # Debuggers and __FILE__ see names without the temporary folder, so equal sources give equal
     # bytes.
@@ -240,7 +240,7 @@ def _link_command(
     compiler: list[str], objects: list[Path], linked: Path, folder: Path, build: SharedObjectBuild
 ) -> list[str]:
     exports = folder / "exports.map"
-    exports.write_text(_EXPORTS)
+    exports.write_text(_EXPORTS, "utf-8")
     return [
         *compiler,
         *_LINK_FLAGS,

@@ -44,4 +44,4 @@ def _interface() -> str:
     import torch._inductor.codegen as codegen
 
     path = Path(codegen.__path__[0]) / "aoti_runtime" / "interface.cpp"
-    return path.read_text() if path.exists() else "\0"
+    return path.read_text("utf-8") if path.exists() else "\0"
