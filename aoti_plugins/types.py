@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from aoti_plugins.dtypes import BY_NAME
@@ -63,7 +64,7 @@ class SharedLibrary:
     looks for libraries.
 
     Attributes:
-        path: where the library is on the machine that lowers.
+        path: where the library is on the machine that lowers; a path object becomes a ``str``.
         soname: the name that a blob records and that the machine that runs looks for.
         version: version of the library, stored in the payload and shown in errors.
     """
@@ -73,6 +74,7 @@ class SharedLibrary:
     version: str
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", _path_text(self.path))
         for name in ("path", "soname", "version"):
             _require_text(self, name)
         if "/" in self.soname:
@@ -84,12 +86,15 @@ class LinkedObjects:
     """The symbol is in object files or static libraries that are linked into the blob.
 
     Attributes:
-        paths: the files, in link order; at least one.
+        paths: the files, in link order; at least one. A list becomes a tuple, and path objects
+            become ``str``.
     """
 
     paths: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.paths, list | tuple):
+            object.__setattr__(self, "paths", tuple(map(_path_text, self.paths)))
         _require_texts(self, "paths")
         if not self.paths:
             raise ValueError("LinkedObjects.paths must name at least one file")
@@ -104,7 +109,8 @@ class FallbackKernel:
     """A kernel for one op that Inductor does not generate code for.
 
     Attributes:
-        op: schema name with overload, e.g. ``aten::mm.out``.
+        op: schema name with overload, e.g. ``aten::mm.out``; an ``OpOverload``, e.g.
+            ``torch.ops.aten.mm.out``, becomes its name.
         c_shims: the C functions through which a wrapper reaches the kernel; at least one.
         dtypes: torch dtype names that the kernel takes, e.g. ``("float32",)``; ``()`` is any.
         provider: what brings the symbols.
@@ -118,6 +124,8 @@ class FallbackKernel:
     reference: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
+        if type(self.op).__name__ == "OpOverload":  # of torch, which is not imported here
+            object.__setattr__(self, "op", self.op.name())  # type: ignore[attr-defined]
         _require_text(self, "op")
         if not _OP_NAME.fullmatch(self.op):
             raise ValueError(
@@ -265,6 +273,10 @@ class BlobName(str):
         self = super().__new__(cls, name)
         self.external_tag = external_tag
         return self
+
+
+def _path_text(value: Any) -> Any:
+    return fspath(value) if isinstance(value, PathLike) else value
 
 
 def _type_name(value: object) -> str:

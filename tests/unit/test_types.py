@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,6 +152,16 @@ def test_wrong_values(kind: str, change: dict[str, object], message: str) -> Non
     with pytest.raises((TypeError, ValueError)) as caught:
         GOOD[kind](**change)
     assert str(caught.value) == message
+
+
+def test_paths_lists_and_ops_are_taken_as_they_come() -> None:
+    import torch
+
+    assert LinkedObjects([Path("a.o"), "b.o"]).paths == ("a.o", "b.o")  # type: ignore[arg-type,list-item]
+    assert SharedLibrary(Path("/x/l.so"), "l.so", "1").path == "/x/l.so"  # type: ignore[arg-type]
+    for op, name in ((torch.ops.aten.mm.out, "aten::mm.out"), (torch.ops.aten.mm.default, None)):
+        kernel = FallbackKernel(op, (SHIM,))  # type: ignore[arg-type]
+        assert kernel == FallbackKernel(name or "aten::mm", (SHIM,))
 
 
 def test_unknown_dtype_lists_the_known() -> None:
