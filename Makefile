@@ -9,6 +9,9 @@ TESTED_TORCH := 2.11.0 2.15.0
 VERSION_TESTS := tests/lowering/test_patches.py tests/cuda/test_cuda_patches.py tests/cuda/test_answers_of_targets.py \
 	tests/cuda/test_cuda_lowering.py tests/cuda/test_cuda_programs.py tests/mps/test_mps_lowering.py tests/e2e/test_results.py
 
+# What `make fuzz` gives each target.
+FUZZ_SECONDS ?= 60
+
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # The CUDA part needs nvcc and headers, no GPU: those of a toolkit, or PyPI's.
@@ -17,7 +20,7 @@ CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtim
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-python test-native test-versions lint format benchmark clean
+.PHONY: help quickstart test test-python test-native test-versions fuzz lint format benchmark clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -39,6 +42,11 @@ test-versions: ## A part of the Python tests with the oldest and with the newest
 		$(MAKE) "$$environment/.installed" TORCH="torch==$$version" VENV="$$environment" && \
 		"$$environment/bin/python" -m pytest -n 2 $(VERSION_TESTS) || exit 1; \
 	done
+
+fuzz: $(INSTALLED) ## Damaged programs, data files and payloads, a minute of each under the sanitizers.
+	cd native && PATH="$(abspath $(BIN)):$$PATH" cmake --preset asan && \
+		PATH="$(abspath $(BIN)):$$PATH" cmake --build --preset asan && \
+		PATH="$(abspath $(BIN)):$$PATH" AOTIP_FUZZ_SECONDS=$(FUZZ_SECONDS) ctest --preset asan -L fuzz
 
 lint: $(INSTALLED) ## Style and types.
 	$(BIN)/ruff check .

@@ -150,6 +150,7 @@ Status Delegate::execute(Span<EValue*> args) noexcept {
   AOTIP_CHECK(args.size() == inputs_.size() + outputs_.size(),
               "%zu arguments, expected %zu inputs and %zu outputs", args.size(), inputs_.size(),
               outputs_.size());
+  AOTIP_CHECK(std::find(args.begin(), args.end(), nullptr) == args.end(), "an argument is null");
   const std::lock_guard<std::mutex> lock(mutex_);
   SharedState* state = session_->shared_state();
   const auto state_lock = state != nullptr ? std::unique_lock<std::mutex>(state->mutex())

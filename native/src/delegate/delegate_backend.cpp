@@ -44,6 +44,7 @@ Status device_index_of(ArrayRef<CompileSpec> specs, const char* device, int32_t*
     if (spec.key == nullptr || std::strcmp(spec.key, kTargetDeviceKey) != 0) {
       continue;
     }
+    AOTIP_CHECK(spec.value.buffer != nullptr, "compile spec %s has no value", kTargetDeviceKey);
     std::string text(static_cast<const char*>(spec.value.buffer), spec.value.nbytes);
     text.resize(std::strlen(text.c_str()));
     const std::string prefix = device + std::string(":");

@@ -116,6 +116,8 @@ void ValuePort::expected_strides(const ETensor& tensor, const int64_t* sizes,
 Status ValuePort::wrap_tensor(const ETensor& tensor, DeviceSession& session,
                               Tensor** ret) const noexcept {
   AOTIP_RETURN_IF_FAILED(check_tensor(tensor));
+  AOTIP_CHECK(tensor.const_data_ptr() != nullptr || tensor.numel() == 0, "%s %zu has no memory",
+              what_, index_);
   const Shape shape(tensor);
   int64_t strides[Tensor::kMaxDims];
   expected_strides(tensor, shape.sizes, strides);
@@ -236,6 +238,8 @@ Status ValuePort::write_tensor(const Tensor& result, DeviceSession& session,
 }
 
 Status ValuePort::write_number(const Tensor& result, EValue* value) const noexcept {
+  AOTIP_CHECK(!value->isTensor(), "%s %zu of the program is a tensor, the model returns one %s",
+              what_, index_, kind_name(spec_.kind));
   AOTIP_CHECK(result.numel() == 1 && is_convertible(result.dtype()),
               "the model returns %lld elements of %s for %s %zu, expected one %s",
               static_cast<long long>(result.numel()), dtype_name(result.dtype()), what_, index_,

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <iterator>
 
+#include "runner/abort_guard.h"
 #include "runner/backends.h"
 #include "runner/failure.h"
 
@@ -74,7 +75,7 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta, const MethodInstance
       buffers_.push_back(state_of->buffers_[i]);
       shared_nbytes_ = size;
     } else {
-      buffers_.push_back(std::make_shared<std::vector<uint8_t>>(size));
+      buffers_.push_back(std::make_shared<ZeroedMemory>(size));
     }
     spans_.emplace_back(buffers_.back()->data(), buffers_.back()->size());
   }
@@ -231,6 +232,7 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   if (const int32_t code = instance->describe(meta.get())) {
     return code;
   }
+  const AbortGuard guard;
   auto method = instance->file_->program().load_method(
       name.c_str(), &*instance->memory_, nullptr, instance->file_->data_map(), options->for_load());
   if (!method.ok()) {
@@ -370,16 +372,27 @@ int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
                                      index, to_string(error));
 }
 
+int32_t MethodInstance::run() {
+  Error error = Error::Internal;
+  try {
+    const AbortGuard guard;
+    error = method_->execute();
+  } catch (const ExecutorchAborted& aborted) {
+    return failed(error, "running method '%s' failed, load it again: %s", name_.c_str(),
+                  aborted.what());
+  }
+  return error == Error::Ok
+             ? 0
+             : failed(error, "running method '%s' failed (%s)", name_.c_str(), to_string(error));
+}
+
 int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
   int32_t code = 0;
   for (size_t i = 0; i < inputs_.size() && code == 0; ++i) {
     code = set_input(i, inputs[i]);
   }
   if (code == 0) {
-    const Error error = method_->execute();
-    if (error != Error::Ok) {
-      code = failed(error, "running method '%s' failed (%s)", name_.c_str(), to_string(error));
-    }
+    code = run();
   }
   for (size_t i = 0; i < outputs_.size() && code == 0; ++i) {
     const EValue& output = method_->get_output(i);

@@ -16,6 +16,7 @@
 #include "runner/options.h"
 #include "runner/program.h"
 #include "runner/value.h"
+#include "runner/zeroed_memory.h"
 
 namespace aoti_plugins::runner {
 
@@ -48,11 +49,12 @@ class MethodInstance {
   void look_at_inputs();
   int32_t mark_input(size_t index, const ::executorch::runtime::EValue& input);
   int32_t set_input(size_t index, const aotip_value& value);
+  int32_t run();
   void put_back_inputs();
 
   std::string name_;
   std::shared_ptr<ProgramFile> file_;
-  std::vector<std::shared_ptr<std::vector<uint8_t>>> buffers_;
+  std::vector<std::shared_ptr<ZeroedMemory>> buffers_;
   /// Joins the buffers of delegates, here and in methods that share them.
   int32_t state_id_ = 0;
   size_t shared_nbytes_ = 0;  ///< planned memory that is another method's, too
@@ -79,7 +81,7 @@ class MethodInstance {
     bool replaced = false;
   };
   std::vector<OwnOutput> own_outputs_;
-  std::vector<std::vector<uint8_t>> output_memory_;
+  std::vector<ZeroedMemory> output_memory_;
   std::optional<::executorch::runtime::Method> method_;
 };
 

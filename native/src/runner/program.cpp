@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "runner/checked_loader.h"
 #include "runner/failure.h"
 
 namespace aoti_plugins::runner {
@@ -52,15 +53,16 @@ int32_t open_file(const std::string& path, ProgramFile::LoadMode mode,
 
 }  // namespace
 
-int32_t ProgramFile::parse(const std::string& what) {
-  auto size = loader_->size();
+int32_t ProgramFile::parse(std::unique_ptr<DataLoader> file, const std::string& what) {
+  const FileKind kind{"program", read_program_extent, check_program};
+  if (const int32_t code = CheckedLoader::open(std::move(file), kind, what, &loader_)) {
+    return code;
+  }
   auto program = Program::load(loader_.get(), Program::Verification::InternalConsistency);
   if (!program.ok()) {
-    return failed(
-        program.error(),
-        "%s is not a program that this runtime can load (%s, %zu bytes); it may be cut off or "
-        "damaged: lower the model again",
-        what.c_str(), to_string(program.error()), size.ok() ? size.get() : size_t{0});
+    return failed(program.error(),
+                  "%s is not a program that this runtime can load (%s): lower the model again",
+                  what.c_str(), to_string(program.error()));
   }
   program_.emplace(std::move(program.get()));
   for (size_t i = 0; i < program_->num_methods(); ++i) {
@@ -74,17 +76,15 @@ int32_t ProgramFile::parse(const std::string& what) {
 }
 
 int32_t ProgramFile::add_data_file(const std::string& path, LoadMode mode) {
-  std::unique_ptr<DataLoader> loader;
-  if (const int32_t code = open_file(path, mode, &loader)) {
+  std::unique_ptr<DataLoader> file;
+  if (const int32_t code = open_file(path, mode, &file)) {
     return code;
   }
-  auto map = FlatMap::load(loader.get());
-  if (!map.ok()) {
-    return failed(map.error(), "'%s' is not a data file (%s)", path.c_str(),
-                  to_string(map.error()));
+  std::unique_ptr<DataMap> map;
+  if (const int32_t code = DataMap::load(std::move(file), "'" + path + "'", &map)) {
+    return code;
   }
-  data_maps_.push_back(std::make_unique<FlatMap>(std::move(map.get())));
-  data_loaders_.push_back(std::move(loader));
+  data_maps_.push_back(std::move(map));
   return 0;
 }
 
@@ -92,10 +92,11 @@ int32_t ProgramFile::load(const std::string& path, const std::vector<std::string
                           LoadMode mode, std::shared_ptr<ProgramFile>* ret) {
   init_runtime();
   auto file = std::make_shared<ProgramFile>();
-  if (const int32_t code = open_file(path, mode, &file->loader_)) {
+  std::unique_ptr<DataLoader> loader;
+  if (const int32_t code = open_file(path, mode, &loader)) {
     return code;
   }
-  if (const int32_t code = file->parse("'" + path + "'")) {
+  if (const int32_t code = file->parse(std::move(loader), "'" + path + "'")) {
     return code;
   }
   for (const std::string& data_path : data_paths) {
@@ -128,8 +129,8 @@ int32_t ProgramFile::load(const void* data, size_t nbytes, std::shared_ptr<Progr
   }
   file->bytes_ = {static_cast<uint8_t*>(copy), std::free};
   std::memcpy(copy, data, nbytes);
-  file->loader_ = std::make_unique<BufferDataLoader>(copy, nbytes);
-  if (const int32_t code = file->parse("the buffer")) {
+  auto loader = std::make_unique<BufferDataLoader>(copy, nbytes);
+  if (const int32_t code = file->parse(std::move(loader), "the buffer")) {
     return code;
   }
   *ret = std::move(file);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <executorch/extension/flat_tensor/flat_tensor_data_map.h>
 #include <executorch/extension/named_data_map/merged_data_map.h>
 #include <executorch/runtime/core/data_loader.h>
 #include <executorch/runtime/executor/program.h>
@@ -11,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "runner/data_map.h"
 
 namespace aoti_plugins::runner {
 
@@ -35,16 +36,14 @@ class ProgramFile {
 
  private:
   using DataLoader = ::executorch::runtime::DataLoader;
-  using FlatMap = ::executorch::extension::FlatTensorDataMap;
   using MergedMap = ::executorch::extension::merged_data_map::MergedDataMap;
 
-  int32_t parse(const std::string& what);
+  int32_t parse(std::unique_ptr<DataLoader> file, const std::string& what);
   int32_t add_data_file(const std::string& path, LoadMode mode);
 
   std::unique_ptr<uint8_t, void (*)(void*)> bytes_{nullptr, nullptr};
   std::unique_ptr<DataLoader> loader_;
-  std::vector<std::unique_ptr<DataLoader>> data_loaders_;
-  std::vector<std::unique_ptr<FlatMap>> data_maps_;
+  std::vector<std::unique_ptr<DataMap>> data_maps_;
   std::unique_ptr<MergedMap> merged_;
   std::optional<::executorch::runtime::Program> program_;
   std::vector<std::string> method_names_;
