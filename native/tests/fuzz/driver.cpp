@@ -4,9 +4,10 @@
 //   program_fuzz [--runs N] [--seconds N] [--seed N] [--first N] [--keep FOLDER] CORPUS...
 //
 // Mutation number i depends on i, the seed and the corpus alone. Each is run in a child process,
-// which goes on from one to the next; one that ends the child, or takes ten seconds, is kept as a
+// which goes on from one to the next; one that ends the child, or takes forty seconds, is kept as a
 // file and counted, and the next child goes on behind it. The exit status is 1 when there was one.
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <random>
 #include <string>
@@ -31,7 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<uint8_t>;
 
-constexpr unsigned int kSecondsPerInput = 10;
+/// A loop that does not end is ended by ExecuTorch after ten million instructions, which takes a
+/// while.
+constexpr unsigned int kSecondsPerInput = 40;
 constexpr int kFailuresToStopAt = 50;
 
 /// AOTIP_FUZZ_SECONDS of the environment, or 10.
@@ -151,6 +155,7 @@ class Run {
     }
     std::printf("%llu inputs, %d failures\n",
                 static_cast<unsigned long long>(progress_->index - arguments_.first), failures);
+    fs::remove(log_path());
     return failures == 0 ? 0 : 1;
   }
 
@@ -161,11 +166,22 @@ class Run {
            (done < corpus_.size() || std::chrono::steady_clock::now() < end_);
   }
 
+  fs::path log_path() const { return arguments_.keep / ("log-" + std::to_string(process_)); }
+
+  /// What an input says goes to a file, which starts anew with each.
   void run_inputs() {
+    const int log = open(log_path().c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND, 0600);
+    if (log < 0 || dup2(log, STDERR_FILENO) < 0) {
+      std::perror("the log");
+      std::exit(2);
+    }
     for (; more(); progress_->index = progress_->index + 1) {
       // On the heap and exactly as long as it is, for the address sanitizer.
       const Bytes made = make_input(corpus_, arguments_.seed, progress_->index);
       const std::vector<uint8_t> input(made.begin(), made.end());
+      if (ftruncate(STDERR_FILENO, 0) != 0) {
+        std::perror("the log");
+      }
       alarm(kSecondsPerInput);
       (void)LLVMFuzzerTestOneInput(input.data(), input.size());
     }
@@ -185,9 +201,11 @@ class Run {
                                                     : strsignal(WTERMSIG(status));
     std::printf("input %llu of seed %llu: %s, kept as %s\n", static_cast<unsigned long long>(index),
                 static_cast<unsigned long long>(arguments_.seed), how, path.c_str());
+    std::cout << std::ifstream(log_path()).rdbuf() << std::endl;
   }
 
   const Arguments& arguments_;
+  const pid_t process_ = getpid();
   const std::vector<Bytes> corpus_;
   Progress* progress_;
   std::chrono::steady_clock::time_point end_;
