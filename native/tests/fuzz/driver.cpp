@@ -1,4 +1,4 @@
-// Runs a fuzz target where there is no libFuzzer: every file of the corpus, then mutations of them
+// Runs a fuzz target: every file of the corpus, then mutations of them
 // for a while.
 //
 //   program_fuzz [--runs N] [--seconds N] [--seed N] [--first N] [--keep FOLDER] CORPUS...
