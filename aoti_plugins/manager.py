@@ -77,7 +77,7 @@ class PluginManager(PluginRegistry):
             "aoti_graph_passes": lambda device: _expect_items(GraphPass),
             "aoti_decompositions": lambda device: _expect_mapping,
             "aoti_inductor_options": lambda device: _expect_mapping,
-            "aoti_targets": lambda device: partial(_expect_targets, device),
+            "aoti_targets": lambda device: partial(_expect_targets, device, lambda target: None),
         }
         errors: dict[str, dict[str, None]] = {}
         for hook_name, check in checks.items():
