@@ -5,7 +5,7 @@ to, and it runs the Python files that it finds there. Here each process gets a n
 with it: nothing of it saves time in a lowering. What Triton compiled does; it lies in the compile
 cache, with digests that are checked. A folder that the user chose stays, if nobody else can write
 to it. Set are environment variables, which both read whenever they need a folder. Tested with torch
-2.11 and 2.13. Can go when Inductor has a folder of the user's own.
+2.11 to 2.15. Can go when Inductor has a folder of the user's own.
 """
 
 from __future__ import annotations
