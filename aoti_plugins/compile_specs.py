@@ -25,6 +25,7 @@ MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
 TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
 SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
 CUDA_GRAPHS_COMPILE_SPEC_KEY = "aoti_cuda_graphs"
+SHARE_STATE_COMPILE_SPEC_KEY = "aoti_share_state"
 MINIMUM_MACOS_COMPILE_SPEC_KEY = "aoti_minimum_macos"
 GPU_CORES_COMPILE_SPEC_KEY = "aoti_gpu_cores"
 CODESIGN_IDENTITY_COMPILE_SPEC_KEY = "aoti_codesign_identity"
@@ -52,6 +53,8 @@ class LoweringOptions:
         save_tuning: file that gets what is measured on the GPU of this machine, merged with what it
             holds already (CUDA); empty: it is not written down.
         cuda_graphs: calls become CUDA graphs, unless the runtime is told otherwise (CUDA).
+        share_state: the method shares the mutable buffers that a delegate keeps, by name, with the
+            other methods of the program that do.
         target_device: the device to run on, with its index, for instance ``"cuda:1"``; ExecuTorch
             then plans memory there. Empty: the first one, and ExecuTorch plans none (CUDA).
         minimum_macos: the oldest macOS that the program is to run on, such as ``"14.0"`` (MPS);
@@ -68,6 +71,7 @@ class LoweringOptions:
     tuning: tuple[str, ...] = ()
     save_tuning: str = ""
     cuda_graphs: bool = False
+    share_state: bool = True
     target_device: str = ""
     minimum_macos: str = ""
     gpu_cores: int = 0
@@ -120,6 +124,8 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(SAVE_TUNING_COMPILE_SPEC_KEY, options.save_tuning.encode()))
     if options.cuda_graphs:
         specs.append(CompileSpec(CUDA_GRAPHS_COMPILE_SPEC_KEY, _TRUE))
+    if not options.share_state:
+        specs.append(CompileSpec(SHARE_STATE_COMPILE_SPEC_KEY, _FALSE))
     if options.target_device:
         specs.append(CompileSpec(TARGET_DEVICE_COMPILE_SPEC_KEY, options.target_device.encode()))
     if options.minimum_macos:
@@ -164,6 +170,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         tuning=tuple(_text(values, TUNING_COMPILE_SPEC_KEY).split("\n")) if tuned else (),
         save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
         cuda_graphs=_flag(values, CUDA_GRAPHS_COMPILE_SPEC_KEY),
+        share_state=_flag(values, SHARE_STATE_COMPILE_SPEC_KEY, default=_TRUE),
         target_device=_text(values, TARGET_DEVICE_COMPILE_SPEC_KEY),
         minimum_macos=_text(values, MINIMUM_MACOS_COMPILE_SPEC_KEY),
         gpu_cores=_number(values, GPU_CORES_COMPILE_SPEC_KEY),
@@ -181,6 +188,7 @@ _KNOWN_KEYS = frozenset(
         TUNING_COMPILE_SPEC_KEY,
         SAVE_TUNING_COMPILE_SPEC_KEY,
         CUDA_GRAPHS_COMPILE_SPEC_KEY,
+        SHARE_STATE_COMPILE_SPEC_KEY,
         TARGET_DEVICE_COMPILE_SPEC_KEY,
         MINIMUM_MACOS_COMPILE_SPEC_KEY,
         GPU_CORES_COMPILE_SPEC_KEY,
@@ -203,8 +211,8 @@ def _number(values: dict[str, bytes], key: str) -> int:
     return int(text)
 
 
-def _flag(values: dict[str, bytes], key: str) -> bool:
-    value = values.get(key, _FALSE)
+def _flag(values: dict[str, bytes], key: str, *, default: bytes = _FALSE) -> bool:
+    value = values.get(key, default)
     if value not in (_FALSE, _TRUE):
         raise LoweringError(f"compile spec {key!r} is 0 or 1; found {value!r}")
     return value == _TRUE

@@ -40,12 +40,17 @@ class ArtifactKind(IntEnum):
 
 
 class ConstantKind(IntEnum):
-    """What a constant is in the exported program."""
+    """What a constant is in the exported program.
+
+    Methods of a program share a ``MUTABLE_BUFFER`` by its name. An ``OWN_BUFFER`` is one that no
+    other method sees.
+    """
 
     PARAMETER = 0
     BUFFER = 1
     MUTABLE_BUFFER = 2
     TENSOR = 3
+    OWN_BUFFER = 4
 
 
 class ValueKind(IntEnum):

@@ -49,6 +49,34 @@ def lowered_programs(
 
 
 @pytest.fixture(scope="session")
+def lowered_llamas(shared_dir: Path) -> Callable[..., Path]:
+    """``lowered_llamas(prefill=24, decode=1)`` is the path of a program with these methods.
+
+    They are of the model in ``tiny_llama.py``, for the CPU, each with the most tokens that a call
+    may have; with the constant methods that ExecuTorch's runner asks for. Lowered once per run.
+    """
+
+    def lowered(**longest: int) -> Path:
+        path = shared_dir / f"llama_{'_'.join(f'{k}{v}' for k, v in longest.items())}.pte"
+        with FileLock(f"{path}.lock"):
+            if not path.exists():
+                from executorch.exir import to_edge_transform_and_lower
+                from tiny_llama import export_methods, runner_constants
+
+                from aoti_plugins import CpuPartitioner
+
+                edge = to_edge_transform_and_lower(
+                    export_methods(**longest),
+                    partitioner=[CpuPartitioner()],
+                    constant_methods=runner_constants(max(longest.values())),
+                )
+                path.write_bytes(edge.to_executorch().buffer)
+        return path
+
+    return lowered
+
+
+@pytest.fixture(scope="session")
 def cpp_runner(shared_dir: Path) -> Path:
     """``examples/cpp_runner``, built once per run against the installed package."""
     from aoti_plugins.runtime import cmake_dir, executorch_library_dir

@@ -34,6 +34,8 @@ class CpuPartitioner(DevicePartitioner):
             ``aoti_cpu_blob``; a string is another tag.
         debug_info: keep symbols and line tables in the code.
         keep_sources: folder for the generated C++, to look at.
+        share_state: ``False`` gives a method mutable buffers of its own; otherwise methods share
+            those that have one name.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -53,6 +55,7 @@ class CpuPartitioner(DevicePartitioner):
         external_data: bool | str = False,
         debug_info: bool = False,
         keep_sources: str = "",
+        share_state: bool = True,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         options = LoweringOptions(
@@ -60,6 +63,7 @@ class CpuPartitioner(DevicePartitioner):
             external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
             debug_info=debug_info,
             keep_sources=keep_sources,
+            share_state=share_state,
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         super().__init__(CPU, AotiCpuBackend.__name__, given)

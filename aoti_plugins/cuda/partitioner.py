@@ -51,6 +51,8 @@ class CudaPartitioner(DevicePartitioner):
             memory for inputs, outputs and what delegates pass to each other on that GPU, and copies
             to and from the host as its ``PropagateDeviceConfig`` says. Without it programs run on
             the first GPU, and take and give memory of the host or of the GPU.
+        share_state: ``False`` gives a method mutable buffers of its own; otherwise methods share
+            those that have one name.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -75,6 +77,7 @@ class CudaPartitioner(DevicePartitioner):
         save_tuning: _Path = "",
         cuda_graphs: bool = False,
         target_device: str = "",
+        share_state: bool = True,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         options = LoweringOptions(
@@ -87,6 +90,7 @@ class CudaPartitioner(DevicePartitioner):
             save_tuning=fspath(save_tuning),
             cuda_graphs=cuda_graphs,
             target_device=target_device,
+            share_state=share_state,
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         super().__init__(CUDA, AotiCudaBackend.__name__, given)

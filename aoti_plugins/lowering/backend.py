@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch.fx import GraphModule
 
+from aoti_plugins import compile_specs as options
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import carried_ops, progress, written_buffers
 from aoti_plugins.manager import get_manager
@@ -42,11 +43,23 @@ def preprocess_all(
     Raises:
         AotiPluginsError: the lowering failed; the message says where.
     """
-    with written_buffers.known(p for programs in edge_programs.values() for p in programs):
+    with written_buffers.known(_sharing(edge_programs, compile_specs)):
         return {
             method: _preprocess_method(device, method, programs, compile_specs.get(method, ()))
             for method, programs in edge_programs.items()
         }
+
+
+def _sharing(
+    edge_programs: Mapping[str, Sequence[ExportedProgram]],
+    compile_specs: Mapping[str, Sequence[list[CompileSpec]]],
+) -> dict[str, Sequence[ExportedProgram]]:
+    """The methods that are to share their state."""
+    return {
+        method: programs
+        for method, programs in edge_programs.items()
+        if all(options.decode(given).share_state for given in compile_specs.get(method, ()))
+    }
 
 
 def _preprocess_method(

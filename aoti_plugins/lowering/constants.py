@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -50,7 +50,8 @@ def pack(
         low = min(_extent(constant.value)[0] for constant in group) // _ALIGNMENT * _ALIGNMENT
         high = max(_extent(constant.value)[1] for constant in group)
         storages.append(_bytes(group[0].value, low, high))
-        references.extend(_reference(constant, index, low, kinds) for constant in group)
+        refs = [_reference(constant, index, low, kinds) for constant in group]
+        references.extend(_as_one_state(refs))
     return PackedConstants(tuple(storages), tuple(references))
 
 
@@ -80,7 +81,7 @@ def _reference(
 ) -> ConstantRef:
     value = constant.value
     kind = kinds.get(constant.fqn, ConstantKind.TENSOR)
-    if constant.mutated:
+    if constant.mutated and kind is not ConstantKind.OWN_BUFFER:
         kind = ConstantKind.MUTABLE_BUFFER
     return ConstantRef(
         fqn=constant.fqn,
@@ -91,6 +92,18 @@ def _reference(
         strides=tuple(value.stride()),
         storage_offset=value.storage_offset() - low // value.element_size(),
     )
+
+
+def _as_one_state(references: list[ConstantRef]) -> list[ConstantRef]:
+    """Views of one storage: where a buffer among them is not shared, none can be."""
+    if all(reference.kind is not ConstantKind.OWN_BUFFER for reference in references):
+        return references
+    return [
+        replace(reference, kind=ConstantKind.OWN_BUFFER)
+        if reference.kind is ConstantKind.MUTABLE_BUFFER
+        else reference
+        for reference in references
+    ]
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:

@@ -118,8 +118,9 @@ class _Lowering:
     def run(self, program: ExportedProgram) -> PreprocessResult:
         inputs, outputs = _interface(program)
         _close_gaps(program)
-        kinds = _constant_kinds(program)
-        self._inductor_options = {**self._inductor_options, **_options_for_state(program)}
+        method = self._place.method
+        kinds = _constant_kinds(program, method)
+        self._inductor_options = {**self._inductor_options, **_options_for_state(program, method)}
         program = self._transform(program)
         artifacts = []
         needed: list[GeneratedConstant] = []
@@ -294,17 +295,24 @@ def _close_gaps(program: ExportedProgram) -> None:
             node.meta["val"] = without_gaps(node.meta["val"])
 
 
-def _constant_kinds(program: ExportedProgram) -> dict[str, ConstantKind]:
+def _constant_kinds(program: ExportedProgram, method: str) -> dict[str, ConstantKind]:
     signature = program.graph_signature
     kinds = dict.fromkeys(signature.inputs_to_parameters.values(), ConstantKind.PARAMETER)
     kinds.update(dict.fromkeys(signature.inputs_to_buffers.values(), ConstantKind.BUFFER))
-    kinds.update(dict.fromkeys(written_buffers.read_by(program), ConstantKind.MUTABLE_BUFFER))
+    kinds.update(
+        (fqn, ConstantKind.MUTABLE_BUFFER)
+        if written_buffers.is_shared(fqn, method)
+        else (fqn, ConstantKind.OWN_BUFFER)
+        for fqn in signature.buffers_to_mutate.values()
+    )
+    read = written_buffers.read_by(program, method)
+    kinds.update(dict.fromkeys(read, ConstantKind.MUTABLE_BUFFER))
     return kinds
 
 
-def _options_for_state(program: ExportedProgram) -> dict[str, bool]:
+def _options_for_state(program: ExportedProgram, method: str) -> dict[str, bool]:
     """Keep Inductor from computing with the first values of buffers that change."""
-    read = written_buffers.read_by(program)
+    read = written_buffers.read_by(program, method)
     options = {}
     if read or program.graph_signature.buffers_to_mutate:
         # Of constants that are one value throughout.

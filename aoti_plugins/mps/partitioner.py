@@ -40,6 +40,8 @@ class MpsPartitioner(DevicePartitioner):
             ``aoti_mps_blob``; a string is another tag.
         debug_info: keep symbols and line tables in the code.
         keep_sources: folder for the generated C++ and Metal code, to look at.
+        share_state: ``False`` gives a method mutable buffers of its own; otherwise methods share
+            those that have one name.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -62,6 +64,7 @@ class MpsPartitioner(DevicePartitioner):
         external_data: bool | str = False,
         debug_info: bool = False,
         keep_sources: str = "",
+        share_state: bool = True,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         options = LoweringOptions(
@@ -72,6 +75,7 @@ class MpsPartitioner(DevicePartitioner):
             minimum_macos=minimum_macos,
             gpu_cores=gpu_cores,
             codesign_identity=codesign_identity,
+            share_state=share_state,
         )
         checked_macos(minimum_macos)
         given = partitioning.compile_specs_of(options, compile_specs)

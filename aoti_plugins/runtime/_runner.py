@@ -76,6 +76,7 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         c_int32,
         (c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, _OUT),
     ),
+    "aotip_method_load_apart": (c_int32, (c_void_p, c_char_p, c_void_p, c_size_t, _OUT)),
     "aotip_method_destroy": (None, (c_void_p,)),
     "aotip_method_input_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_method_output_count": (c_int32, (c_void_p, _OUT_SIZE)),
@@ -179,9 +180,12 @@ class Runner:
         return tuple(names)
 
     def load_method(
-        self, program: int, name: str, options: Options, state_of: int, doing: str
+        self, program: int, name: str, options: Options, state_of: int | None, doing: str
     ) -> int:
-        """Load a method with buffers of its own, or with those of ``state_of``, a handle.
+        """Load a method.
+
+        With the buffers of the program's other methods, or with those of ``state_of``, a handle,
+        or, for 0, with buffers of its own.
 
         Returns:
             A new handle.
@@ -191,8 +195,10 @@ class Runner:
         arguments = (doing, program, name.encode(), given, len(given))
         if state_of:
             self.call("aotip_method_load_sharing", *arguments, state_of, ctypes.byref(handle))
-        else:
+        elif state_of is None:
             self.call("aotip_method_load_with", *arguments, ctypes.byref(handle))
+        else:
+            self.call("aotip_method_load_apart", *arguments, ctypes.byref(handle))
         return handle.value or 0
 
     def set_options(self, options: Options, doing: str) -> None:

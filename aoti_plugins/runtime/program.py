@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
@@ -88,17 +88,21 @@ class Program(_NotCopied):
         name: str = "forward",
         *,
         options: Options | None = None,
-        share_state: Method | None = None,
+        share_state: Method | Literal[False] | None = None,
     ) -> Method:
-        """Load a method of its own: its own memory for activations and mutable buffers.
+        """Load a method, with memory of its own for activations.
 
-        Its buffers have their first values; to reset them, load the method anew.
+        Methods of one program share the mutable buffers that have one name, as a module's methods
+        do: what one writes the others see. Calls of methods that share buffers wait for each other.
+        A buffer has its first value when the first method that uses it is loaded, and goes with the
+        last one. A method that is loaded while it is loaded already has buffers of its own, with
+        their first values; methods that are loaded after that share those of the newest methods
+        that do not have them yet.
 
         Args:
             name: one of ``methods``.
-            share_state: a method of this program, whose mutable buffers this one uses in place of
-                its own, those with the same names: what one writes the other sees, as a module's
-                own methods do. Calls of the two wait for each other.
+            share_state: a method of this program, whose mutable buffers this one is to have,
+                whatever else is loaded; or ``False`` for buffers that no other method has.
             options: of delegates for this instance, by the delegate's id and by name, for instance
                 ``{"AotiCudaBackend": {"cuda_graphs": True}}``.
 
@@ -108,8 +112,10 @@ class Program(_NotCopied):
                 the native reason.
 
         Example:
-            >>> prefill = program.method("prefill")                       # doctest: +SKIP
-            >>> decode = program.method("decode", share_state=prefill)    # doctest: +SKIP
+            >>> prefill = program.method("prefill")                    # doctest: +SKIP
+            >>> decode = program.method("decode")                      # doctest: +SKIP
+            >>> other = program.method("prefill", share_state=False)   # doctest: +SKIP
+            >>> other_decode = program.method("decode", share_state=other)   # doctest: +SKIP
         """
         if name not in self.methods:
             known = ", ".join(self.methods) or "none"
@@ -117,7 +123,11 @@ class Program(_NotCopied):
         with self._lock:
             self._check_open()
             doing = f"cannot load method {name!r} of the {self}"
-            state_of, call_lock = share_state._state(doing) if share_state else (0, None)
+            state_of, call_lock = (
+                share_state._state(doing)
+                if isinstance(share_state, Method)
+                else (0 if share_state is False else None, None)
+            )
             handle = self._runner.load_method(self._handle, name, options or {}, state_of, doing)
             method = Method(self._runner, handle, name, str(self), call_lock)
             self._methods.add(method)

@@ -96,11 +96,11 @@ class LoadedDelegate {
 class Loaded : public LoadedDelegate {
  public:
   explicit Loaded(const Program& program, const std::string& target_device = "",
-                  Span<BackendOption> options = {})
+                  Span<BackendOption> options = {}, const char* method = "forward")
       : LoadedDelegate(backend()),
         bytes_(PayloadBuilder().payload(program.payload).encode(1, program.payload.flags)),
         device_(target_device) {
-    BackendInitContext context(nullptr, nullptr, "forward", &program.data,
+    BackendInitContext context(nullptr, nullptr, method, &program.data,
                                Span<const BackendOption>(options.data(), options.size()));
     FreeableBuffer processed(bytes_.data(), bytes_.size(), nullptr);
     aotip_delegate_clear_error();

@@ -23,6 +23,18 @@ BOOST_AUTO_TEST_CASE(the_second_call_is_captured_and_later_ones_are_launched) {
   BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(graphs_of_methods_that_share_their_state_follow_each_other) {
+  const GraphProgram program;
+  const Loaded prefill(program, "", {}, "prefill");
+  const Loaded decode(program, "", {}, "decode");
+  for (int32_t round = 0; round < 10; ++round) {
+    Call call;
+    BOOST_TEST_REQUIRE((call.run(round % 3 == 0 ? prefill : decode) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+  }
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(graphs_for_several_shapes) {
   const GraphProgram program;
   const Loaded loaded(program);

@@ -39,6 +39,12 @@ struct DeviceCall {
   TensorPtr y_tensor = ::executorch::extension::from_blob(y.data, {2, 3});
 };
 
+void use_own_streams(bool wanted) {
+  BackendOptions<1> options;
+  BOOST_TEST((options.set_option("own_streams", wanted) == Error::Ok));
+  BOOST_TEST((set_option("AotiCudaBackend", options.view()) == Error::Ok), reason());
+}
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cuda_delegate, Clean)
@@ -93,11 +99,6 @@ BOOST_AUTO_TEST_CASE(device_memory_is_used_in_place_and_not_waited_for) {
 }
 
 BOOST_AUTO_TEST_CASE(device_memory_is_worked_on_in_the_default_stream) {
-  const auto use_own_streams = [](bool wanted) {
-    BackendOptions<1> options;
-    BOOST_TEST((options.set_option("own_streams", wanted) == Error::Ok));
-    BOOST_TEST((set_option("AotiCudaBackend", options.view()) == Error::Ok), reason());
-  };
   const Program program;
   const Loaded loaded(program);
   DeviceCall call;
@@ -115,6 +116,48 @@ BOOST_AUTO_TEST_CASE(device_memory_is_worked_on_in_the_default_stream) {
   BOOST_TEST(on_host.result() == expected(2, 2));
   BOOST_TEST((call.run(loaded) == Error::Ok), reason());
   BOOST_TEST(call.result() == expected(2, 3));
+}
+
+/// The stand-in puts work on a stream off until somebody waits for it: without an order between
+/// the streams, one method would not see what the other has not written yet.
+BOOST_AUTO_TEST_CASE(methods_of_a_program_share_their_state_in_the_order_of_calls) {
+  const Program program;
+  const Loaded prefill(program, "", {}, "prefill");
+  auto decode = std::make_unique<Loaded>(program, "", Span<BackendOption>{}, "decode");
+  const Loaded other(program, "", {}, "prefill");
+  for (float calls = 0; calls < 8; calls += 4) {
+    use_own_streams(calls == 0);
+    DeviceCall first;
+    BOOST_TEST_REQUIRE((first.run(prefill) == Error::Ok), reason());
+    Call second;
+    BOOST_TEST_REQUIRE((second.run(*decode) == Error::Ok), reason());
+    BOOST_TEST(second.result() == expected(2, calls + 1));
+    DeviceCall third;
+    BOOST_TEST_REQUIRE((third.run(*decode) == Error::Ok), reason());
+    DeviceCall fourth;
+    BOOST_TEST_REQUIRE((fourth.run(prefill) == Error::Ok), reason());
+    BOOST_TEST(fourth.result() == expected(2, calls + 3));
+    BOOST_TEST(third.result() == expected(2, calls + 2));
+    BOOST_TEST(first.result() == expected(2, calls));
+  }
+  use_own_streams(true);
+  DeviceCall last;
+  BOOST_TEST_REQUIRE((last.run(*decode) == Error::Ok), reason());
+  decode.reset();
+  Call after;
+  BOOST_TEST_REQUIRE((after.run(prefill) == Error::Ok), reason());
+  BOOST_TEST(after.result() == expected(2, 9));
+  Call apart;
+  BOOST_TEST_REQUIRE((apart.run(other) == Error::Ok), reason());
+  BOOST_TEST(apart.result() == expected(2, 0));
+  use_own_streams(false);
+}
+
+BOOST_AUTO_TEST_CASE(methods_of_a_program_share_no_state_across_gpus) {
+  const Program program;
+  const Loaded prefill(program, "", {}, "prefill");
+  BOOST_TEST(!Loaded(program, "cuda:1", {}, "decode").ok());
+  check_reason("buffer 'calls' is on cuda:1, and on cuda:0 in a method that it shares");
 }
 
 BOOST_AUTO_TEST_CASE(results_are_computed_where_the_program_wants_them) {

@@ -236,7 +236,8 @@ BOOST_FIXTURE_TEST_CASE(a_load_that_shares_weights_fails_with_them, Shared,
   ConstantRef buffer;
   buffer.fqn = "cache";
   const auto state = SharedState::get(77);
-  state->add({&buffer}, lost);
+  const auto turn = std::make_shared<Turn>();
+  state->add({&buffer}, {kCuda, 0}, lost, turn);
   fake().fail("cuStreamSynchronize", 1, 700);
   BOOST_TEST((first->loaded() == Status::kFailed));
   BOOST_TEST((lost->wait() == Status::kFailed));
@@ -249,7 +250,8 @@ BOOST_FIXTURE_TEST_CASE(a_load_that_shares_weights_fails_with_them, Shared,
   BOOST_TEST((again->wait() == Status::kOk), last_failure());
   BOOST_TEST((read(again->data(), words.size()) == words));
   std::shared_ptr<ConstantStorage> shared = again;
-  BOOST_TEST((state->find({&buffer}, &shared) == Status::kOk), last_failure());
+  std::shared_ptr<Turn> whose = turn;
+  BOOST_TEST((state->find({&buffer}, {kCuda, 0}, &shared, &whose) == Status::kOk), last_failure());
   BOOST_TEST((shared == nullptr));
 }
 

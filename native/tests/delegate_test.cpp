@@ -212,6 +212,20 @@ BOOST_AUTO_TEST_CASE(state_is_shared_by_id) {
   BOOST_TEST(call.args[3].toInt() == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_buffer_of_its_own_is_not_shared) {
+  Program program;
+  program.payload.constants[1].kind = ConstantKind::kOwnBuffer;
+  const Loaded first(program, shared_state(5));
+  const Loaded second(program, shared_state(5));
+  Call call;
+  for (const Loaded* loaded : {&first, &second}) {
+    BOOST_TEST_REQUIRE((loaded->run(call.list()) == Error::Ok), reason());
+    BOOST_TEST(call.args[3].toInt() == 0);
+  }
+  BOOST_TEST((first.run(call.list()) == Error::Ok));
+  BOOST_TEST(call.args[3].toInt() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(state_that_does_not_fit_is_refused) {
   const Program program;
   const Loaded first(program, shared_state(5));
@@ -221,10 +235,14 @@ BOOST_AUTO_TEST_CASE(state_that_does_not_fit_is_refused) {
   BOOST_TEST(!Loaded(changed, shared_state(5)).ok());
   check_reason("buffer 'calls' is int64 [1], and int64 []");
   for (const std::variant<bool, int> wrong :
-       {std::variant<bool, int>(0), std::variant<bool, int>(true)}) {
+       {std::variant<bool, int>(-1), std::variant<bool, int>(true)}) {
     BOOST_TEST(!Loaded(program, shared_state(wrong)).ok());
-    check_reason("the options are: shared_state (int, 1 or more)");
+    check_reason("option 'shared_state' of a load is an int");
   }
+  std::vector<BackendOption> unknown = shared_state(1);
+  std::strcpy(unknown[0].key, "share");
+  BOOST_TEST(!Loaded(program, unknown).ok());
+  check_reason("option 'share', the options are: shared_state (int)");
 }
 
 BOOST_AUTO_TEST_CASE(threads_take_turns_with_a_shared_state) {

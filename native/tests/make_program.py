@@ -1,6 +1,7 @@
 """Write a program for runner_test: two methods whose delegate is a stand-in for a compiled model.
 
-Run as ``python make_program.py BLOB OUTPUT SOURCE_ROOT``.
+Run as ``python make_program.py BLOB OUTPUT SOURCE_ROOT``. Beside the output it writes the same
+program with its weights in a data file: ``external.pte`` and ``external.ptd``.
 """
 
 from __future__ import annotations
@@ -25,12 +26,20 @@ class Model(torch.nn.Module):
         return x + x
 
 
+def make(*, external: bool):
+    """The program, of two methods."""
+    example = (torch.zeros(2, 3),)
+    programs = {name: torch.export.export(Model(), example) for name in ("forward", "again")}
+    edge = to_edge_transform_and_lower(
+        programs,
+        partitioner={name: [StandInPartitioner(external=external)] for name in programs},
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+    return edge.to_executorch()
+
+
 use_blob(BLOB)
-example = (torch.zeros(2, 3),)
-programs = {name: torch.export.export(Model(), example) for name in ("forward", "again")}
-edge = to_edge_transform_and_lower(
-    programs,
-    partitioner={name: [StandInPartitioner()] for name in programs},
-    compile_config=EdgeCompileConfig(_check_ir_validity=False),
-)
-OUTPUT.write_bytes(edge.to_executorch().buffer)
+OUTPUT.write_bytes(make(external=False).buffer)
+with_data = make(external=True)
+OUTPUT.with_name("external.pte").write_bytes(with_data.buffer)
+with_data.write_tensor_data_to_file(str(OUTPUT.parent))

@@ -70,9 +70,10 @@ struct Program {
 
 class Loaded {
  public:
-  explicit Loaded(const Program& program, Span<BackendOption> options = {})
+  explicit Loaded(const Program& program, Span<BackendOption> options = {},
+                  const char* method = "forward")
       : bytes_(PayloadBuilder().payload(program.payload).encode()) {
-    BackendInitContext context(nullptr, nullptr, "forward", &program.data,
+    BackendInitContext context(nullptr, nullptr, method, &program.data,
                                Span<const BackendOption>(options.data(), options.size()));
     FreeableBuffer processed(bytes_.data(), bytes_.size(), nullptr);
     aotip_delegate_clear_error();
@@ -271,6 +272,22 @@ BOOST_AUTO_TEST_CASE(programs_for_elsewhere_are_refused) {
   BOOST_TEST((options.set_option("graphs", true) == Error::Ok));
   BOOST_TEST(!Loaded(Program(), options.view()).ok());
   check_reason("cannot be loaded with option 'graphs'");
+}
+
+BOOST_AUTO_TEST_CASE(methods_of_a_program_share_their_state) {
+  const Program program;
+  const Program other;
+  const Loaded prefill(program, {}, "prefill");
+  const Loaded elsewhere(other, {}, "decode");
+  const Loaded decode(program, {}, "decode");
+  for (int64_t calls = 0; calls < 4; ++calls) {
+    Call call;
+    BOOST_TEST((call.run(calls % 2 == 0 ? prefill : decode) == Error::Ok), reason());
+    BOOST_TEST(call.is_right(2, calls));
+  }
+  Call call;
+  BOOST_TEST((call.run(elsewhere) == Error::Ok), reason());
+  BOOST_TEST(call.is_right(2, 0));
 }
 
 BOOST_AUTO_TEST_CASE(programs_share_state_on_request) {

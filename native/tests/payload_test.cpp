@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(each_malformation_has_its_own_message) {
         [](Payload& p) { p.constants[1].fqn = "layer.scale"; });
   check(": dtype code 77 is not known. Install ", [](Payload& p) { p.constants[0].dtype = 77; });
   check("payload: constants[0].kind at byte ",
-        [](Payload& p) { p.constants[0].kind = static_cast<ConstantKind>(4); });
+        [](Payload& p) { p.constants[0].kind = static_cast<ConstantKind>(5); });
   check("payload: constants[0].sizes[0] at byte ", [](Payload& p) { p.constants[0].sizes = {-3}; });
   check(": -3 is negative, expected at least 0. ", [](Payload& p) { p.constants[0].sizes = {-3}; });
   check("payload: constants[0].strides[0] at byte ",

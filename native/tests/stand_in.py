@@ -16,6 +16,7 @@ from typing import final
 import torch
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 
 from aoti_plugins import payload as p
@@ -73,19 +74,30 @@ class AotiCpuBackend(BackendDetails):
     def preprocess(edge_program, compile_specs):  # noqa: D102
         store = NamedDataStore()
         store.add_named_data("so_blob", _blob, alignment=16)
+        external = "external" if compile_specs else None
         for key, data in DATA.items():
-            store.add_named_data(key, data, alignment=64)
+            tag = external if key == "weights" else None
+            store.add_named_data(key, data, alignment=64, external_tag=tag)
         return PreprocessResult(make_payload("forward"), {}, store.get_named_data_store_output())
 
 
 class StandInPartitioner(Partitioner):
-    """Gives the nodes that ``takes`` accepts to the delegate, all by default."""
+    """Gives the nodes that ``takes`` accepts to the delegate, all by default.
 
-    def __init__(self, takes: Callable[[torch.fx.Node], bool] = lambda node: True) -> None:
+    ``external`` stores the weights in a data file of that name.
+    """
+
+    def __init__(
+        self,
+        takes: Callable[[torch.fx.Node], bool] = lambda node: True,
+        *,
+        external: bool = False,
+    ) -> None:
         self._takes = takes
+        self._specs = [CompileSpec("external", b"")] if external else []
 
     def partition(self, exported_program) -> PartitionResult:  # noqa: D102
-        spec = DelegationSpec("AotiCpuBackend", [])
+        spec = DelegationSpec("AotiCpuBackend", self._specs)
         for node in exported_program.graph.nodes:
             if node.op == "call_function" and self._takes(node):
                 node.meta["delegation_tag"] = "all"

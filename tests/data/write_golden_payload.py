@@ -1,6 +1,7 @@
 """Write ``golden_payload.bin``, the payload that the Python and the C++ reader both have to read.
 
-The file changes only with the format's version; ``golden_payload_1.bin`` is how version 1 wrote it.
+The file changes with the format's version, or with a new code in it; ``golden_payload_1.bin`` is how
+version 1 wrote it.
 Run: ``python tests/data/write_golden_payload.py``.
 """
 
@@ -72,6 +73,7 @@ GOLDEN = Payload(
         ConstantRef("cache", 0, 4, ConstantKind.MUTABLE_BUFFER, (), (), 11),
         ConstantRef("nothing", 1, 15, ConstantKind.TENSOR, (0, 5), (5, 1), 0),
         ConstantRef("broadcast", 2, 5, ConstantKind.TENSOR, (7, 3), (0, 1), 0),
+        ConstantRef("position", 0, 4, ConstantKind.OWN_BUFFER, (), (), 10),
     ),
     inputs=(
         ValueSpec(ValueKind.TENSOR, 6, ((1, 1), (3, 3), (1, 512), (0, UNBOUNDED)), (0, 2, 3, 1)),

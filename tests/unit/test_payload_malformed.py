@@ -213,8 +213,8 @@ BODY_CASES = {
         r"constants\[0\].dtype at byte \d+: dtype code 255 is not known",
     ),
     "constant kind": (
-        patched(CONSTANT_STORAGE + 8, u32(4)),
-        r"constants\[0\].kind at byte \d+: code 4 is not known; this reader knows 0 \(parameter\)",
+        patched(CONSTANT_STORAGE + 8, u32(5)),
+        r"constants\[0\].kind at byte \d+: code 5 is not known; this reader knows 0 \(parameter\)",
     ),
     "negative size": (
         patched(CONSTANT_SIZES + 4, i64(-2)),

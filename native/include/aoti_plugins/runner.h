@@ -79,6 +79,12 @@ AOTIP_RUNNER_EXPORT int32_t aotip_program_method_name(aotip_program* program, si
 
 /// A new instance of a method, with memory and delegates of its own. Freed with
 /// `aotip_method_destroy`.
+///
+/// Methods of one program share the mutable buffers that have one name. A method that is loaded
+/// while it is loaded already has buffers of its own; methods that are loaded later share those of
+/// the newest instances that do not have them. A buffer has its first value when the first method
+/// that uses it is loaded, and lives as long as one that does. Calls of methods that share buffers
+/// wait for each other.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_load(aotip_program* program, const char* name,
                                               aotip_method** ret_new);
 
@@ -88,14 +94,18 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_load_with(aotip_program* program, const
                                                    aotip_method** ret_new);
 
 /// As `aotip_method_load_with`, with the mutable buffers of `state_of`, a method of the same
-/// program, in place of its own: those with the same names that delegates for the CPU keep, and
-/// those that ExecuTorch keeps where the program was made with `share_mutable_buffers`. Fails where
-/// there are none. Calls of methods that share buffers must not overlap. `state_of` may be
-/// destroyed first.
+/// program, whatever else is loaded: those with the same names that delegates keep, and those that
+/// ExecuTorch keeps where the program was made with `share_mutable_buffers`. Fails where there are
+/// none. `state_of` may be destroyed first.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_load_sharing(aotip_program* program, const char* name,
                                                       const aotip_option* options, size_t n_options,
                                                       aotip_method* state_of,
                                                       aotip_method** ret_new);
+
+/// As `aotip_method_load_with`, with mutable buffers that no method which is loaded has.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_load_apart(aotip_program* program, const char* name,
+                                                    const aotip_option* options, size_t n_options,
+                                                    aotip_method** ret_new);
 
 /// Null is allowed.
 AOTIP_RUNNER_EXPORT void aotip_method_destroy(aotip_method* method);

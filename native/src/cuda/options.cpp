@@ -47,8 +47,8 @@ Status wants_graphs(uint32_t flags, LoadOptions specs, bool* ret) noexcept {
     const bool* wanted = std::get_if<bool>(&spec.value);
     AOTIP_CHECK(std::strncmp(spec.key, kGraphsOption, sizeof(spec.key)) == 0 && wanted != nullptr,
                 "a program cannot be loaded with option '%.*s' of this kind, the options are: "
-                "%s (bool)",
-                static_cast<int>(sizeof(spec.key)), spec.key, kGraphsOption);
+                "%s (bool), %s (int)",
+                static_cast<int>(sizeof(spec.key)), spec.key, kGraphsOption, kSharedStateOption);
     *ret = *wanted;
   }
   return Status::kOk;

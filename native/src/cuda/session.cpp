@@ -74,6 +74,7 @@ CudaSession::~CudaSession() {
   modules_.unload_all();
   inputs_read_.reset();
   turn_.reset();
+  followed_.reset();
   inputs_.reset();
 }
 
@@ -306,6 +307,19 @@ void CudaSession::wait() noexcept {
 void CudaSession::close() noexcept {
   wait();
   graphs_.reset();
+}
+
+Status CudaSession::follow(DeviceSession& other) noexcept {
+  const CUstream before = static_cast<CudaSession&>(other).stream_->handle();
+  if (before == stream_->handle()) {
+    return Status::kOk;
+  }
+  if (followed_.handle() == nullptr) {
+    AOTIP_RETURN_IF_FAILED(followed_.create());
+  }
+  AOTIP_CU(cuEventRecord, followed_.handle(), before);
+  AOTIP_CU(cuStreamWaitEvent, stream_->handle(), followed_.handle(), 0);
+  return Status::kOk;
 }
 
 std::shared_ptr<ConstantStorage> CudaSession::load_storage(

@@ -54,6 +54,7 @@ class CudaSession final : public DeviceSession {
   Status end_call() noexcept override;
   void wait() noexcept override;
   void close() noexcept override;
+  Status follow(DeviceSession& other) noexcept override;
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override;
   bool copies_storages() const noexcept override { return true; }
@@ -92,6 +93,7 @@ class CudaSession final : public DeviceSession {
   bool inputs_in_flight_ = false;   // since no wait for the stream followed
   bool outputs_in_flight_ = false;  // to the program's memory, without staging
   std::optional<Event> turn_;       // recorded where all streams wait for each other
+  Event followed_;                  // the work of a session with the same buffers; made when needed
   std::optional<ContextGuard> context_;
   std::optional<StreamScope> scope_;
   ModuleLog modules_;

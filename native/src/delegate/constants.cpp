@@ -85,6 +85,32 @@ Status check_digest(const NamedDataMap& map, const StorageRef& ref) {
   return Status::kOk;
 }
 
+Device device_of(const StorageRef& ref, const DeviceSession& session) {
+  return ref.on_host ? Device{} : session.device();
+}
+
+/// The buffers that other delegates may see, by the index of their storage.
+std::vector<std::vector<const ConstantRef*>> shared_by_storage(const Payload& payload) {
+  std::vector<std::vector<const ConstantRef*>> shared(payload.storages.size());
+  for (const ConstantRef& constant : payload.constants) {
+    if (constant.kind == ConstantKind::kMutableBuffer) {
+      shared[constant.storage].push_back(&constant);
+    }
+  }
+  return shared;
+}
+
+std::vector<bool> find_written(const Payload& payload) {
+  std::vector<bool> written(payload.storages.size());
+  for (const ConstantRef& constant : payload.constants) {
+    if (constant.kind == ConstantKind::kMutableBuffer ||
+        constant.kind == ConstantKind::kOwnBuffer) {
+      written[constant.storage] = true;
+    }
+  }
+  return written;
+}
+
 SharedStorage load(DeviceSession& session, const NamedDataMap& map, const StorageRef& ref,
                    bool writable) {
   if (ref.is_signed && ref.nbytes > 0 && check_digest(map, ref) != Status::kOk) {
@@ -139,7 +165,7 @@ SharedStorage ConstantStorage::get(DeviceSession& session, const NamedDataMap& m
       return load(session, map, ref, true);
     }
     const bool by_content = session.copies_storages() && is_content_key(ref.key);
-    const Device device = ref.on_host ? Device{} : session.device();
+    const Device device = device_of(ref, session);
     const void* program = ref.owner != nullptr ? ref.owner : &map;
     std::lock_guard<std::mutex> lock(cache().mutex);
     auto& storages = cache().storages;
@@ -166,35 +192,48 @@ Constants::~Constants() {
   }
 }
 
-Status Constants::load_storages(const Payload& payload, DeviceSession& session,
-                                const NamedDataMap* map) {
-  AOTIP_CHECK(map != nullptr || payload.storages.empty(),
-              "the program has weights but the runtime gives no named data");
-  std::vector<std::vector<const ConstantRef*>> written(payload.storages.size());
-  for (const ConstantRef& constant : payload.constants) {
-    if (constant.kind == ConstantKind::kMutableBuffer) {
-      written[constant.storage].push_back(&constant);
+/// Storages that other delegates may see: those of the state where it has them.
+Status Constants::load_shared(const Payload& payload, DeviceSession& session,
+                              const NamedDataMap& map, SharedState& state) {
+  const auto shared = shared_by_storage(payload);
+  const auto own_turn = std::make_shared<Turn>();
+  const std::lock_guard<std::mutex> lock(state.mutex());
+  for (size_t i = 0; i < shared.size(); ++i) {
+    if (shared[i].empty()) {
+      continue;
     }
-  }
-  SharedState* state = session.shared_state();
-  const auto lock = state != nullptr ? std::unique_lock<std::mutex>(state->mutex())
-                                     : std::unique_lock<std::mutex>();
-  for (size_t i = 0; i < payload.storages.size(); ++i) {
-    const bool shares = state != nullptr && !written[i].empty();
-    SharedStorage storage;
-    if (shares) {
-      AOTIP_RETURN_IF_FAILED(state->find(written[i], &storage));
-    }
-    if (storage == nullptr) {
-      storage = ConstantStorage::get(session, *map, payload.storages[i], !written[i].empty());
-      if (storage == nullptr) {
+    const Device device = device_of(payload.storages[i], session);
+    std::shared_ptr<Turn> turn;
+    AOTIP_RETURN_IF_FAILED(state.find(shared[i], device, &storages_[i], &turn));
+    if (storages_[i] == nullptr) {
+      storages_[i] = ConstantStorage::get(session, map, payload.storages[i], true);
+      if (storages_[i] == nullptr) {
         return Status::kFailed;
       }
-      if (shares) {
-        state->add(written[i], storage);
-      }
+      turn = own_turn;
+      state.add(shared[i], device, storages_[i], turn);
     }
-    storages_.push_back(std::move(storage));
+    turns_.add(std::move(turn));
+  }
+  return Status::kOk;
+}
+
+Status Constants::load_storages(const Payload& payload, DeviceSession& session,
+                                const NamedDataMap* map, SharedState* state) {
+  AOTIP_CHECK(map != nullptr || payload.storages.empty(),
+              "the program has weights but the runtime gives no named data");
+  storages_.resize(payload.storages.size());
+  if (state != nullptr && map != nullptr) {
+    AOTIP_RETURN_IF_FAILED(load_shared(payload, session, *map, *state));
+  }
+  const std::vector<bool> written = find_written(payload);
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    if (storages_[i] == nullptr) {
+      storages_[i] = ConstantStorage::get(session, *map, payload.storages[i], written[i]);
+    }
+    if (storages_[i] == nullptr) {
+      return Status::kFailed;
+    }
   }
   return Status::kOk;
 }
@@ -202,11 +241,11 @@ Status Constants::load_storages(const Payload& payload, DeviceSession& session,
 Status Constants::make_tensors(const Payload& payload, const DeviceSession& session) {
   tensors_.reserve(payload.constants.size());
   for (const ConstantRef& constant : payload.constants) {
-    Tensor* tensor = Tensor::borrow(
-        storages_[constant.storage]->data(), static_cast<int64_t>(constant.sizes.size()),
-        constant.sizes.data(), constant.strides.data(), constant.storage_offset,
-        static_cast<int32_t>(constant.dtype),
-        payload.storages[constant.storage].on_host ? Device{} : session.device());
+    Tensor* tensor = Tensor::borrow(storages_[constant.storage]->data(),
+                                    static_cast<int64_t>(constant.sizes.size()),
+                                    constant.sizes.data(), constant.strides.data(),
+                                    constant.storage_offset, static_cast<int32_t>(constant.dtype),
+                                    device_of(payload.storages[constant.storage], session));
     if (tensor == nullptr) {
       return fail("constant '%s': %s", constant.fqn.c_str(), last_failure());
     }
@@ -216,10 +255,10 @@ Status Constants::make_tensors(const Payload& payload, const DeviceSession& sess
   return Status::kOk;
 }
 
-Status Constants::load(const Payload& payload, DeviceSession& session,
-                       const NamedDataMap* map) noexcept {
+Status Constants::load(const Payload& payload, DeviceSession& session, const NamedDataMap* map,
+                       SharedState* state) noexcept {
   try {
-    AOTIP_RETURN_IF_FAILED(load_storages(payload, session, map));
+    AOTIP_RETURN_IF_FAILED(load_storages(payload, session, map, state));
     AOTIP_RETURN_IF_FAILED(session.loaded());
     for (const SharedStorage& storage : storages_) {
       AOTIP_RETURN_IF_FAILED(storage->wait());

@@ -10,10 +10,13 @@
 
 #include "delegate/delegate_device.h"
 #include "delegate/payload.h"
+#include "delegate/turns.h"
 #include "slim/status.h"
 #include "slim/tensor.h"
 
 namespace aoti_plugins {
+
+class SharedState;
 
 /// The bytes of one storage, in the memory of the device that computes with them.
 class AOTIP_CORE ConstantStorage {
@@ -60,20 +63,26 @@ class Constants {
   Constants(const Constants&) = delete;
   Constants& operator=(const Constants&) = delete;
 
-  /// Makes all tensors of `payload` on the session's device. Mutable buffers are those of the
-  /// session's shared state where it has them.
+  /// Makes all tensors of `payload` on the session's device. Mutable buffers are those of `state`
+  /// where it has them; it may be null.
   Status load(const Payload& payload, DeviceSession& session,
-              const ::executorch::runtime::NamedDataMap* map) noexcept;
+              const ::executorch::runtime::NamedDataMap* map, SharedState* state) noexcept;
 
   /// The tensor of a constant by its FQN, borrowed; null when there is none.
   Tensor* find(const std::string& fqn) const noexcept;
 
+  /// Whose turn it is to use what other delegates see, too.
+  Turns& turns() noexcept { return turns_; }
+
  private:
+  Status load_shared(const Payload& payload, DeviceSession& session,
+                     const ::executorch::runtime::NamedDataMap& map, SharedState& state);
   Status load_storages(const Payload& payload, DeviceSession& session,
-                       const ::executorch::runtime::NamedDataMap* map);
+                       const ::executorch::runtime::NamedDataMap* map, SharedState* state);
   Status make_tensors(const Payload& payload, const DeviceSession& session);
 
   std::vector<std::shared_ptr<ConstantStorage>> storages_;
+  Turns turns_;
   std::vector<std::pair<std::string, Tensor*>> tensors_;  // sorted by name
 };
 

@@ -8,21 +8,14 @@
 #include "cpu/random.h"
 #include "delegate/constants.h"
 #include "delegate/delegate_device.h"
-#include "delegate/shared_state.h"
 #include "delegate/target.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins {
 namespace {
 
-/// Option of a load: delegates that are loaded with one id see each other's buffers. Must match
-/// runner/options.cpp.
-constexpr const char* kSharedStateOption = "shared_state";
-
 class CpuSession final : public DeviceSession {
  public:
-  explicit CpuSession(std::shared_ptr<SharedState> state) : state_(std::move(state)) {}
-
   Device device() const noexcept override { return {}; }
   std::string model_device() const override { return "cpu"; }
 
@@ -63,16 +56,12 @@ class CpuSession final : public DeviceSession {
     return load_host_storage(map, ref, writable);
   }
 
-  SharedState* shared_state() noexcept override { return state_.get(); }
-
  private:
   static Status check(const ValueMemory& value) {
     AOTIP_CHECK(value.device.type == kCpu, "the program has it on %s, expected cpu",
                 device_type_name(value.device.type));
     return Status::kOk;
   }
-
-  std::shared_ptr<SharedState> state_;
 };
 
 class CpuDelegateDevice final : public DelegateDevice {
@@ -98,21 +87,14 @@ class CpuDelegateDevice final : public DelegateDevice {
 
   std::unique_ptr<DeviceSession> open(const Payload&, int32_t,
                                       LoadOptions options) const noexcept override {
+    if (!options.empty()) {
+      (void)fail(
+          "a program for the cpu cannot be loaded with option '%.*s', the options are: %s (int)",
+          static_cast<int>(sizeof(options[0].key)), options[0].key, kSharedStateOption);
+      return nullptr;
+    }
     try {
-      std::shared_ptr<SharedState> state;
-      for (const auto& option : options) {
-        const int* id = std::get_if<int>(&option.value);
-        if (std::strncmp(option.key, kSharedStateOption, sizeof(option.key)) != 0 ||
-            id == nullptr || *id < 1) {
-          (void)fail(
-              "a program for the cpu cannot be loaded with option '%.*s' of this kind, the "
-              "options are: %s (int, 1 or more)",
-              static_cast<int>(sizeof(option.key)), option.key, kSharedStateOption);
-          return nullptr;
-        }
-        state = SharedState::get(*id);
-      }
-      return std::make_unique<CpuSession>(std::move(state));
+      return std::make_unique<CpuSession>();
     } catch (const std::exception& error) {
       (void)fail("opening the cpu: %s", error.what());
       return nullptr;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "delegate/shared_state.h"
+#include "delegate/state_option.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins {
@@ -26,8 +26,8 @@ void add_ports(const char* what, std::vector<ValueSpec> specs, size_t count,
 }  // namespace
 
 std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t device_index,
-                                           LoadOptions specs, const Payload& payload,
-                                           const NamedDataMap* map) noexcept {
+                                           const DelegateLoad& load,
+                                           const Payload& payload) noexcept {
   try {
     if (payload.device != device.name()) {
       (void)fail("the payload is for device '%s', this delegate runs '%s'", payload.device.c_str(),
@@ -35,9 +35,8 @@ std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t
       return nullptr;
     }
     std::unique_ptr<Delegate> delegate(new Delegate());
-    return delegate->load(device, device_index, specs, payload, map) == Status::kOk
-               ? std::move(delegate)
-               : nullptr;
+    return delegate->load(device, device_index, load, payload) == Status::kOk ? std::move(delegate)
+                                                                              : nullptr;
   } catch (const std::exception& error) {
     (void)fail("%s", error.what());
     return nullptr;
@@ -48,23 +47,28 @@ Delegate::~Delegate() {
   if (session_ != nullptr) {
     const SessionScope scope(*session_);
     session_->close();
+    if (model_ != nullptr) {
+      model_->turns().leave(*session_);
+    }
     model_.reset();
   }
 }
 
-Status Delegate::load(const DelegateDevice& device, int32_t device_index, LoadOptions specs,
-                      const Payload& payload, const NamedDataMap* map) {
+Status Delegate::load(const DelegateDevice& device, int32_t device_index, const DelegateLoad& load,
+                      const Payload& payload) {
   method_ = payload.method;
+  DeviceOptions options;
+  AOTIP_RETURN_IF_FAILED(take_state_option(load, payload, &options, &state_));
   const TargetArtifact* target = nullptr;
   AOTIP_RETURN_IF_FAILED(device.choose_target(payload, device_index, &target));
-  session_ = device.open(payload, device_index, specs);
+  session_ = device.open(payload, device_index, LoadOptions(options.data(), options.size()));
   if (session_ == nullptr) {
     return Status::kFailed;
   }
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
   session_->expect(target->symbols);
-  model_ = Model::load(payload, *target, *session_, map);
+  model_ = Model::load(payload, *target, *session_, load.map, state_.get());
   if (model_ == nullptr) {
     return Status::kFailed;
   }
@@ -141,6 +145,7 @@ Status Delegate::run(Span<EValue*> args) noexcept {
   {
     Call call(*this, args);
     AOTIP_RETURN_IF_FAILED(call.import_inputs());
+    AOTIP_RETURN_IF_FAILED(model_->turns().follow_others(*session_));
     AOTIP_RETURN_IF_FAILED(session_->perform(call));
   }
   return session_->end_call();
@@ -152,9 +157,7 @@ Status Delegate::execute(Span<EValue*> args) noexcept {
               outputs_.size());
   AOTIP_CHECK(std::find(args.begin(), args.end(), nullptr) == args.end(), "an argument is null");
   const std::lock_guard<std::mutex> lock(mutex_);
-  SharedState* state = session_->shared_state();
-  const auto state_lock = state != nullptr ? std::unique_lock<std::mutex>(state->mutex())
-                                           : std::unique_lock<std::mutex>();
+  const std::lock_guard<Turns> turns(model_->turns());
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
   const Status status = run(args);

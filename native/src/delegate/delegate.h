@@ -12,17 +12,26 @@
 #include "delegate/delegate_device.h"
 #include "delegate/io.h"
 #include "delegate/model.h"
+#include "delegate/shared_state.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {
+
+/// What a delegate is loaded with.
+struct DelegateLoad {
+  LoadOptions options;
+  const ::executorch::runtime::NamedDataMap* map = nullptr;
+  std::string method;            ///< the program's name for it, not that of the lowering
+  const void* loader = nullptr;  ///< names who loads, see `SharedState::join()`; may be null
+};
 
 /// One delegate of one loaded method: what `init` returns and `execute` runs.
 class Delegate {
  public:
   /// Loads the model on a device with an index. Null, with a reason, when it fails.
   static std::unique_ptr<Delegate> create(const DelegateDevice& device, int32_t device_index,
-                                          LoadOptions specs, const Payload& payload,
-                                          const ::executorch::runtime::NamedDataMap* map) noexcept;
+                                          const DelegateLoad& load,
+                                          const Payload& payload) noexcept;
 
   ~Delegate();
   Delegate(const Delegate&) = delete;
@@ -35,8 +44,8 @@ class Delegate {
 
  private:
   Delegate() = default;
-  Status load(const DelegateDevice& device, int32_t device_index, LoadOptions specs,
-              const Payload& payload, const ::executorch::runtime::NamedDataMap* map);
+  Status load(const DelegateDevice& device, int32_t device_index, const DelegateLoad& load,
+              const Payload& payload);
   class Call;
 
   Status run(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
@@ -44,6 +53,7 @@ class Delegate {
   std::string method_;
   std::vector<ValuePort> inputs_;
   std::vector<ValuePort> outputs_;
+  std::shared_ptr<SharedState> state_;  // null: nothing is written to
   std::unique_ptr<DeviceSession> session_;
   std::unique_ptr<Model> model_;
   std::mutex mutex_;

@@ -138,8 +138,11 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
   Payload payload;
   std::unique_ptr<Delegate> delegate;
   if (read_trusted(context, *processed, compile_specs, &payload) == Status::kOk) {
-    delegate = Delegate::create(device_, index, load_options(context), payload,
-                                context.get_named_data_map());
+    const char* method = context.get_method_name();
+    const DelegateLoad load = {load_options(context), context.get_named_data_map(),
+                               method != nullptr ? method : payload.method,
+                               context.get_runtime_allocator()};
+    delegate = Delegate::create(device_, index, load, payload);
   }
   if (delegate == nullptr) {
     report("init", context.get_method_name());

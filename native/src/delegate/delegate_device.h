@@ -20,7 +20,6 @@
 namespace aoti_plugins {
 
 class ConstantStorage;
-class SharedState;
 
 /// What a program is loaded with, from ExecuTorch's `LoadBackendOptionsMap`.
 using LoadOptions = ::executorch::runtime::Span<const ::executorch::runtime::BackendOption>;
@@ -130,8 +129,13 @@ class AOTIP_CORE DeviceSession {
   /// No more storages follow: waits until their bytes are there, and drops what only that needed.
   virtual Status loaded() noexcept { return Status::kOk; }
 
-  /// The buffers that other delegates see, too; null when this delegate has its own ones.
-  virtual SharedState* shared_state() noexcept { return nullptr; }
+  /// Lets work that it gives the device from here on come after what another session of the same
+  /// device has given it: they use the same buffers. For devices where calls end before their work
+  /// does. Neither runs a call on another thread meanwhile.
+  virtual Status follow(DeviceSession& other) noexcept {
+    (void)other;
+    return Status::kOk;
+  }
 
   /// Whether what `load_storage()` returns may outlive the map that it was read from.
   virtual bool copies_storages() const noexcept { return false; }

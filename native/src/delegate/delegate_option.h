@@ -4,6 +4,9 @@
 
 namespace aoti_plugins {
 
+/// Option of a load, for all devices: which state its delegates have (state_option.h).
+inline constexpr char kSharedStateOption[] = "shared_state";
+
 /// An option of a device's backend, for all programs of the process. What it changes are calls that
 /// begin later.
 struct DelegateOption {

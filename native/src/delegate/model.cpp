@@ -187,11 +187,13 @@ Status Model::set_constants() {
 }
 
 std::unique_ptr<Model> Model::load(const Payload& payload, const TargetArtifact& target,
-                                   DeviceSession& session, const NamedDataMap* map) noexcept {
+                                   DeviceSession& session, const NamedDataMap* map,
+                                   SharedState* state) noexcept {
   try {
     std::unique_ptr<Model> model(new Model(session));
     model->object_ = load_blob(target, session, map);
-    if (model->object_ == nullptr || model->constants_.load(payload, session, map) != Status::kOk ||
+    if (model->object_ == nullptr ||
+        model->constants_.load(payload, session, map, state) != Status::kOk ||
         model->create(payload, map) != Status::kOk) {
       return nullptr;
     }

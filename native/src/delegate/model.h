@@ -20,14 +20,19 @@ class Model {
  public:
   /// Loads a target's blob and gives the model its constants. Null, with a reason, when it fails.
   /// `session` must be entered, here and in the destructor, and live longer than the model.
+  /// @param state where its mutable buffers are, or come to be; null for ones of its own.
   static std::unique_ptr<Model> load(const Payload& payload, const TargetArtifact& target,
                                      DeviceSession& session,
-                                     const ::executorch::runtime::NamedDataMap* map) noexcept;
+                                     const ::executorch::runtime::NamedDataMap* map,
+                                     SharedState* state) noexcept;
 
   /// Runs the model. Takes all input handles, whether it succeeds or not; on success `outputs`
   /// holds new handles, on failure nulls. Not for two threads at once.
   Status run(AtenTensorHandle* inputs, size_t num_inputs, AtenTensorHandle* outputs,
              size_t num_outputs) noexcept;
+
+  /// Whose turn it is to use the buffers that other models see, too.
+  Turns& turns() noexcept { return constants_.turns(); }
 
   size_t num_inputs() const { return num_inputs_; }
   size_t num_outputs() const { return num_outputs_; }

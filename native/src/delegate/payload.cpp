@@ -241,7 +241,7 @@ Status read_constant(ByteReader& in, const std::vector<StorageRef>& storages,
                      constant->storage, storages.size());
   }
   AOTIP_RETURN_IF_FAILED(read_dtype(in, &constant->dtype));
-  AOTIP_RETURN_IF_FAILED(read_choice(in, "kind", 0, 3, &constant->kind));
+  AOTIP_RETURN_IF_FAILED(read_choice(in, "kind", 0, 4, &constant->kind));
   AOTIP_RETURN_IF_FAILED(read_counts(in, "sizes", &constant->sizes));
   at = in.offset();
   AOTIP_RETURN_IF_FAILED(read_counts(in, "strides", &constant->strides));

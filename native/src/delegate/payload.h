@@ -28,7 +28,13 @@ inline constexpr uint32_t kCudaGraphs = 4;
 inline constexpr uint32_t kKnownFlags = kTf32Matmul | kTf32Convolution | kCudaGraphs;
 
 enum class ArtifactKind : uint32_t { kSharedObject = 1 };
-enum class ConstantKind : uint32_t { kParameter = 0, kBuffer = 1, kMutableBuffer = 2, kTensor = 3 };
+enum class ConstantKind : uint32_t {
+  kParameter = 0,
+  kBuffer = 1,
+  kMutableBuffer = 2,  ///< methods of one program share it by name
+  kTensor = 3,
+  kOwnBuffer = 4,  ///< a mutable buffer that no other delegate sees
+};
 enum class ValueKind : uint32_t { kTensor = 0, kInt = 1, kFloat = 2, kBool = 3, kNone = 4 };
 
 /// A kernel library that the blob needs beside this runtime.

@@ -32,11 +32,7 @@ class MpsDelegateDevice final : public DelegateDevice {
 
   std::unique_ptr<DeviceSession> open(const Payload&, int32_t,
                                       LoadOptions specs) const noexcept override {
-    std::shared_ptr<SharedState> state;
-    if (shared_state_of(specs, &state) != Status::kOk) {
-      return nullptr;
-    }
-    return MpsSession::create(std::move(state));
+    return check_load_options(specs) == Status::kOk ? MpsSession::create() : nullptr;
   }
 };
 

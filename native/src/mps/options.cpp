@@ -16,10 +16,6 @@ using Value = DelegateOption::Value;
 
 constexpr size_t kMib = size_t{1} << 20;
 
-/// Option of a load: delegates that are loaded with one id see each other's buffers. Must match
-/// runner/options.cpp.
-constexpr const char* kSharedStateOption = "shared_state";
-
 int in_mib(size_t nbytes) {
   return static_cast<int>(std::min<size_t>(nbytes / kMib, INT_MAX));
 }
@@ -64,21 +60,11 @@ const std::vector<DelegateOption>& options() noexcept {
   return *all;
 }
 
-Status shared_state_of(LoadOptions specs, std::shared_ptr<SharedState>* ret) noexcept {
-  try {
-    for (const auto& spec : specs) {
-      const int* id = std::get_if<int>(&spec.value);
-      AOTIP_CHECK(std::strncmp(spec.key, kSharedStateOption, sizeof(spec.key)) == 0 &&
-                      id != nullptr && *id >= 1,
-                  "a program for mps cannot be loaded with option '%.*s' of this kind, the options "
-                  "are: %s (int, 1 or more)",
-                  static_cast<int>(sizeof(spec.key)), spec.key, kSharedStateOption);
-      *ret = SharedState::get(*id);
-    }
-    return Status::kOk;
-  } catch (const std::exception& error) {
-    return fail("%s", error.what());
-  }
+Status check_load_options(LoadOptions options) noexcept {
+  AOTIP_CHECK(options.empty(),
+              "a program for mps cannot be loaded with option '%.*s', the options are: %s (int)",
+              static_cast<int>(sizeof(options[0].key)), options[0].key, kSharedStateOption);
+  return Status::kOk;
 }
 
 }  // namespace aoti_plugins::mps

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <exception>
 
-#include "delegate/shared_state.h"
 #include "mps/mps_device.h"
 #include "mps/storage.h"
 #include "slim/strided_copy.h"
@@ -31,10 +30,9 @@ Status check_device(const ValueMemory& value) {
 
 }  // namespace
 
-std::unique_ptr<MpsSession> MpsSession::create(std::shared_ptr<SharedState> state) noexcept {
+std::unique_ptr<MpsSession> MpsSession::create() noexcept {
   try {
     std::unique_ptr<MpsSession> session(new MpsSession());
-    session->state_ = std::move(state);
     session->stream_ = Stream::create();
     return session->stream_ != nullptr ? std::move(session) : nullptr;
   } catch (const std::exception& error) {

@@ -16,9 +16,8 @@ namespace aoti_plugins::mps {
 /// is done; then its outputs are copied to where the program wants them.
 class MpsSession final : public DeviceSession {
  public:
-  /// @param state buffers that other delegates see, too; may be null.
   /// Null, with a reason, when it fails.
-  static std::unique_ptr<MpsSession> create(std::shared_ptr<SharedState> state) noexcept;
+  static std::unique_ptr<MpsSession> create() noexcept;
 
   ~MpsSession() override;
 
@@ -35,13 +34,11 @@ class MpsSession final : public DeviceSession {
   void wait() noexcept override;
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override;
-  SharedState* shared_state() noexcept override { return state_.get(); }
 
  private:
   MpsSession() = default;
   bool wrap(const ValueMemory& value, const int64_t* strides, size_t nbytes) noexcept;
 
-  std::shared_ptr<SharedState> state_;
   std::shared_ptr<Stream> stream_;
   std::optional<StreamScope> scope_;
   std::optional<AutoreleasePool> pool_;

@@ -3,7 +3,6 @@
 #include <aoti_plugins/delegate.h>
 
 #include <algorithm>
-#include <atomic>
 #include <iterator>
 
 #include "runner/abort_guard.h"
@@ -26,7 +25,7 @@ using ::executorch::runtime::to_string;
 
 constexpr int32_t kCudaType = 1;
 /// The delegates whose buffers can be shared.
-constexpr const char* kStateBackends[] = {"AotiCpuBackend", "AotiMpsBackend"};
+constexpr const char* kStateBackends[] = {"AotiCpuBackend", "AotiCudaBackend", "AotiMpsBackend"};
 
 /// Where ExecuTorch plans the buffers that methods share, when it is asked to; the one before it is
 /// for activations.
@@ -36,16 +35,37 @@ bool is_on_gpu(const EValue& value) {
   return value.isTensor() && value.toTensor().device_type() == DeviceType::CUDA;
 }
 
-int32_t next_state_id() {
-  // Those of other callers of the delegate are small.
-  static std::atomic<int32_t> next{1 << 30};
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
 }  // namespace
 
-int32_t MethodInstance::plan_memory(const MethodMeta& meta, const MethodInstance* state_of) {
-  const bool plans_state = meta.num_memory_planned_buffers() == kStateArena + 1;
+void MethodInstance::join_state(StateChoice state) {
+  StateGroups& states = file_->states();
+  if (state.of != nullptr) {
+    state_ = states.join(state.of->state_, name_);
+  } else {
+    state_ = state.own ? states.begin(name_) : states.join(name_);
+  }
+}
+
+/// Where ExecuTorch keeps buffers: with the other methods of the state, if they plan as much.
+std::shared_ptr<ZeroedMemory> MethodInstance::state_arena(size_t nbytes) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (state_->arena == nullptr) {
+    state_->arena = std::make_shared<ZeroedMemory>(nbytes);
+  } else if (state_->arena->size() == nbytes) {
+    shared_nbytes_ = nbytes;
+  } else {
+    return std::make_shared<ZeroedMemory>(nbytes);
+  }
+  return state_->arena;
+}
+
+std::unique_lock<std::mutex> MethodInstance::lock_arena() {
+  return plans_state_ ? std::unique_lock<std::mutex>(state_->mutex)
+                      : std::unique_lock<std::mutex>();
+}
+
+int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
+  plans_state_ = meta.num_memory_planned_buffers() == kStateArena + 1;
   for (size_t i = 0; i < meta.num_memory_planned_buffers(); ++i) {
     const auto meta_device = meta.memory_planned_buffer_device(i);
     const Device device = meta_device.ok() ? meta_device.get() : Device(DeviceType::CPU);
@@ -70,13 +90,9 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta, const MethodInstance
       continue;
     }
     const auto size = static_cast<size_t>(nbytes.get());
-    if (state_of != nullptr && plans_state && i == kStateArena &&
-        state_of->buffers_.size() == kStateArena + 1 && state_of->buffers_[i]->size() == size) {
-      buffers_.push_back(state_of->buffers_[i]);
-      shared_nbytes_ = size;
-    } else {
-      buffers_.push_back(std::make_shared<ZeroedMemory>(size));
-    }
+    buffers_.push_back(plans_state_ && i == kStateArena
+                           ? state_arena(size)
+                           : std::make_shared<ZeroedMemory>(size));
     spans_.emplace_back(buffers_.back()->data(), buffers_.back()->size());
   }
   const Span<Span<uint8_t>> spans(spans_.data(), spans_.size());
@@ -96,25 +112,20 @@ int32_t MethodInstance::check_sharing(const MethodMeta& meta,
                   "where the program lists its weights (executorch 1.5), and nothing elsewhere",
                   name_.c_str(), kUpstreamCudaId);
   }
-  if (takes_cuda_) {
-    return failed(Error::NotSupported,
-                  "method '%s' cannot share its state: a delegate for CUDA keeps its own buffers. "
-                  "Give the buffers as inputs and outputs, which may stay on the GPU",
-                  name_.c_str());
-  }
   size_t count = 0;
   const bool may_share =
       std::any_of(std::begin(kStateBackends), std::end(kStateBackends),
                   [&](const char* backend) { return meta.uses_backend(backend); });
-  if (may_share && aotip_delegate_shared_count(state_id_, &count) != 0) {
+  if (may_share && aotip_delegate_shared_count(state_->id, &count) != 0) {
     return failed(Error::MemoryAllocationFailed, "out of memory");
   }
   if (count == 0 && shared_nbytes_ == 0) {
     return failed(
         Error::InvalidArgument,
-        "methods '%s' and '%s' have no mutable buffer of one name that a delegate for "
-        "the CPU or for MPS keeps. Buffers that ExecuTorch keeps can be shared only if the program "
-        "is made with MemoryPlanningPass(share_mutable_buffers=True)",
+        "methods '%s' and '%s' have no mutable buffer of one name that delegates share: it has "
+        "another layout in one of them, or they were lowered with share_state=False, or ExecuTorch "
+        "keeps it, which can be shared only if the program is made with "
+        "MemoryPlanningPass(share_mutable_buffers=True)",
         name_.c_str(), state_of.name_.c_str());
   }
   return 0;
@@ -197,9 +208,9 @@ int32_t MethodInstance::give_output_gpu_memory(size_t index, Device device) {
 }
 
 int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::string& name,
-                             Options* options, const MethodInstance* state_of,
+                             Options* options, StateChoice state,
                              std::unique_ptr<MethodInstance>* ret) {
-  if (state_of != nullptr && state_of->file_ != file) {
+  if (state.of != nullptr && state.of->file_ != file) {
     return failed(Error::InvalidArgument,
                   "method '%s' cannot share the state of a method of another program",
                   name.c_str());
@@ -219,19 +230,21 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   if (const int32_t code = provide_backends(meta.get(), name.c_str(), &instance->takes_cuda_)) {
     return code;
   }
-  if (const int32_t code = instance->plan_memory(meta.get(), state_of)) {
+  instance->join_state(state);
+  if (const int32_t code = instance->plan_memory(meta.get())) {
     return code;
   }
-  instance->state_id_ = state_of != nullptr ? state_of->state_id_ : next_state_id();
   for (const char* backend : kStateBackends) {
     const bool used = meta.get().uses_backend(backend);
-    if (const int32_t code = used ? options->share_state(backend, instance->state_id_) : 0) {
+    if (const int32_t code = used ? options->share_state(backend, instance->state_->id) : 0) {
       return code;
     }
   }
   if (const int32_t code = instance->describe(meta.get())) {
     return code;
   }
+  // It writes the first values of buffers that ExecuTorch keeps.
+  const auto lock = instance->lock_arena();
   const AbortGuard guard;
   auto method = instance->file_->program().load_method(
       name.c_str(), &*instance->memory_, nullptr, instance->file_->data_map(), options->for_load());
@@ -250,8 +263,8 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   instance->all_on_cuda_ = instance->takes_cuda_ && meta.get().num_instructions() == 1;
 #pragma GCC diagnostic pop
-  if (state_of != nullptr) {
-    if (const int32_t code = instance->check_sharing(meta.get(), *state_of)) {
+  if (state.of != nullptr) {
+    if (const int32_t code = instance->check_sharing(meta.get(), *state.of)) {
       return code;
     }
   }
@@ -387,6 +400,7 @@ int32_t MethodInstance::run() {
 }
 
 int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
+  const auto lock = lock_arena();
   int32_t code = 0;
   for (size_t i = 0; i < inputs_.size() && code == 0; ++i) {
     code = set_input(i, inputs[i]);

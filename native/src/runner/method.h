@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runner/options.h"
 #include "runner/program.h"
+#include "runner/state_group.h"
 #include "runner/value.h"
 #include "runner/zeroed_memory.h"
 
@@ -23,10 +25,15 @@ namespace aoti_plugins::runner {
 /// One instance of a method, with its memory.
 class MethodInstance {
  public:
-  /// Loads a method with options for its delegates; 0, or a code after `failed()`. It has the
-  /// mutable buffers of `state_of` unless that is null.
+  /// Whose mutable buffers a method has.
+  struct StateChoice {
+    const MethodInstance* of = nullptr;  ///< this method's; null: the program's
+    bool own = false;                    ///< or none that others have
+  };
+
+  /// Loads a method with options for its delegates; 0, or a code after `failed()`.
   static int32_t load(std::shared_ptr<ProgramFile> file, const std::string& name, Options* options,
-                      const MethodInstance* state_of, std::unique_ptr<MethodInstance>* ret);
+                      StateChoice state, std::unique_ptr<MethodInstance>* ret);
 
   size_t input_count() const { return inputs_.size(); }
   size_t output_count() const { return outputs_.size(); }
@@ -39,8 +46,11 @@ class MethodInstance {
   int32_t execute(const aotip_value* inputs, aotip_value* outputs);
 
  private:
-  int32_t plan_memory(const ::executorch::runtime::MethodMeta& meta,
-                      const MethodInstance* state_of);
+  void join_state(StateChoice state);
+  int32_t plan_memory(const ::executorch::runtime::MethodMeta& meta);
+  std::shared_ptr<ZeroedMemory> state_arena(size_t nbytes);
+  /// Held while the arena of the state is in use; nothing where the method does not use it.
+  std::unique_lock<std::mutex> lock_arena();
   int32_t check_sharing(const ::executorch::runtime::MethodMeta& meta,
                         const MethodInstance& state_of) const;
   int32_t describe(const ::executorch::runtime::MethodMeta& meta);
@@ -55,8 +65,8 @@ class MethodInstance {
   std::string name_;
   std::shared_ptr<ProgramFile> file_;
   std::vector<std::shared_ptr<ZeroedMemory>> buffers_;
-  /// Joins the buffers of delegates, here and in methods that share them.
-  int32_t state_id_ = 0;
+  std::shared_ptr<StateGroup> state_;
+  bool plans_state_ = false;  ///< ExecuTorch keeps buffers in the state's arena
   size_t shared_nbytes_ = 0;  ///< planned memory that is another method's, too
   std::vector<::executorch::runtime::DeviceMemoryBuffer> device_buffers_;
   std::vector<::executorch::aten::Device> devices_;

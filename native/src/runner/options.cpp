@@ -9,6 +9,7 @@
 #include <cstring>
 #include <variant>
 
+#include "delegate/delegate_option.h"
 #include "runner/failure.h"
 
 namespace aoti_plugins::runner {
@@ -20,9 +21,6 @@ using ::executorch::runtime::to_string;
 
 // More than any delegate has; those without a name are asked for.
 constexpr size_t kMostOptions = 64;
-
-/// Must match delegate/cpu_delegate_device.cpp and mps/options.cpp.
-constexpr const char* kSharedStateOption = "shared_state";
 
 int32_t check_backend(const char* backend) {
   (void)aotip_delegate_stand_in(backend);

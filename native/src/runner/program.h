@@ -12,10 +12,12 @@
 #include <vector>
 
 #include "runner/data_map.h"
+#include "runner/state_group.h"
 
 namespace aoti_plugins::runner {
 
-/// A loaded program with its data files. Immutable once loaded, so that threads may share it.
+/// A loaded program with its data files. But for the states of its methods it is immutable once
+/// loaded, so that threads may share it.
 class ProgramFile {
  public:
   enum class LoadMode : int32_t { kMap = 0, kRead = 1 };
@@ -34,6 +36,9 @@ class ProgramFile {
 
   const std::vector<std::string>& method_names() const { return method_names_; }
 
+  /// The states that its loaded methods have.
+  StateGroups& states() const { return *states_; }
+
  private:
   using DataLoader = ::executorch::runtime::DataLoader;
   using MergedMap = ::executorch::extension::merged_data_map::MergedDataMap;
@@ -47,6 +52,7 @@ class ProgramFile {
   std::unique_ptr<MergedMap> merged_;
   std::optional<::executorch::runtime::Program> program_;
   std::vector<std::string> method_names_;
+  std::shared_ptr<StateGroups> states_ = std::make_shared<StateGroups>();
 };
 
 }  // namespace aoti_plugins::runner

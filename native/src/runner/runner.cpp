@@ -56,7 +56,7 @@ int32_t out_of_range(const char* what, size_t index, size_t count) {
 namespace {
 
 int32_t load_method(aotip_program* program, const char* name, const aotip_option* options,
-                    size_t n_options, const MethodInstance* state_of, aotip_method** ret_new) {
+                    size_t n_options, MethodInstance::StateChoice state, aotip_method** ret_new) {
   AOTIP_CHECK_NOT_NULL(program);
   AOTIP_CHECK_NOT_NULL(name);
   AOTIP_CHECK_NOT_NULL(ret_new);
@@ -68,8 +68,7 @@ int32_t load_method(aotip_program* program, const char* name, const aotip_option
     return failure;
   }
   auto method = std::make_unique<aotip_method>();
-  const int32_t code =
-      MethodInstance::load(program->file, name, &read, state_of, &method->instance);
+  const int32_t code = MethodInstance::load(program->file, name, &read, state, &method->instance);
   if (code == 0) {
     *ret_new = method.release();
   }
@@ -149,9 +148,8 @@ int32_t aotip_method_load(aotip_program* program, const char* name, aotip_method
 int32_t aotip_method_load_with(aotip_program* program, const char* name,
                                const aotip_option* options, size_t n_options,
                                aotip_method** ret_new) {
-  return run_call([&]() -> int32_t {
-    return load_method(program, name, options, n_options, nullptr, ret_new);
-  });
+  return run_call(
+      [&]() -> int32_t { return load_method(program, name, options, n_options, {}, ret_new); });
 }
 
 int32_t aotip_method_load_sharing(aotip_program* program, const char* name,
@@ -159,7 +157,15 @@ int32_t aotip_method_load_sharing(aotip_program* program, const char* name,
                                   aotip_method* state_of, aotip_method** ret_new) {
   return run_call([&]() -> int32_t {
     AOTIP_CHECK_NOT_NULL(state_of);
-    return load_method(program, name, options, n_options, state_of->instance.get(), ret_new);
+    return load_method(program, name, options, n_options, {state_of->instance.get()}, ret_new);
+  });
+}
+
+int32_t aotip_method_load_apart(aotip_program* program, const char* name,
+                                const aotip_option* options, size_t n_options,
+                                aotip_method** ret_new) {
+  return run_call([&]() -> int32_t {
+    return load_method(program, name, options, n_options, {nullptr, true}, ret_new);
   });
 }
 
