@@ -146,16 +146,41 @@ BOOST_AUTO_TEST_CASE(runs_from_a_map_a_file_and_a_buffer) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(methods_have_state_of_their_own) {
-  const ProgramPtr program = load_program();
-  const MethodPtr first = load_method(program);
-  const MethodPtr second = load_method(program, "again");
+/// What a call gives: how many calls of methods with the same state there were before.
+float calls_before(const MethodPtr& method) {
   Input input;
   aotip_value out{};
-  BOOST_TEST_REQUIRE(run(first, input, &out) == 0, aotip_last_error());
-  BOOST_TEST_REQUIRE(run(first, input, &out) == 0);
-  BOOST_TEST_REQUIRE(run(second, input, &out) == 0);
-  BOOST_TEST(static_cast<float*>(out.data)[0] == 0.0f);
+  BOOST_TEST_REQUIRE(run(method, input, &out) == 0, aotip_last_error());
+  return static_cast<float*>(out.data)[0];
+}
+
+BOOST_AUTO_TEST_CASE(methods_of_a_program_share_their_state_untold) {
+  const ProgramPtr program = load_program();
+  const ProgramPtr elsewhere = load_program();
+  const MethodPtr first = load_method(program);
+  const MethodPtr other = load_method(elsewhere);
+  const MethodPtr second = load_method(program, "again");
+  BOOST_TEST(calls_before(first) == 0.0f);
+  BOOST_TEST(calls_before(second) == 1.0f);
+  BOOST_TEST(calls_before(other) == 0.0f);
+  // Once more is another conversation, which what is loaded later belongs to.
+  const MethodPtr third = load_method(program);
+  const MethodPtr fourth = load_method(program, "again");
+  BOOST_TEST(calls_before(third) == 0.0f);
+  BOOST_TEST(calls_before(fourth) == 1.0f);
+  BOOST_TEST(calls_before(first) == 2.0f);
+}
+
+BOOST_AUTO_TEST_CASE(a_method_has_a_state_of_its_own_when_told) {
+  const ProgramPtr program = load_program();
+  const MethodPtr first = load_method(program);
+  aotip_method* method = nullptr;
+  BOOST_TEST_REQUIRE(aotip_method_load_apart(program.get(), "again", nullptr, 0, &method) == 0,
+                     aotip_last_error());
+  const MethodPtr apart(method);
+  BOOST_TEST(calls_before(first) == 0.0f);
+  BOOST_TEST(calls_before(apart) == 0.0f);
+  BOOST_TEST(calls_before(first) == 1.0f);
 }
 
 BOOST_AUTO_TEST_CASE(inputs_of_any_strides) {

@@ -76,7 +76,7 @@ def test_state_from_a_data_file_is_shared(tagged: Path) -> None:
     eager = Counted(1)
     with Program(tagged, data_files=[tagged.parent / "aoti_cpu_blob.ptd"]) as program:
         one = program.method("one")
-        other = program.method("other", share_state=one)
+        other = program.method("other")
         for method in (one, other, one):
             torch.testing.assert_close(method(X)[0], eager(X), rtol=1e-4, atol=1e-4)
 

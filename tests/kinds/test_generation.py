@@ -83,7 +83,7 @@ def test_64_tokens_are_eagers(generator: Path, eager_tokens: list[int]) -> None:
     assert len(set(eager_tokens)) > NEW_TOKENS // 4  # not one token over and over
     with Program(generator) as program:
         prefill = program.method("prefill")
-        decode = program.method("decode", share_state=prefill)
+        decode = program.method("decode")
         assert generate(step_of(prefill), step_of(decode)) == eager_tokens
         assert generate(step_of(prefill), step_of(decode)) == eager_tokens  # over the old caches
 
@@ -114,11 +114,12 @@ def test_two_conversations_at_once(generator: Path, eager_tokens: list[int]) -> 
         assert generate(prefill_among_others, step_of(decode)) == eager_tokens
 
 
-def test_without_sharing_each_method_has_its_own_caches(generator: Path) -> None:
+def test_a_method_has_its_own_caches_when_told(generator: Path) -> None:
     model, fresh = decoder(), decoder()
     with Program(generator) as program, torch.no_grad():
-        program.method("prefill")(*inputs(PROMPT, 0))
-        alone = program.method("decode")
+        prefill = program.method("prefill")
+        prefill(*inputs(PROMPT, 0))
+        alone = program.method("decode", share_state=False)
         found = alone(*inputs([3], len(PROMPT)))[0]
         torch.testing.assert_close(found, fresh(*inputs([3], len(PROMPT))), rtol=1e-3, atol=1e-4)
         model(*inputs(PROMPT, 0))

@@ -155,7 +155,7 @@ def test_prefill_and_decode_share_their_caches(generator: Path) -> None:
     eager = decoder()
     with Program(generator) as program:
         prefill = program.method("prefill")
-        decode = program.method("decode", share_state=prefill)
+        decode = program.method("decode")
         tokens = list(PROMPT)
         method, inputs = prefill, step(tokens, 0)
         for _ in range(NEW_TOKENS):
