@@ -178,6 +178,14 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
     )
 
 
+def shares_state(compile_specs: Sequence[CompileSpec]) -> bool:
+    """Whether ``share_state`` is as by default; other compile specs are not looked at."""
+    return all(
+        spec.key != SHARE_STATE_COMPILE_SPEC_KEY or bytes(spec.value) != _FALSE
+        for spec in compile_specs
+    )
+
+
 _KNOWN_KEYS = frozenset(
     (
         TARGETS_COMPILE_SPEC_KEY,

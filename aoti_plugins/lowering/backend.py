@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch.fx import GraphModule
 
-from aoti_plugins import compile_specs as options
+from aoti_plugins.compile_specs import shares_state
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import carried_ops, progress, written_buffers
 from aoti_plugins.manager import get_manager
@@ -58,7 +58,7 @@ def _sharing(
     return {
         method: programs
         for method, programs in edge_programs.items()
-        if all(options.decode(given).share_state for given in compile_specs.get(method, ()))
+        if all(map(shares_state, compile_specs.get(method, ())))
     }
 
 
