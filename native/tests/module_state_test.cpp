@@ -1,6 +1,7 @@
 // Methods of one program share their state under ExecuTorch's own runtime, and two loads of a
 // program do not: on ExecuTorch's `Module`, with everything that it can load from.
 
+#include <aoti_plugins/delegate.h>
 #include <executorch/extension/data_loader/buffer_data_loader.h>
 #include <executorch/extension/data_loader/file_data_loader.h>
 #include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
@@ -105,8 +106,8 @@ ModulePtr load(Source source) {
 /// How many calls of methods with the same state came before this one: the model adds it.
 int calls_before(Module& module, const char* method) {
   auto x = make_tensor_ptr({2, 3}, std::vector<float>(6, 1.0f));
-  const auto result = module.execute(method, {x});
-  BOOST_TEST_REQUIRE(result.ok());
+  const auto result = module.execute(method, ::executorch::runtime::EValue(*x));
+  BOOST_TEST_REQUIRE(result.ok(), aotip_delegate_last_error());
   return static_cast<int>(result.get()[0].toTensor().const_data_ptr<float>()[0]) - 1;
 }
 
@@ -121,7 +122,7 @@ BOOST_DATA_TEST_CASE(methods_of_one_load_share_and_two_loads_do_not,
   // The methods of both are loaded in turn, so that no order of loads can tell them apart.
   for (const char* method : {"forward", "again"}) {
     for (Module* module : {one.get(), other.get()}) {
-      BOOST_TEST_REQUIRE((module->load_method(method) == Error::Ok));
+      BOOST_TEST_REQUIRE((module->load_method(method) == Error::Ok), aotip_delegate_last_error());
     }
   }
   BOOST_TEST(calls_before(*one, "forward") == 0);
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(modules_over_one_program_are_sessions_of_their_own) {
   Module second(first->program());
   for (const char* method : {"forward", "again"}) {
     for (Module* module : {first.get(), &second}) {
-      BOOST_TEST_REQUIRE((module->load_method(method) == Error::Ok));
+      BOOST_TEST_REQUIRE((module->load_method(method) == Error::Ok), aotip_delegate_last_error());
     }
   }
   BOOST_TEST(calls_before(*first, "forward") == 0);
@@ -187,7 +188,7 @@ BOOST_AUTO_TEST_CASE(threads_take_turns) {
   constexpr int kCalls = 200;
   const ModulePtr module = load(Source::kFile);
   for (const char* method : {"forward", "again"}) {
-    BOOST_TEST_REQUIRE((module->load_method(method) == Error::Ok));
+    BOOST_TEST_REQUIRE((module->load_method(method) == Error::Ok), aotip_delegate_last_error());
   }
   std::vector<std::thread> threads;
   for (const char* name : {"forward", "again"}) {
