@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "delegate/fork_gate.h"
 #include "runner/failure.h"
 #include "runner/method.h"
 #include "runner/options.h"
@@ -28,6 +29,7 @@ namespace {
 /// Runs the body of a C function: no exception leaves.
 template <typename Body>
 int32_t run_call(const Body& body) noexcept {
+  const aoti_plugins::InsideLibrary inside;
   begin_call();
   try {
     return body();
@@ -170,6 +172,7 @@ int32_t aotip_method_load_apart(aotip_program* program, const char* name,
 }
 
 void aotip_method_destroy(aotip_method* method) {
+  const aoti_plugins::InsideLibrary inside;
   delete method;
 }
 
