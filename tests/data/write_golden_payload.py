@@ -1,7 +1,7 @@
 """Write ``golden_payload.bin``, the payload that the Python and the C++ reader both have to read.
 
-The file changes with the format's version, or with a new code in it; ``golden_payload_1.bin`` is how
-version 1 wrote it.
+The file changes with the format's version, or with a new code in it. ``golden_payload_1.bin`` is
+how version 1 wrote it.
 Run: ``python tests/data/write_golden_payload.py``.
 """
 

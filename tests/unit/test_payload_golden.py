@@ -30,7 +30,7 @@ def test_decode_gives_the_golden_payload() -> None:
 
 
 def test_decode_reads_version_1() -> None:
-    """As then: no SHA-256, a CRC-32 of the code, no room for signatures."""
+    """As then: no SHA-256, a CRC-32 of the code, no signatures, no buffers of a delegate's own."""
     old = decode((DATA / "golden_payload_1.bin").read_bytes())
     assert old.version == 1
     assert [target.artifact_crc32 for target in old.targets] == [0xDEADBEEF, 1]
@@ -39,8 +39,9 @@ def test_decode_reads_version_1() -> None:
         for target, crc in zip(GOLDEN.targets, (0xDEADBEEF, 1), strict=True)
     )
     storages = tuple(dataclasses.replace(storage, sha256=b"") for storage in GOLDEN.storages)
+    constants = tuple(c for c in GOLDEN.constants if c.kind is not ConstantKind.OWN_BUFFER)
     assert old == dataclasses.replace(
-        GOLDEN, version=1, targets=targets, storages=storages, signatures=()
+        GOLDEN, version=1, targets=targets, storages=storages, constants=constants, signatures=()
     )
     with pytest.raises(PayloadError, match=r"artifact_sha256 is b'', expected 32 bytes"):
         encode(old)
