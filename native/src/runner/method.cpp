@@ -90,9 +90,8 @@ int32_t MethodInstance::plan_memory(const MethodMeta& meta) {
       continue;
     }
     const auto size = static_cast<size_t>(nbytes.get());
-    buffers_.push_back(plans_state_ && i == kStateArena
-                           ? state_arena(size)
-                           : std::make_shared<ZeroedMemory>(size));
+    buffers_.push_back(plans_state_ && i == kStateArena ? state_arena(size)
+                                                        : std::make_shared<ZeroedMemory>(size));
     spans_.emplace_back(buffers_.back()->data(), buffers_.back()->size());
   }
   const Span<Span<uint8_t>> spans(spans_.data(), spans_.size());
