@@ -1,4 +1,4 @@
-"""CUDA programs in a process without Python: time of a call, loading, cycles, full memory.
+"""CUDA programs in a process without Python: time of a call, loading, cold start, full memory.
 
 Builds the program of benchmarks/cuda_process with CMake, lowers the models, and prints and saves
 what that program measured. Loading is of a gigabyte of weights, beside one copy of as many bytes
@@ -61,6 +61,13 @@ def measure(process: Path, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
+def median_load(process: Path, program: Path) -> dict[str, Any]:
+    """Of five processes that load a program, the one in the middle."""
+    loads = [measure(process, "load", program) for _ in range(5)]
+    loads.sort(key=lambda one: float(one.get("first_result_ms", float("inf"))))
+    return loads[len(loads) // 2]
+
+
 def measure_all(process: Path, builds: cuda_programs.Builds) -> dict[str, Any]:
     """All figures; those of loading are the median of five processes."""
     paths = {name: builds.path(name, WAY) for name in (*CALLED, LARGE)}
@@ -72,15 +79,14 @@ def measure_all(process: Path, builds: cuda_programs.Builds) -> dict[str, Any]:
         for name in CALLED
     }
     nbytes = paths[LARGE].stat().st_size
-    loads = [measure(process, "load", paths[LARGE]) for _ in range(5)]
-    loads.sort(key=lambda one: float(one.get("first_result_ms", float("inf"))))
     return {
         "calls": calls,
         "load": {
             "program_nbytes": nbytes,
             **measure(process, "copy", str(nbytes)),
-            **loads[len(loads) // 2],
+            **median_load(process, paths[LARGE]),
         },
+        "cold start": median_load(process, builds.path(SMALL, cuda_programs.DEFAULT)),
         "cycles": measure(process, "cycles", paths[SMALL], str(CYCLES)),
         "cycles of a gigabyte": measure(process, "cycles", paths[LARGE], "20"),
         "full": measure(process, "full", paths[LARGE], paths[SMALL]),
@@ -103,7 +109,9 @@ def main() -> None:
         builds = cuda_programs.Builds(folder, chosen.target, time.monotonic() + chosen.seconds)
         with ThreadPoolExecutor() as pool:
             process = pool.submit(build, Path(temporary) / "build")
-            list(pool.map(lambda name: builds.build(name, WAY), (*CALLED, LARGE)))
+            programs = [(name, WAY) for name in (*CALLED, LARGE)]
+            programs.append((SMALL, cuda_programs.DEFAULT))
+            list(pool.map(lambda one: builds.build(*one), programs))
             found = measure_all(process.result(), builds)
     environment.save(chosen.output, found)
     print(json.dumps(found, indent=1))

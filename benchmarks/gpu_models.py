@@ -102,6 +102,76 @@ class Decoder(nn.Module):
         return self.head(self.norm(x))
 
 
+class CachedLayer(nn.Module):
+    """A layer of a Llama: grouped heads, rotary positions, keys and values in buffers."""
+
+    def __init__(self, width: int, heads: int, kv_heads: int, hidden: int, capacity: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.size = heads, kv_heads, width // heads
+        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
+        self.qkv = nn.Linear(width, width + 2 * kv_heads * self.size, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.gate_up = nn.Linear(width, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, kv_heads, capacity, self.size))
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        positions: torch.Tensor,
+        mask: torch.Tensor,
+        angles: tuple[torch.Tensor, torch.Tensor],
+    ) -> torch.Tensor:
+        """One layer over ``x [batch, tokens, width]`` at ``positions [tokens]``."""
+        batch, tokens, width = x.shape
+        sizes = (width, self.kv_heads * self.size, self.kv_heads * self.size)
+        query, key, value = (
+            part.view(batch, tokens, -1, self.size).transpose(1, 2)
+            for part in self.qkv(self.norm1(x)).split(sizes, -1)
+        )
+        self.keys.index_copy_(2, positions, _rotated(key, *angles))
+        self.values.index_copy_(2, positions, value)
+        attended = functional.scaled_dot_product_attention(
+            _rotated(query, *angles), self.keys, self.values, mask, enable_gqa=True
+        )
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
+        gate, up = self.gate_up(self.norm2(x)).chunk(2, -1)
+        return x + self.down(functional.silu(gate) * up)
+
+
+def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+class CachedDecoder(nn.Module):
+    """The shape of Llama 3.2 1B, with fewer layers or words if wanted."""
+
+    def __init__(self, layers: int, vocabulary: int, capacity: int = 1024) -> None:
+        super().__init__()
+        width, heads, kv_heads, hidden = 2048, 32, 8, 8192
+        self.capacity = capacity
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.layers = nn.ModuleList(
+            CachedLayer(width, heads, kv_heads, hidden, capacity) for _ in range(layers)
+        )
+        self.norm, self.head = RmsNorm(width), nn.Linear(width, vocabulary, bias=False)
+        steps = torch.arange(0, width // heads, 2) / (width // heads)
+        self.register_buffer("frequencies", 500_000**-steps)
+
+    def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Scores of ``tokens [1, n]`` at ``positions [n]``."""
+        mask = torch.arange(self.capacity, device=positions.device) <= positions[:, None]
+        angles = positions[:, None].float() * self.frequencies.float()
+        angles = torch.cat([angles, angles], -1)
+        x = self.tokens(tokens)
+        pair = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        for layer in self.layers:
+            x = layer(x, positions, mask, pair)
+        return self.head(self.norm(x))
+
+
 def mlp() -> Model:
     """Perceptron, float32, batch 4."""
     torch.manual_seed(0)
@@ -130,6 +200,13 @@ def transformer(tokens: int) -> Model:
     """Decoder, bfloat16, one sequence."""
     torch.manual_seed(0)
     return Decoder().to(torch.bfloat16).eval(), (torch.randint(0, 8192, (1, tokens)),)
+
+
+def llama(layers: int, vocabulary: int) -> Model:
+    """CachedDecoder, bfloat16, one token."""
+    torch.manual_seed(0)
+    model = CachedDecoder(layers, vocabulary).to(torch.bfloat16).eval()
+    return model, (torch.zeros(1, 1, dtype=torch.long), torch.tensor([100]))
 
 
 def gigabyte() -> Model:
@@ -220,4 +297,10 @@ LARGE: dict[str, Callable[[], Model]] = {"gigabyte": gigabyte}
 SMALL: dict[str, Callable[[], Model]] = {"small_cnn": small_cnn, "small_decoder": small_decoder}
 """What tools/gpu_contract.sh calls under sanitizers, which slow kernels down a thousand times."""
 
-ALL = MODELS | PACKAGED | LARGE | SMALL
+DECODERS: dict[str, Callable[[], Model]] = {
+    "llama_4_layers": lambda: llama(4, 32_000),
+    "llama_16_layers": lambda: llama(16, 128_256),
+}
+"""One token of a language model (benchmarks/cuda_decode.py)."""
+
+ALL = MODELS | PACKAGED | LARGE | SMALL | DECODERS

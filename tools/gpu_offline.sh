@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Test and measure on a machine with a GPU and without network.
 #
-#   tools/gpu_offline.sh WHEELS OUTPUT [tests | programs | process | matmul | kernels | models | attention | contract | peer ...]
+#   tools/gpu_offline.sh WHEELS OUTPUT [tests | programs | process | decode | matmul | kernels | models | attention | contract
+#                                       | peer ...]
 #
 # Installs as tools/test_offline.sh does, then runs what is named (all of it by default): the tests marked gpu, the benchmarks
 # of benchmarks/, the contract tests in $CONTRACT (tools/gpu_contract.sh), ExecuTorch's operator suite. Results and logs go to
@@ -28,7 +29,8 @@ one() {
       "$python" benchmarks/cuda_programs.py ${PROGRAMS:-} ${COMPILED:+--compiled} ${WITHOUT_MEASURING:+--without-measuring} --seconds "${SECONDS_FOR_PROGRAMS:-3600}" \
         --folder "$folder" --output "$output/cuda_programs.json"
       ;;
-    process) "$python" benchmarks/cuda_process.py --folder "$folder" --output "$output/cuda_process.json" ;;
+    process) "$python" benchmarks/cuda_process.py --target "${TARGET:-h100}" --folder "$folder" --output "$output/cuda_process.json" ;;
+    decode) "$python" benchmarks/cuda_decode.py ${DECODERS:-} --target "${TARGET:-h100}" ${COMPILED:+--compiled} --output "$output/cuda_decode.json" ;;
     matmul) "$python" benchmarks/cuda_matmul.py --folder "$folder/products" --output "$output/cuda_matmul.json" ;;
     kernels) "$python" benchmarks/cuda_kernels.py --folder "$folder/kernels" --output "$output/cuda_kernels.json" ;;
     models) "$python" tests/zoo/run.py cuda ${MODELS:-} -n "${PROCESSES:-6}" --output "$output/models_cuda.json" ;;
@@ -48,7 +50,7 @@ one() {
 }
 
 names=("$@")
-[[ ${#names[@]} -gt 0 ]] || names=(tests programs process matmul kernels models attention contract peer)
+[[ ${#names[@]} -gt 0 ]] || names=(tests programs process decode matmul kernels models attention contract peer)
 for name in "${names[@]}"; do
   echo "$name: $(date +%T)"
   one "$name" >"$output/$name.log" 2>&1 || echo "$name failed: $output/$name.log"

@@ -1,0 +1,173 @@
+"""Time of one token of language models with a cache, against the limit of the GPU's memory.
+
+Each model is lowered in a process that sees no GPU, by default and with ``max_autotune``, and runs
+with CUDA graphs, calls in a row; with ``--compiled`` torch.compile with max-autotune is timed in a
+process of its own. The limit is the bytes of the weights that a token reads over the bandwidth at
+which ``torch.sum`` reads 2 GiB in the same run.
+
+    python benchmarks/cuda_decode.py --target h200
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import environment
+import gpu_models
+import gpu_times
+import torch
+
+RESULTS = Path(__file__).parent / "results" / "cuda_decode.json"
+WAYS = {"default": False, "max_autotune": True}
+COMPILED = "torch.compile"
+ROUNDS, CALLS = 15, 50
+
+
+def lower(name: str, way: str, target: str, output: str) -> None:
+    """Lower one model; run in a process of its own."""
+    from executorch.exir import to_edge_transform_and_lower
+
+    from aoti_plugins import CudaPartitioner
+
+    model, inputs = gpu_models.DECODERS[name]()
+    exported = torch.export.export(model, inputs)
+    start = time.perf_counter()
+    partitioner = CudaPartitioner(target=target, max_autotune=WAYS[way])
+    program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+    print(f"lowered {name} {way} in {time.perf_counter() - start:.1f} s", flush=True)
+    program.save(output)
+
+
+def time_compiled(name: str, output: str) -> None:
+    """Time torch.compile; run in a process of its own."""
+    model, inputs = gpu_models.DECODERS[name]()
+    model, inputs = model.cuda(), tuple(one.cuda() for one in inputs)
+    with torch.no_grad():
+        compiled = torch.compile(model, mode="max-autotune")
+        Path(output).write_text(json.dumps({"us": row_us(lambda: compiled(*inputs))}))
+
+
+def row_us(call: Callable[[], Any]) -> float:
+    """Median microseconds of a call in a row of many, the host's share included."""
+    for _ in range(10):
+        call()
+    found = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        torch.cuda.synchronize()
+        found.append((time.perf_counter() - start) * 1e6 / CALLS)
+    return round(statistics.median(found), 1)
+
+
+def bandwidth() -> float:
+    """Bytes a microsecond at which ``torch.sum`` reads 2 GiB."""
+    data = torch.ones(1 << 29, device="cuda")
+    for _ in range(3):
+        data.sum()
+    return data.nbytes / gpu_times.gpu_us(data.sum, 20)
+
+
+def limit_us(model: torch.nn.Module, bytes_a_us: float) -> float:
+    """The least time in which the weights that a token needs can be read."""
+    weights = [one for name, one in model.named_parameters() if not name.startswith("tokens.")]
+    return round(sum(one.nbytes for one in weights) / bytes_a_us, 1)
+
+
+def measure(name: str, folder: Path, bytes_a_us: float) -> dict[str, Any]:
+    """Times of all ways whose file is there, and how far their scores are from eager's."""
+    from aoti_plugins.runtime import Program
+
+    model, inputs = gpu_models.DECODERS[name]()
+    model, inputs = model.cuda(), tuple(one.cuda() for one in inputs)
+    found: dict[str, Any] = {"limit": {"us": limit_us(model, bytes_a_us)}}
+    with torch.no_grad():
+        expected = model(*inputs).double()
+    for way in WAYS:
+        path = folder / f"{name}_{way}.pte"
+        if path.exists():
+            options = {"AotiCudaBackend": {"cuda_graphs": True}}
+            method = Program(path).method(options=options)
+            scores = method(*inputs)[0].double()
+            error = ((scores - expected).norm() / expected.norm()).item()
+            time_us = row_us(lambda method=method: method(*inputs, copy=False))
+            found[way] = {"us": time_us, "relative_error": float(f"{error:.2e}")}
+    compiled = folder / f"{name}_{COMPILED}.json"
+    return {**found, COMPILED: json.loads(compiled.read_text())} if compiled.exists() else found
+
+
+def build(name: str, way: str, target: str, folder: Path) -> None:
+    """Make one file in a process of its own; says on stderr why it could not."""
+    output = folder / f"{name}_{way}.{'json' if way == COMPILED else 'pte'}"
+    hidden = {} if way == COMPILED else {"CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, __file__, "--task", name, way, target, str(output)]
+    done = subprocess.run(command, env={**os.environ, **hidden}, check=False)
+    if done.returncode:
+        print(f"{name} {way}: exit status {done.returncode}", file=sys.stderr, flush=True)
+
+
+def table(results: dict[str, Any]) -> str:
+    """What to read: microseconds, and the limit's share of them."""
+    lines = [f"{'':18}{'limit':>10}" + "".join(f"{way:>22}" for way in (*WAYS, COMPILED))]
+    for name, times in results.items():
+        limit = times["limit"]["us"]
+        cells = [
+            f"{times[way]['us']:.0f} ({limit / times[way]['us']:.2f})" if way in times else "-"
+            for way in (*WAYS, COMPILED)
+        ]
+        lines.append(f"{name:18}{limit:>10.0f}" + "".join(f"{cell:>22}" for cell in cells))
+    return "\n".join([*lines, "microseconds a token, and the share of the limit"])
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(gpu_models.DECODERS)}; all")
+    parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--compiled", action="store_true", help="time torch.compile, too")
+    parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.task:
+        name, way, target, output = chosen.task
+        if way == COMPILED:
+            time_compiled(name, output)
+        else:
+            lower(name, way, target, output)
+        return
+    names = chosen.models or list(gpu_models.DECODERS)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda one: build(*one, chosen.target, folder), _pairs(names)))
+        if chosen.compiled:
+            for name in names:
+                build(name, COMPILED, chosen.target, folder)
+        bytes_a_us = bandwidth()
+        results = {name: measure(name, folder, bytes_a_us) for name in names}
+    found = {"bandwidth_tb_per_s": round(bytes_a_us / 1e6, 3), "models": results}
+    environment.save(chosen.output, found)
+    print(table(results))
+
+
+def _pairs(names: list[str]) -> list[tuple[str, str]]:
+    return [(name, way) for name in names for way in WAYS]
+
+
+if __name__ == "__main__":
+    main()
