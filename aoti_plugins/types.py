@@ -7,7 +7,7 @@ traceback ends in the plugin's own code. Nothing here imports torch.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from aoti_plugins.dtypes import BY_NAME
 
 if TYPE_CHECKING:
+    from torch._ops import OpOverload
     from torch.export import ExportedProgram
     from torch.fx import Node
 
@@ -73,6 +74,10 @@ class SharedLibrary:
     soname: str
     version: str
 
+    if TYPE_CHECKING:  # what it takes; dataclasses write the same for what it holds
+
+        def __init__(self, path: str | PathLike[str], soname: str, version: str) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", _path_text(self.path))
         for name in ("path", "soname", "version"):
@@ -91,6 +96,10 @@ class LinkedObjects:
     """
 
     paths: tuple[str, ...]
+
+    if TYPE_CHECKING:  # what it takes
+
+        def __init__(self, paths: Sequence[str | PathLike[str]]) -> None: ...
 
     def __post_init__(self) -> None:
         if isinstance(self.paths, list | tuple):
@@ -122,6 +131,17 @@ class FallbackKernel:
     dtypes: tuple[str, ...] = ()
     provider: Provider = BuiltinRuntime()
     reference: Callable[..., Any] | None = None
+
+    if TYPE_CHECKING:  # what it takes
+
+        def __init__(
+            self,
+            op: str | OpOverload,
+            c_shims: tuple[CShim, ...],
+            dtypes: tuple[str, ...] = (),
+            provider: Provider = ...,
+            reference: Callable[..., Any] | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if type(self.op).__name__ == "OpOverload":  # of torch, which is not imported here

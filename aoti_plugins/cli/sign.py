@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.cli._text import echo
+from aoti_plugins.destinations import check_destination
 from aoti_plugins.errors import SignatureError
 from aoti_plugins.signing.file_signature import signature_path
 from aoti_plugins.signing.keys import Signer
@@ -56,18 +58,21 @@ def command(
     ed25519 -out private.pem
     """
     quiet()
+    if file_only and output:
+        raise click.UsageError("--file-only writes no program; leave --output out")
+    signed_files = (output or program, *data_files)
+    for path in (*(() if file_only else signed_files[:1]), *map(signature_path, signed_files)):
+        check_destination(path)
     signer = Signer.from_file(key_file, _passphrase(passphrase_file))
     if file_only:
-        if output:
-            raise click.UsageError("--file-only writes no program; leave --output out")
         for path in (program, *data_files):
             sign_file(path, signer)
         signed = ["nothing but whole files"]
     else:
         signed = sign_program(program, signer, output or program, data_files)
-    click.echo(f"signed by {signer.public.hex()}: {', '.join(signed)}")
-    for path in (output or program, *data_files):
-        click.echo(f"wrote {signature_path(path)}")
+    echo(f"signed by {signer.public.hex()}: {', '.join(signed)}")
+    for path in signed_files:
+        echo(f"wrote {signature_path(path)}")
 
 
 def _passphrase(path: Path | None) -> bytes | None:

@@ -157,10 +157,10 @@ def test_wrong_values(kind: str, change: dict[str, object], message: str) -> Non
 def test_paths_lists_and_ops_are_taken_as_they_come() -> None:
     import torch
 
-    assert LinkedObjects([Path("a.o"), "b.o"]).paths == ("a.o", "b.o")  # type: ignore[arg-type,list-item]
-    assert SharedLibrary(Path("/x/l.so"), "l.so", "1").path == "/x/l.so"  # type: ignore[arg-type]
+    assert LinkedObjects([Path("a.o"), "b.o"]).paths == ("a.o", "b.o")
+    assert SharedLibrary(Path("/x/l.so"), "l.so", "1").path == "/x/l.so"
     for op, name in ((torch.ops.aten.mm.out, "aten::mm.out"), (torch.ops.aten.mm.default, None)):
-        kernel = FallbackKernel(op, (SHIM,))  # type: ignore[arg-type]
+        kernel = FallbackKernel(op, (SHIM,))
         assert kernel == FallbackKernel(name or "aten::mm", (SHIM,))
 
 
