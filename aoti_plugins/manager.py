@@ -60,24 +60,38 @@ class PluginManager(PluginRegistry):
     """
 
     @classmethod
-    def inspect_installed(cls, block: Collection[str] = ()) -> PluginManager:
+    def inspect_installed(
+        cls,
+        block: Collection[str] = (),
+        check_options: Callable[[Mapping[str, Any]], None] = lambda options: None,
+        check_target: Callable[[Target], None] = lambda target: None,
+    ) -> PluginManager:
         """Load what can be loaded; ``plugins()`` of the result holds the errors of the rest.
 
         Every collecting hook of every plugin is called, with no compile specs. A plugin that fails
         in one is taken out, so that the others can be looked at.
+
+        Args:
+            block: further entry-point or distribution names not to load.
+            check_options: raises for options of one plugin that Inductor would not take.
+            check_target: raises for a target that its device could not lower for.
         """
         manager = cls(load_entry_points=False)
         manager._load_installed(block)
-        manager._take_out_failing()
+        manager._take_out_failing(check_options, check_target)
         return manager
 
-    def _take_out_failing(self) -> None:
+    def _take_out_failing(
+        self,
+        check_options: Callable[[Mapping[str, Any]], None],
+        check_target: Callable[[Target], None],
+    ) -> None:
         checks: dict[str, Callable[[str], Callable[[Any], object]]] = {
             "aoti_fallback_kernels": lambda device: _expect_items(FallbackKernel),
             "aoti_graph_passes": lambda device: _expect_items(GraphPass),
             "aoti_decompositions": lambda device: _expect_mapping,
-            "aoti_inductor_options": lambda device: _expect_mapping,
-            "aoti_targets": lambda device: partial(_expect_targets, device, lambda target: None),
+            "aoti_inductor_options": lambda device: partial(_expect_options, check_options),
+            "aoti_targets": lambda device: partial(_expect_targets, device, check_target),
         }
         errors: dict[str, dict[str, None]] = {}
         for hook_name, check in checks.items():

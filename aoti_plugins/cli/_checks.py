@@ -215,11 +215,12 @@ def _nbytes(path: Path) -> int:
 
 
 def _plugins() -> list[Finding]:
-    from aoti_plugins.manager import PluginManager
+    from aoti_plugins.cli._inspection import inspect_plugins, library_problems
 
-    manager = PluginManager.inspect_installed()
+    manager = inspect_plugins()
     infos = manager.plugins()
-    problems = [info.error for info in infos if info.error] + manager.conflicts()
+    problems = [info.error for info in infos if info.error]
+    problems += manager.conflicts() + library_problems(manager)
     names = ", ".join(info.name for info in infos if not info.error) or "none"
     advice = "Run 'aoti-plugins plugins'." if problems else ""
     found = "; ".join([names, *problems])

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cli._inspection import inspect_plugins, library_problems
 from aoti_plugins.cli._output import console, json_option, print_json, table
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.errors import PluginError
@@ -23,22 +24,24 @@ def command(ctx: click.Context, as_json: bool) -> None:
     """List the installed plugins and what each provides.
 
     The hooks that offer something are called. The exit code is 1 if a plugin is broken or fails in
-    one, or if plugins contradict each other: nothing can be lowered then.
+    one, or if plugins contradict each other: nothing can be lowered then. It is also 1 if programs
+    would not find the kernel library of a package.
     AOTI_PLUGINS_BLOCK=name,... blocks plugins by entry-point or distribution name.
     """
     quiet()
-    manager = PluginManager.inspect_installed()
+    manager = inspect_plugins()
     report = {
         "plugins": [_plugin_facts(info) for info in manager.plugins()],
         "provided": {device: provided(manager, device) for device in _DEVICES},
         "conflicts": manager.conflicts(),
+        "kernel_libraries": library_problems(manager),
     }
     if as_json:
         print_json(report)
     else:
         _show(manager, report)
     broken = any(info.error for info in manager.plugins())
-    ctx.exit(int(broken or bool(report["conflicts"])))
+    ctx.exit(int(broken or bool(report["conflicts"] or report["kernel_libraries"])))
 
 
 def _plugin_facts(info: PluginInfo) -> dict[str, Any]:
@@ -103,6 +106,8 @@ def _show(manager: PluginManager, report: dict[str, Any]) -> None:
             out.print(f"broken: {plugin['error']}\n", style="red", markup=False)
     for conflict in report["conflicts"]:
         out.print(f"conflict: {conflict}\n", style="red", markup=False)
+    for problem in report["kernel_libraries"]:
+        out.print(f"kernel library: {problem}\n", style="red", markup=False)
 
 
 def _shortened(names: list[str], most: int = 6) -> str:

@@ -11,10 +11,14 @@ import ctypes
 import importlib.util
 import logging
 import os
+from collections.abc import Collection, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 ENTRY_POINT_GROUP = "aoti_plugins.libraries"
+
+_C_SHIM = b"aoti_torch_"  # what kernels are called, and what they call
+_CORRECT = f"Correct the entry points of the group {ENTRY_POINT_GROUP!r}."
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +31,8 @@ def announce(core: ctypes.CDLL) -> None:
     """
     function = core.aotip_add_kernel_library
     function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p, ctypes.c_char_p)
+    for problem in wrong_entries():
+        logger.warning("%s", problem)
     for soname, path in installed_libraries().items():
         if function(soname.encode(), os.fsencode(path)) != 0:
             raise MemoryError(f"kernel library {soname} cannot be noted")
@@ -35,15 +41,12 @@ def announce(core: ctypes.CDLL) -> None:
 def installed_libraries() -> dict[str, Path]:
     """Find the libraries of installed packages, by soname.
 
-    Of two packages with one soname the alphabetically first counts. What a package lists and does
-    not have is logged: it may have been built without it.
+    Of two packages with one soname the alphabetically first counts.
     """
     found: dict[str, Path] = {}
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_order):
+    for entry in _entries():
         path = _path(entry)
-        if path is None:
-            logger.debug("%s: there is no %s in %s", _distribution(entry), entry.name, entry.value)
-        elif found.setdefault(entry.name, path) != path:
+        if path is not None and found.setdefault(entry.name, path) != path:
             logger.warning(
                 "kernel library %s is in several packages; %s is taken",
                 entry.name,
@@ -52,11 +55,46 @@ def installed_libraries() -> dict[str, Path]:
     return found
 
 
+def wrong_entries() -> list[str]:
+    """Say which entry points name a library that is not there, though the package has others.
+
+    A library that is not there may also be one that the package was built without, such as that of
+    a device; then nothing of the package is left without an entry point.
+    """
+    found = set(installed_libraries().values())
+    missing = [entry for entry in _entries() if _path(entry) is None]
+    return [problem for entry in missing for problem in _problem(entry, found)]
+
+
+def _problem(entry: EntryPoint, found: Collection[Path]) -> Iterator[str]:
+    what = f"{_distribution(entry)} lists kernel library {entry.name!r} in {entry.value!r}"
+    roots = _package_roots(entry)
+    if not roots:
+        yield f"{what}, and there is no such package. {_CORRECT}"
+        return
+    libraries = {path: root for root in roots for path in root.rglob("lib*.so*")}
+    others = [
+        str(path.relative_to(root.parent))
+        for path, root in sorted(libraries.items())
+        if path not in found and not path.is_symlink() and _C_SHIM in path.read_bytes()
+    ]
+    if others:
+        yield f"{what}, where it is not, and does not list {', '.join(others)}. {_CORRECT}"
+
+
 def _path(entry: EntryPoint) -> Path | None:
-    package, *rest = entry.value.split(".")
-    spec = importlib.util.find_spec(package)
-    folders = (Path(root, *rest) for root in (spec and spec.submodule_search_locations) or ())
-    return next((f / entry.name for f in folders if (f / entry.name).exists()), None)
+    rest = entry.value.split(".")[1:]
+    paths = (Path(root, *rest, entry.name) for root in _package_roots(entry))
+    return next((path for path in paths if path.exists()), None)
+
+
+def _package_roots(entry: EntryPoint) -> list[Path]:
+    spec = importlib.util.find_spec(entry.value.partition(".")[0])
+    return [Path(root) for root in (spec and spec.submodule_search_locations) or ()]
+
+
+def _entries() -> list[EntryPoint]:
+    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=_order)
 
 
 def _distribution(entry: EntryPoint) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from typing import Any
 
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
@@ -53,8 +54,22 @@ def read_shared_object(data: bytes) -> SharedObjectInfo:
     )
 
 
+def read_soname(data: bytes) -> str:
+    """Read the name that a shared object gives itself; empty where it has none.
+
+    Raises:
+        elftools.common.exceptions.ELFError: the bytes are no ELF file.
+    """
+    names = [tag.soname for tag in _dynamic_tags(ELFFile(io.BytesIO(data)), "DT_SONAME")]
+    return names[0] if names else ""
+
+
 def _needed(elf: ELFFile) -> list[str]:
+    return [tag.needed for tag in _dynamic_tags(elf, "DT_NEEDED")]
+
+
+def _dynamic_tags(elf: ELFFile, kind: str) -> list[Any]:
     dynamic = elf.get_section_by_name(".dynamic")
     if not isinstance(dynamic, DynamicSection):
         return []
-    return [tag.needed for tag in dynamic.iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
+    return [tag for tag in dynamic.iter_tags() if tag.entry.d_tag == kind]
