@@ -8,8 +8,9 @@
 #     libNAME.so.MAJOR       a library that programs look for where they run: SharedLibrary
 #
 # The library states its version (of the project, unless VERSION is given), so that a program that was made with a newer
-# one is refused by name. MAJOR is the first number of the version. What is for cuda may be of CUDA too, where the project
-# has enabled that language; the object then holds cudart, and names no library of CUDA's.
+# one is refused by name. MAJOR is the first number of the version. A library that exports no C shim is an error. What is
+# for cuda may be of CUDA too, where the project has enabled that language; the object then holds cudart, and names no
+# library of CUDA's.
 function(aoti_plugins_add_kernels name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "DEVICE;DESTINATION;VERSION" "SOURCES")
   foreach(needed IN ITEMS DEVICE DESTINATION SOURCES)
@@ -63,6 +64,11 @@ extern "C" __attribute__((visibility("default"))) const char* aotip_version_of_@
                                            BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "")
   target_link_libraries(${name} PRIVATE ${runtime} ${cudart})
   target_link_options(${name} PRIVATE LINKER:--no-undefined LINKER:--allow-shlib-undefined)
+  add_custom_command(
+    TARGET ${name} POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" -D "NAME=${name}" -D "NM=${CMAKE_NM}" -D "LIBRARY=$<TARGET_FILE:${name}>" -D
+            "OBJECTS=$<TARGET_OBJECTS:${name}_objects>" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/aoti_plugins_check_kernels.cmake"
+    COMMENT "Looking for the kernels of ${name}" VERBATIM)
 
   install(TARGETS ${name} LIBRARY DESTINATION "${arg_DESTINATION}")
   install(FILES "${object}" DESTINATION "${arg_DESTINATION}")
