@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -20,6 +21,13 @@ KINDS = {
     "python": "a graph pass, an op that is decomposed, names of blobs",
     "triton": "an op with a Triton kernel",
     "native": "an op with kernels in C++ and CUDA, built with CMake",
+}
+_PLAIN_INSTALL = "pip install '.[test]'"
+# CMake must find the aoti_plugins that is installed, which pip hides from a build by default; so it
+# does not install what builds either.
+_INSTALL = {
+    "native": "pip install 'scikit-build-core>=0.11' 'cmake>=3.28' ninja && "
+    "pip install --no-build-isolation '.[test]'"
 }
 _BUILT = ("__pycache__", ".pytest_cache", "build", "dist")
 
@@ -47,8 +55,7 @@ def command(name: str, kind: str, output: Path | None) -> None:
     folder = output or Path(normalize(name))
     files = make_package(name, kind, folder)
     echo(f"{folder}: {len(files)} files")
-    isolation = "--no-build-isolation " if kind == "native" else ""
-    echo(f"Next: cd {folder} && pip install {isolation}'.[test]' && pytest")
+    echo(f"Next: cd {shlex.quote(str(folder))} && {_INSTALL.get(kind, _PLAIN_INSTALL)} && pytest")
 
 
 def make_package(name: str, kind: str, folder: Path) -> list[Path]:

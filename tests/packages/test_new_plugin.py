@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from packages.conftest import Package
+from packages.conftest import Package, without_packages
 
 from aoti_plugins.cli.app import app
 from aoti_plugins.cli.new_plugin import KINDS, make_package
@@ -52,12 +54,42 @@ def test_its_tests_pass_on_a_gpu(
     run_tests(new_package(kind), "gpu", tmp_path)
 
 
+# A plugin whose every answer would change what the tests of a package look at.
+OTHER = """
+from aoti_plugins import GraphPass, hookimpl
+
+AOTI_PLUGINS_API = 1
+
+def fails(program):
+    raise ValueError("this is another plugin's")
+
+@hookimpl(tryfirst=True)
+def aoti_blob_name(sha256):
+    return "aaa/" + sha256
+
+@hookimpl
+def aoti_graph_passes():
+    return [GraphPass("aaa.fails", fails)]
+"""
+
+
+def install_other(folder: Path) -> Path:
+    facts = folder / "aaa_plugin-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (folder / "aaa_plugin.py").write_text(OTHER)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: aaa-plugin\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[aoti_plugins]\naaa = aaa_plugin\n")
+    return folder
+
+
 def run_tests(package: Package, marked: str, folder: Path) -> None:
+    """Run a package's tests beside another plugin, which must play no part."""
+    places = (package.site, install_other(folder / "other"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", marked]
     done = subprocess.run(
         [*command, str(package.sources / "tests")],
         cwd=folder,  # where the sources do not hide what is installed
-        env=package.environment(),
+        env=without_packages(PYTHONPATH=os.pathsep.join(map(str, places))),
         capture_output=True,
         text=True,
         check=False,
@@ -66,6 +98,24 @@ def run_tests(package: Package, marked: str, folder: Path) -> None:
     assert re.search(r"\d+ passed", done.stdout), done.stdout
     if marked == "gpu":
         assert "skipped" not in done.stdout.splitlines()[-1], done.stdout
+
+
+def test_what_it_prints_installs_what_builds_the_package(tmp_path: Path) -> None:
+    """pip installs no build requirements where it does not isolate the build."""
+    arguments = ["new-plugin", "acme", "--kind", "native", "--output", str(tmp_path / "a b")]
+    (line,) = CliRunner().invoke(app, arguments).stdout.splitlines()[1:]
+    assert line.startswith(f"Next: cd '{tmp_path}/a b' && pip install ")
+    first, second = line.split(" && ")[1:3]
+    made = (tmp_path / "a b" / "pyproject.toml").read_text()
+    (needed,) = re.findall(r"^requires = \[(.*)\]$", made, re.MULTILINE)
+    installed = [*shlex.split(first)[2:], *re.findall(r"aoti-plugins>=\S+?(?=\")", needed)]
+    assert set(re.findall(r'"(.*?)"', needed)) <= set(installed)
+    assert f'cmake.version = "{installed[1].removeprefix("cmake")}"' in made
+    assert "ninja" in installed
+    assert second == "pip install --no-build-isolation '.[test]'"
+    readme = (tmp_path / "a b" / "README.md").read_text().replace('"', "'")
+    assert first in readme
+    assert second in readme
 
 
 @pytest.mark.parametrize(
