@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from aoti_plugins.hooks import hookimpl
+    from aoti_plugins.lowering.scalars import scalar_value
     from aoti_plugins.manager import PluginManager, get_manager
     from aoti_plugins.mps.backend import AotiMpsBackend
     from aoti_plugins.mps.partitioner import MpsPartitioner
@@ -71,6 +72,7 @@ _MODULE_OF = {
     "UnsupportedError": "errors",
     "get_manager": "manager",
     "hookimpl": "hooks",
+    "scalar_value": "lowering.scalars",
 }
 
 __all__ = [  # must match _MODULE_OF
@@ -103,6 +105,7 @@ __all__ = [  # must match _MODULE_OF
     "__version__",
     "get_manager",
     "hookimpl",
+    "scalar_value",
 ]
 
 

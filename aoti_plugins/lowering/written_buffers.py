@@ -71,6 +71,11 @@ def read_by(program: ExportedProgram, method: str) -> frozenset[str]:
     return _known.get().shared.get(method, frozenset()) & read
 
 
+def is_written(fqn: str) -> bool:
+    """Whether one of the methods that are lowered together writes to a buffer of this name."""
+    return fqn in _known.get().written
+
+
 def is_shared(fqn: str, method: str) -> bool:
     """Whether a buffer that a method uses, and some method writes to, is the others', too."""
     return fqn in _known.get().shared.get(method, frozenset())
