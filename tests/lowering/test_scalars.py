@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -57,3 +59,28 @@ def test_numbers_are_found_before_and_behind_our_passes() -> None:
     assert products == [2.5, 0.5, None, None]  # a number, a buffer, one that is written, an input
     assert [None, 1.0] in first["aten::add"]
     assert first["aten::clamp"] == [[None, -7]]
+
+
+def test_the_pass_of_the_docs_works() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text()
+    (example,) = re.findall(r"```python\n(import torch\n.*?)```", text, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    exported = torch.export.export(Double(), (torch.ones(3),))
+    look = Look(after=("test.double",))
+
+    class Doubles:
+        @hookimpl
+        def aoti_graph_passes(self) -> list[GraphPass]:
+            after = ("aoti_plugins.edge_to_aten",)
+            return [GraphPass("test.double", names["double_by_adding"], after=after)]
+
+    with get_manager().registered(look, "look"), get_manager().registered(Doubles(), "doubles"):
+        to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
+    assert look.found["aten::add"] == [[None, None]]
+    assert "aten::mul" not in look.found
+
+
+class Double(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2

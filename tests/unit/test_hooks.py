@@ -11,7 +11,8 @@ from pathlib import Path
 import pluggy
 import pytest
 
-from aoti_plugins import blob_names, hooks
+import aoti_plugins
+from aoti_plugins import blob_names, hooks, types
 from aoti_plugins.discovery import SPEC_ARGUMENTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "hooks.md"
@@ -96,3 +97,50 @@ def test_docs_say_the_kind_and_when_it_is_called(name: str) -> None:
     assert row is not None
     assert row[1] == KINDS[name]
     assert "Called " in documented()[name]
+
+
+def fields_of_types() -> dict[str, dict[str, str]]:
+    """Map each public class of types.py to its fields, with the types that one may give."""
+    classes = ast.parse(inspect.getsource(types)).body
+    return {one.name: _fields(one) for one in classes if isinstance(one, ast.ClassDef)}
+
+
+def _fields(definition: ast.ClassDef) -> dict[str, str]:
+    functions = {one.name: one for one in ast.walk(definition) if isinstance(one, ast.FunctionDef)}
+    constructor = functions.get("__init__") or functions.get("__new__")
+    if constructor is not None:  # it takes other types than it keeps
+        arguments = constructor.args.args[1:]
+        return {one.arg: ast.unparse(one.annotation or one) for one in arguments}
+    fields = [one for one in definition.body if isinstance(one, ast.AnnAssign)]
+    return {ast.unparse(one.target): ast.unparse(one.annotation) for one in fields}
+
+
+def documented_types() -> dict[str, str]:
+    """Map each class that docs/hooks.md has a section for to the text of the section."""
+    section = DOCS.read_text().split("\n## Types\n")[1].split("\n## ")[0]
+    parts = re.split(r"^### `(\w+)`$", section, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_docs_have_every_type() -> None:
+    assert set(documented_types()) == set(fields_of_types())
+
+
+@pytest.mark.parametrize("name", fields_of_types())
+def test_docs_have_every_field_with_its_type(name: str) -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(.+?)` \| \S.* \|$", documented_types()[name], re.MULTILINE)
+    table = [(field, kind.replace(r"\|", "|")) for field, kind in rows]
+    assert table == list(fields_of_types()[name].items())
+
+
+@pytest.mark.parametrize("name", fields_of_types())
+def test_docs_have_an_example_of_every_type(name: str) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", documented_types()[name], re.DOTALL)
+    assert f"{name}(" in example
+    exec(example, {"Path": Path} | {one: getattr(aoti_plugins, one) for one in fields_of_types()})
+
+
+@pytest.mark.parametrize("name", ["FallbackKernel", "SharedLibrary", "LinkedObjects"])
+def test_type_checkers_see_the_arguments_that_there_are(name: str) -> None:
+    declared = list(fields_of_types()[name])
+    assert declared == list(inspect.signature(getattr(types, name)).parameters)
