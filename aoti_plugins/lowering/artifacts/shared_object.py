@@ -212,8 +212,8 @@ class _Unit:
 def _embedded(images: Mapping[str, bytes], folder: Path) -> str:
     """Assembly that holds bytes under the symbols by which the wrapper knows them."""
     lines = ['.section .rodata,"a",@progbits']
-    for symbol, image in images.items():
-        path = folder / f"{symbol}.bin"
+    for number, (symbol, image) in enumerate(images.items()):
+        path = folder / f"image{number}.bin"  # symbols may be longer than names of files
         path.write_bytes(image)
         lines += [f".hidden {symbol}", f".globl {symbol}", ".balign 64", f"{symbol}:"]
         lines.append(f'.incbin "{path}"')
