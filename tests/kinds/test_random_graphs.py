@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from executorch.exir import to_edge_transform_and_lower
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from random_graphs import Graph, Model, graphs, tolerance
 from torch import nn
 
+from aoti_plugins import CudaPartitioner
 from aoti_plugins.runtime import Program
 
 SETTINGS = settings(
@@ -77,3 +79,19 @@ def test_a_few(drawn: list[Graph], lower_whole: Callable[..., bytes]) -> None:
 def test_many(part: int, drawn: list[Graph], lower_whole: Callable[..., bytes]) -> None:
     """504 graphs; run the parts side by side (``-n 2``)."""
     _check(drawn, lower_whole)
+
+
+def _whole_for_a_gpu(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> bytes:
+    exported = torch.export.export(model, inputs)
+    program = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    return bytes(program.to_executorch().buffer)
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(16))
+@settings(SETTINGS, max_examples=16, phases=[Phase.generate])
+@given(drawn=few_graphs)
+def test_many_on_a_gpu(part: int, drawn: list[Graph]) -> None:
+    """1024 graphs, lowered for the GPU that is there; a failure is shown as it was drawn."""
+    _check(drawn, _whole_for_a_gpu)
