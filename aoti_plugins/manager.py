@@ -116,7 +116,7 @@ class PluginManager(PluginRegistry):
             edge_program=edge_program,
             compile_specs=compile_specs,
             method=method,
-        )
+        )[1]
 
     def fallback_kernels(self, device: str) -> dict[str, RegisteredKernel]:
         """Call ``aoti_fallback_kernels``; return the kernels by the names of their C shims."""
@@ -133,6 +133,12 @@ class PluginManager(PluginRegistry):
 
     def blob_name(self, kind: str, device: str, method: str, sha256: str) -> str:
         """Call ``aoti_blob_name``; an error if no plugin names the blob."""
+        return self.namer_and_name(kind, device, method, sha256)[1]
+
+    def namer_and_name(
+        self, kind: str, device: str, method: str, sha256: str
+    ) -> tuple[Origin, str]:
+        """Call ``aoti_blob_name``; also return which plugin answered."""
         return self._first(
             "aoti_blob_name",
             _expect_blob_name,

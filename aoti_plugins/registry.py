@@ -148,9 +148,11 @@ class PluginRegistry:
         self._pluggy.unregister(name=key)
         self._infos[key] = replace(self._infos[key], error=error)
 
-    def _first(self, hook_name: str, check: Callable[[object], T], **arguments: object) -> T:
-        for _, result in self._each(hook_name, check, **arguments):
-            return result
+    def _first(
+        self, hook_name: str, check: Callable[[object], T], **arguments: object
+    ) -> tuple[Origin, T]:
+        for answer in self._each(hook_name, check, **arguments):
+            return answer
         asked = [info.name for info in self.plugins() if hook_name in info.hooks]
         blocked = [info.name for info in self.plugins() if info.blocked]
         raise PluginError(

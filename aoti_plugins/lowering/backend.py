@@ -9,7 +9,7 @@ from torch.fx import GraphModule
 
 from aoti_plugins.compile_specs import shares_state
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import carried_ops, progress, written_buffers
+from aoti_plugins.lowering import blobs_named, carried_ops, progress, written_buffers
 from aoti_plugins.manager import get_manager
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def preprocess_all(
     Raises:
         AotiPluginsError: the lowering failed; the message says where.
     """
-    with written_buffers.known(_sharing(edge_programs, compile_specs)):
+    sharing = _sharing(edge_programs, compile_specs)
+    with blobs_named.one_program(), written_buffers.known(sharing):
         return {
             method: _preprocess_method(device, method, programs, compile_specs.get(method, ()))
             for method, programs in edge_programs.items()

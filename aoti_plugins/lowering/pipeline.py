@@ -22,6 +22,7 @@ from aoti_plugins import compile_specs as specs
 from aoti_plugins import native_files
 from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering import (
+    blobs_named,
     constants,
     progress,
     runtime_shims,
@@ -114,6 +115,7 @@ class _Lowering:
         kernels = manager.fallback_kernels(device.name)
         self._shims = runtime_shims.available(device.runtime_libraries, kernels)
         self._store = NamedDataStore()
+        self._blobs_named = blobs_named.current()
 
     def run(self, program: ExportedProgram) -> PreprocessResult:
         inputs, outputs = _interface(program)
@@ -253,8 +255,11 @@ class _Lowering:
     ) -> tuple[str, bytes]:
         """Store a blob; returns its key and its digest."""
         digest = hashlib.sha256(data)
-        place = self._place
-        name = get_manager().blob_name(kind, self._device.name, place.method, digest.hexdigest())
+        namer, name = get_manager().namer_and_name(
+            kind, self._device.name, self._place.method, digest.hexdigest()
+        )
+        what = f"{'code' if kind == 'so' else kind} of {self._place}"
+        self._blobs_named.add(str(name), digest.hexdigest(), what, namer)
         if tag is None and isinstance(name, BlobName):
             tag = name.external_tag
         self._store.add_named_data(str(name), data, alignment, tag)
