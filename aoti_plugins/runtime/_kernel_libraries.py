@@ -11,7 +11,7 @@ import ctypes
 import importlib.util
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -31,9 +31,10 @@ def announce(core: ctypes.CDLL) -> None:
     """
     function = core.aotip_add_kernel_library
     function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p, ctypes.c_char_p)
-    for problem in wrong_entries():
+    found, missing = _look_up()
+    for problem in _problems(found, missing):
         logger.warning("%s", problem)
-    for soname, path in installed_libraries().items():
+    for soname, path in found.items():
         if function(soname.encode(), os.fsencode(path)) != 0:
             raise MemoryError(f"kernel library {soname} cannot be noted")
 
@@ -43,16 +44,7 @@ def installed_libraries() -> dict[str, Path]:
 
     Of two packages with one soname the alphabetically first counts.
     """
-    found: dict[str, Path] = {}
-    for entry in _entries():
-        path = _path(entry)
-        if path is not None and found.setdefault(entry.name, path) != path:
-            logger.warning(
-                "kernel library %s is in several packages; %s is taken",
-                entry.name,
-                found[entry.name],
-            )
-    return found
+    return _look_up()[0]
 
 
 def wrong_entries() -> list[str]:
@@ -61,12 +53,32 @@ def wrong_entries() -> list[str]:
     A library that is not there may also be one that the package was built without, such as that of
     a device; then nothing of the package is left without an entry point.
     """
-    found = set(installed_libraries().values())
-    missing = [entry for entry in _entries() if _path(entry) is None]
-    return [problem for entry in missing for problem in _problem(entry, found)]
+    return _problems(*_look_up())
 
 
-def _problem(entry: EntryPoint, found: Collection[Path]) -> Iterator[str]:
+def _look_up() -> tuple[dict[str, Path], list[EntryPoint]]:
+    """The libraries that are there, by soname, and the entry points of those that are not."""
+    found: dict[str, Path] = {}
+    missing: list[EntryPoint] = []
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_order):
+        path = _path(entry)
+        if path is None:
+            missing.append(entry)
+        elif found.setdefault(entry.name, path) != path:
+            logger.warning(
+                "kernel library %s is in several packages; %s is taken",
+                entry.name,
+                found[entry.name],
+            )
+    return found, missing
+
+
+def _problems(found: Mapping[str, Path], missing: Collection[EntryPoint]) -> list[str]:
+    listed = set(found.values())
+    return [problem for entry in missing for problem in _problem(entry, listed)]
+
+
+def _problem(entry: EntryPoint, listed: Collection[Path]) -> Iterator[str]:
     what = f"{_distribution(entry)} lists kernel library {entry.name!r} in {entry.value!r}"
     roots = _package_roots(entry)
     if not roots:
@@ -76,10 +88,14 @@ def _problem(entry: EntryPoint, found: Collection[Path]) -> Iterator[str]:
     others = [
         str(path.relative_to(root.parent))
         for path, root in sorted(libraries.items())
-        if path not in found and not path.is_symlink() and _C_SHIM in path.read_bytes()
+        if path not in listed and _is_kernel_library(path)
     ]
     if others:
         yield f"{what}, where it is not, and does not list {', '.join(others)}. {_CORRECT}"
+
+
+def _is_kernel_library(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink() and _C_SHIM in path.read_bytes()
 
 
 def _path(entry: EntryPoint) -> Path | None:
@@ -91,10 +107,6 @@ def _path(entry: EntryPoint) -> Path | None:
 def _package_roots(entry: EntryPoint) -> list[Path]:
     spec = importlib.util.find_spec(entry.value.partition(".")[0])
     return [Path(root) for root in (spec and spec.submodule_search_locations) or ()]
-
-
-def _entries() -> list[EntryPoint]:
-    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=_order)
 
 
 def _distribution(entry: EntryPoint) -> str:
