@@ -26,6 +26,7 @@ TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
 SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
 CUDA_GRAPHS_COMPILE_SPEC_KEY = "aoti_cuda_graphs"
 SHARE_STATE_COMPILE_SPEC_KEY = "aoti_share_state"
+EXCLUDE_COMPILE_SPEC_KEY = "aoti_exclude"
 MINIMUM_MACOS_COMPILE_SPEC_KEY = "aoti_minimum_macos"
 GPU_CORES_COMPILE_SPEC_KEY = "aoti_gpu_cores"
 CODESIGN_IDENTITY_COMPILE_SPEC_KEY = "aoti_codesign_identity"
@@ -55,6 +56,8 @@ class LoweringOptions:
         cuda_graphs: calls become CUDA graphs, unless the runtime is told otherwise (CUDA).
         share_state: the method shares the mutable buffers that a delegate keeps, by name, with the
             other methods of the program that do.
+        exclude: ops that stay outside the delegate, by their whole names, for instance
+            ``"aten.cumsum.default"``.
         target_device: the device to run on, with its index, for instance ``"cuda:1"``; ExecuTorch
             then plans memory there. Empty: the first one, and ExecuTorch plans none (CUDA).
         minimum_macos: the oldest macOS that the program is to run on, such as ``"14.0"`` (MPS);
@@ -72,6 +75,7 @@ class LoweringOptions:
     save_tuning: str = ""
     cuda_graphs: bool = False
     share_state: bool = True
+    exclude: tuple[str, ...] = ()
     target_device: str = ""
     minimum_macos: str = ""
     gpu_cores: int = 0
@@ -82,6 +86,11 @@ class LoweringOptions:
             if not name or "," in name:
                 raise LoweringError(
                     f"a target's name is not empty and has no comma; found {name!r}"
+                )
+        for name in self.exclude:
+            if not name or "," in name:
+                raise LoweringError(
+                    f"an excluded op's name is not empty and has no comma; found {name!r}"
                 )
         if len(set(self.targets)) != len(self.targets):
             raise LoweringError(f"a target is named twice: {', '.join(self.targets)}")
@@ -126,6 +135,8 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
         specs.append(CompileSpec(CUDA_GRAPHS_COMPILE_SPEC_KEY, _TRUE))
     if not options.share_state:
         specs.append(CompileSpec(SHARE_STATE_COMPILE_SPEC_KEY, _FALSE))
+    if options.exclude:
+        specs.append(CompileSpec(EXCLUDE_COMPILE_SPEC_KEY, ",".join(options.exclude).encode()))
     if options.target_device:
         specs.append(CompileSpec(TARGET_DEVICE_COMPILE_SPEC_KEY, options.target_device.encode()))
     if options.minimum_macos:
@@ -161,6 +172,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         values[spec.key] = bytes(spec.value)
     tuned = TUNING_COMPILE_SPEC_KEY in values
     targets = _text(values, TARGETS_COMPILE_SPEC_KEY)
+    excluded = _text(values, EXCLUDE_COMPILE_SPEC_KEY)
     return LoweringOptions(
         targets=tuple(targets.split(",")) if targets else (),
         external_data=_text(values, EXTERNAL_DATA_COMPILE_SPEC_KEY),
@@ -171,6 +183,7 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
         cuda_graphs=_flag(values, CUDA_GRAPHS_COMPILE_SPEC_KEY),
         share_state=_flag(values, SHARE_STATE_COMPILE_SPEC_KEY, default=_TRUE),
+        exclude=tuple(excluded.split(",")) if excluded else (),
         target_device=_text(values, TARGET_DEVICE_COMPILE_SPEC_KEY),
         minimum_macos=_text(values, MINIMUM_MACOS_COMPILE_SPEC_KEY),
         gpu_cores=_number(values, GPU_CORES_COMPILE_SPEC_KEY),
@@ -197,6 +210,7 @@ _KNOWN_KEYS = frozenset(
         SAVE_TUNING_COMPILE_SPEC_KEY,
         CUDA_GRAPHS_COMPILE_SPEC_KEY,
         SHARE_STATE_COMPILE_SPEC_KEY,
+        EXCLUDE_COMPILE_SPEC_KEY,
         TARGET_DEVICE_COMPILE_SPEC_KEY,
         MINIMUM_MACOS_COMPILE_SPEC_KEY,
         GPU_CORES_COMPILE_SPEC_KEY,

@@ -36,6 +36,8 @@ class CpuPartitioner(DevicePartitioner):
         keep_sources: folder for the generated C++, to look at.
         share_state: ``False`` gives a method mutable buffers of its own; otherwise methods share
             those that have one name.
+        exclude: ops that stay outside although they could be lowered, such as
+            ``["aten.cumsum.default"]``, for ExecuTorch or for the partitioner that comes next.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -56,6 +58,7 @@ class CpuPartitioner(DevicePartitioner):
         debug_info: bool = False,
         keep_sources: str = "",
         share_state: bool = True,
+        exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         options = LoweringOptions(
@@ -64,6 +67,7 @@ class CpuPartitioner(DevicePartitioner):
             debug_info=debug_info,
             keep_sources=keep_sources,
             share_state=share_state,
+            exclude=tuple(exclude),
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         super().__init__(CPU, AotiCpuBackend.__name__, given)

@@ -53,6 +53,8 @@ class CudaPartitioner(DevicePartitioner):
             the first GPU, and take and give memory of the host or of the GPU.
         share_state: ``False`` gives a method mutable buffers of its own; otherwise methods share
             those that have one name.
+        exclude: ops that stay outside although they could be lowered, such as
+            ``["aten.cumsum.default"]``, for ExecuTorch or for the partitioner that comes next.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -78,6 +80,7 @@ class CudaPartitioner(DevicePartitioner):
         cuda_graphs: bool = False,
         target_device: str = "",
         share_state: bool = True,
+        exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         options = LoweringOptions(
@@ -91,6 +94,7 @@ class CudaPartitioner(DevicePartitioner):
             cuda_graphs=cuda_graphs,
             target_device=target_device,
             share_state=share_state,
+            exclude=tuple(exclude),
         )
         given = partitioning.compile_specs_of(options, compile_specs)
         super().__init__(CUDA, AotiCudaBackend.__name__, given)

@@ -54,6 +54,7 @@ class Plan:
                 f"target_device is '{device.name}:0', '{device.name}:1', ...; found "
                 f"{self._options.target_device!r}"
             )
+        _check_excluded(self._options.exclude)
         self._device = device
         self._specs = compile_specs
         self._targets = device.resolve(
@@ -168,7 +169,8 @@ class Plan:
         passes = get_manager().graph_passes(self._device.name, self._specs)
         handled = [one.handles for one in passes if one.handles is not None]
         missing = self._device.missing_dtypes
-        return Support(self._device.name, self._probes, self._shims, handled, missing)
+        excluded = self._options.exclude
+        return Support(self._device.name, self._probes, self._shims, handled, missing, excluded)
 
     @functools.cached_property
     def _shims(self) -> runtime_shims.AvailableShims:
@@ -199,6 +201,19 @@ def _check_destinations(options: specs.LoweringOptions) -> None:
         check_folder(options.keep_sources)
     if options.save_tuning:
         check_destination(options.save_tuning, is_merged=True)
+
+
+def _check_excluded(names: Sequence[str]) -> None:
+    """See that each is an op; one that a library defines is only there when that is imported."""
+    for name in names:
+        found = torch.ops
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not isinstance(found, torch._ops.OpOverload):
+            raise LoweringError(
+                f"the option 'exclude' takes ops by their whole names, such as "
+                f"'aten.cumsum.default'; found {name!r}, which is none that is known"
+            )
 
 
 def _is_random(op: torch._ops.OpOverload) -> bool:

@@ -36,12 +36,14 @@ from aoti_plugins.lowering.artifacts.shared_object import (
 )
 from aoti_plugins.lowering.decompositions import ONLY_FOR
 from aoti_plugins.lowering.device import Device
-from aoti_plugins.lowering.inductor.blame import explained
+from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
+from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
+from aoti_plugins.lowering.origins import Origins
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.manager import get_manager
@@ -123,6 +125,7 @@ class _Lowering:
         method = self._place.method
         kinds = _constant_kinds(program, method)
         self._inductor_options = {**self._inductor_options, **_options_for_state(program, method)}
+        self._origins = Origins(program)
         program = self._transform(program)
         artifacts = []
         needed: list[GeneratedConstant] = []
@@ -164,16 +167,26 @@ class _Lowering:
         return program
 
     def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:
-        with progress.stage("generate", self._place, target.name):
-            module = program.module()
-            kernels = [registered.kernel for registered in self._shims.kernels.values()]
-            options = merge(self._inductor_options, custom_op_options(module, kernels))
+        kernels = [registered.kernel for registered in self._shims.kernels.values()]
+        options = merge(self._inductor_options, custom_op_options(program.module(), kernels))
+
+        def generated() -> GeneratedCode:
             environment = self._device.environment(target, self._options)
             inputs = _example_inputs(program)
+            device = self._device.torch_device
             try:
-                return generate(module, inputs, options, environment, self._device.torch_device)
+                return generate(program.module(), inputs, options, environment, device)
             except Exception as error:
-                raise explained(error, options, self._provider_of_option) or error from error
+                blamed = explained(error, options, self._provider_of_option)
+                if blamed is None:
+                    raise
+                raise blamed from error
+
+        def is_about_an_op(error: Exception) -> bool:
+            return not isinstance(error, AotiPluginsError) and is_about_the_op(error, options)
+
+        with progress.stage("generate", self._place, target.name):
+            return generate_in_steps(generated, is_about_an_op, self._origins.described)
 
     def _provider_of_option(self, name: str) -> str:
         return get_manager().provider_of_option(self._device.name, self._specs, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -85,6 +85,7 @@ class Support:
         shims: C shims that the runtime or a plugin provides.
         handled: say of a node that a graph pass replaces it by something that can be run.
         missing_dtypes: dtypes that the device does not have, each with why.
+        excluded: names of ops that the user leaves to others.
     """
 
     def __init__(
@@ -94,12 +95,14 @@ class Support:
         shims: AvailableShims,
         handled: Sequence[Callable[[Node], bool]] = (),
         missing_dtypes: Mapping[torch.dtype, str] = MappingProxyType({}),
+        excluded: Collection[str] = (),
     ) -> None:
         self._device = device
         self._probes = probes
         self._shims = shims
         self._handled = tuple(handled)
         self._missing_dtypes = missing_dtypes
+        self._excluded = frozenset(excluded)
         self._decided: dict[Node, Refusal | None] = {}
 
     def refusal(self, node: Node) -> Refusal | None:
@@ -133,6 +136,8 @@ class Support:
             return self.refusal(node.args[0]) if isinstance(node.args[0], Node) else None
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return _refuse_control_flow(node)
+        if op_name(node) in self._excluded:
+            return _refuse(node, "the option 'exclude' names it", "take it out of that option")
         if is_assertion(node) or _is_symbolic_arithmetic(node):
             return None
         try:
@@ -241,7 +246,7 @@ def warn_of_state(buffers: Sequence[str], device: str) -> None:
 
 
 def _refuse(node: Node, reason: str, remedy: str) -> Refusal:
-    where = _module_path(node), _source_line(node)
+    where = module_path(node), source_line(node)
     kernel = missing_kernel(aten_op(node.target))
     return Refusal(node_name(node), op_name(node), reason, remedy, *where, kernel)
 
@@ -271,14 +276,15 @@ def op_name(node: Node) -> str:
     return str(op) if isinstance(op, torch._ops.OpOverload) else getattr(op, "__name__", str(op))
 
 
-def _module_path(node: Node) -> str:
+def module_path(node: Node) -> str:
+    """Where in the user's model a node comes from, with the module's class; may be empty."""
     stack = node.meta.get("nn_module_stack") or {}
     path, kind = list(stack.values())[-1] if stack else ("", "")
     kind = getattr(kind, "__name__", str(kind)).rpartition(".")[2]
     return f"{path} ({kind})" if path else kind
 
 
-def _source_line(node: Node) -> str:
+def source_line(node: Node) -> str:
     """The innermost line of the user's own code, or of any code where all of it is PyTorch's."""
     lines = [
         line.strip() for line in (node.meta.get("stack_trace") or "").splitlines() if line.strip()

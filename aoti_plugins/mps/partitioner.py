@@ -42,6 +42,8 @@ class MpsPartitioner(DevicePartitioner):
         keep_sources: folder for the generated C++ and Metal code, to look at.
         share_state: ``False`` gives a method mutable buffers of its own; otherwise methods share
             those that have one name.
+        exclude: ops that stay outside although they could be lowered, such as
+            ``["aten.cumsum.default"]``, for ExecuTorch or for the partitioner that comes next.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -65,6 +67,7 @@ class MpsPartitioner(DevicePartitioner):
         debug_info: bool = False,
         keep_sources: str = "",
         share_state: bool = True,
+        exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         options = LoweringOptions(
@@ -76,6 +79,7 @@ class MpsPartitioner(DevicePartitioner):
             gpu_cores=gpu_cores,
             codesign_identity=codesign_identity,
             share_state=share_state,
+            exclude=tuple(exclude),
         )
         checked_macos(minimum_macos)
         given = partitioning.compile_specs_of(options, compile_specs)

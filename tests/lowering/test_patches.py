@@ -22,6 +22,7 @@ from aoti_plugins.lowering.inductor import generate as generation
 from aoti_plugins.lowering.inductor import versions
 from aoti_plugins.lowering.inductor.capture import captured_code
 from aoti_plugins.lowering.inductor.generate import generate
+from aoti_plugins.lowering.inductor.inputs_in_memory import inputs_in_memory
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention, no_onednn
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions, no_triton
 from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
@@ -53,6 +54,7 @@ def _state() -> dict[str, Any]:
         "inputs": CppWrapperCpu.codegen_inputs,
         "transforms": graph.fallback_handler,
         "stored": lowering.lowerings.get(torch.ops.aoti_plugins.stored.default),
+        "functions": graph.GraphLowering.call_function,
         "constants": graph.GraphLowering.get_attr,
         "grad": torch.is_grad_enabled(),
     }
@@ -72,6 +74,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
     (row_major_transforms, {"transforms"}),
     (stored_values, {"stored"}),
     (scalar_constants, {"constants"}),
+    (lambda: inputs_in_memory(()), {"functions"}),
 ]
 
 
@@ -92,6 +95,7 @@ PATCHES: list[tuple[Callable[[], AbstractContextManager[Any]], set[str]]] = [
         "transforms",
         "stored",
         "constants",
+        "memory",
     ],
 )
 @pytest.mark.parametrize("fails", [False, True])

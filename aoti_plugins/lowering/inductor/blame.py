@@ -22,11 +22,11 @@ def is_about_the_op(error: Exception, options: Mapping[str, Any]) -> bool:
         error: what the code generation raised.
         options: Inductor's, with which it ran.
     """
-    causes = list(_chain(error))
-    ours = [one for one in causes if isinstance(one, AotiPluginsError)]
+    chain = list(causes(error))
+    ours = [one for one in chain if isinstance(one, AotiPluginsError)]
     if ours:
         return all(isinstance(one, UnsupportedError) for one in ours)
-    if any(isinstance(one, _OF_THE_MACHINE) for one in causes):
+    if any(isinstance(one, _OF_THE_MACHINE) for one in chain):
         return False
     return option_at_fault(error, options) is None
 
@@ -34,7 +34,7 @@ def is_about_the_op(error: Exception, options: Mapping[str, Any]) -> bool:
 def option_at_fault(error: Exception, options: Mapping[str, Any]) -> str | None:
     """The option whose function was running when an exception was raised, if one was."""
     codes = {_code_of(value): name for name, value in options.items() if callable(value)}
-    running = (code for one in _chain(error) for code in _codes(one.__traceback__))
+    running = (code for one in causes(error) for code in _codes(one.__traceback__))
     return next((codes[code] for code in running if code in codes), None)
 
 
@@ -52,20 +52,20 @@ def explained(
         The error of ours or of a plugin below it, or one that names the option's plugin; ``None``
         for any other.
     """
-    for one in _chain(error):
+    for one in causes(error):
         if isinstance(one, AotiPluginsError):
             return one
     name = option_at_fault(error, options)
     if name is None:
         return None
-    root = list(_chain(error))[-1]
+    root = list(causes(error))[-1]
     return PluginError(
         f"Inductor's option {name!r}, which {provider(name)} sets, failed: "
         f"{type(root).__name__}: {root}"
     )
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
     """An exception and what it was made of, the outermost first."""
     while error is not None:
         yield error

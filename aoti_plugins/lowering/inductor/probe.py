@@ -149,7 +149,10 @@ class Probe:
                 except Exception as error:
                     if is_about_the_op(error, options):
                         return _refused(op, error)
-                    raise explained(error, options, self._provider) or error from error
+                    blamed = explained(error, options, self._provider)
+                    if blamed is None:
+                        raise
+                    raise blamed from error
         return Answer(shims_called(code), code.proxy_ops, is_decomposed=is_decomposed)
 
     def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:

@@ -1,0 +1,46 @@
+"""Which op of the user's program a node comes from that a lowering has made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from aoti_plugins.lowering.carried_ops import node_name
+from aoti_plugins.lowering.support import module_path, op_name, source_line
+
+
+class Origins:
+    """The ops of a partition, for messages about what becomes of them.
+
+    Args:
+        program: the partition as ExecuTorch gives it; later changes of it are not seen.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        modules = [m for m in program.graph_module.modules() if isinstance(m, GraphModule)]
+        nodes = [node for module in modules for node in module.graph.nodes]
+        self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
+        self._names = {node.name: node_name(node) for node in nodes}
+
+    def described(self, node: Node) -> str:
+        """The op that a node of Inductor's graph comes from, its place, and how to exclude it."""
+        known = (name for name in _names(node.meta.get("from_node", ())) if name in self._ops)
+        origin = next(known, None)
+        lines = [("module", module_path(node)), ("source", source_line(node))]
+        if origin is None:
+            remedy = "give the partitioner exclude=[...] with the op of that line"
+        else:
+            lines.insert(0, ("op", f"{self._ops[origin]} (node {self._names[origin]!r})"))
+            remedy = f"give the partitioner exclude=[{self._ops[origin]!r}]"
+        lines.append(("to leave it outside the delegate", remedy))
+        return "\n".join(f"    {label}: {text}" for label, text in lines if text)
+
+
+def _names(sources: Iterable[Any]) -> Iterator[str]:
+    """Names of the nodes that a node was made of, from the last graph back to the first."""
+    for source in sources:
+        yield source.name
+        yield from _names(source.from_node)
