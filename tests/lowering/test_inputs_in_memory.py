@@ -16,26 +16,30 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.runtime import Program
 
 
-@pytest.fixture
-def particular() -> Iterator[Callable[[Callable[[Any], bool]], Any]]:
-    """Defines an op, ``2 * x``, that Inductor can generate only of operands that one likes."""
+@pytest.fixture(scope="module")
+def twice() -> Iterator[Any]:
+    """An op, ``2 * x``; defined once, since PyTorch keeps handles of ops that are gone."""
     with torch.library._scoped_library("aoti_plugins_particular", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor", tags=[torch.Tag.flexible_layout])
         library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
-        op = torch.ops.aoti_plugins_particular.twice.default
         torch.library.register_fake("aoti_plugins_particular::twice", torch.clone, lib=library)
-        with mock.patch.dict(lowering.lowerings):
+        yield torch.ops.aoti_plugins_particular.twice.default
 
-            def define(likes: Callable[[Any], bool]) -> Any:
-                def lowered(x: Any) -> Any:
-                    if not likes(x):
-                        raise NotImplementedError("not such an operand")
-                    return lowering.lowerings[torch.ops.aten.mul.Tensor](x, 2)
 
-                lowering.lowerings[op] = lowered
-                return op
+@pytest.fixture
+def particular(twice: Any) -> Iterator[Callable[[Callable[[Any], bool]], None]]:
+    """Lets Inductor generate the op only of operands that one likes."""
+    with mock.patch.dict(lowering.lowerings):
 
-            yield define
+        def define(likes: Callable[[Any], bool]) -> None:
+            def lowered(x: Any) -> Any:
+                if not likes(x):
+                    raise NotImplementedError("not such an operand")
+                return lowering.lowerings[torch.ops.aten.mul.Tensor](x, 2)
+
+            lowering.lowerings[twice] = lowered
+
+        yield define
 
 
 class Between(torch.nn.Module):
