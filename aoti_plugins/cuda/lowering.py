@@ -137,6 +137,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.gpu.fp_fusion import joined_multiply_add
     from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
     from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
+    from aoti_plugins.lowering.inductor.gpu.masked_atomics import masked_atomics
     from aoti_plugins.lowering.inductor.gpu.padded_views import padded_views
     from aoti_plugins.lowering.inductor.gpu.searches import searches_of_pytorch
     from aoti_plugins.lowering.inductor.gpu.triton_version import known_triton_version
@@ -152,6 +153,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         no_line_info(),
         joined_multiply_add(),
         padded_views(),
+        masked_atomics(),
         searches_of_pytorch(),
         known_triton_version(),
         fresh_kernels(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,3 +67,22 @@ def test_picking_is_delegated_whole() -> None:
     exported = export(Picks(), (torch.randn(4, 4), torch.tensor([1, 1, 2])))
     edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner(target="h100")])
     assert edge.to_executorch().executorch_program.execution_plan[0].operators == []
+
+
+class SumsInOneRow(nn.Module):
+    """Adds the only row to itself, five times: a place and a value that are the same for all."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Six times ``x [1]``."""
+        index = torch.zeros(5, dtype=torch.int64)
+        return x.index_add(0, index, x.index_select(0, index))
+
+
+def test_sums_in_one_row_are_masked(tmp_path: Path) -> None:
+    # A block has eight threads for these five elements.
+    partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
+    exported = export(SumsInOneRow(), (torch.ones(1),))
+    to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    (source,) = tmp_path.rglob("wrapper.cpp")
+    (mask,) = re.findall(r"tl\.atomic_add\(.*, (\w+), sem=", source.read_text())
+    assert mask == "xmask"

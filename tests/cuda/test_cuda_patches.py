@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 import torch
+from support import older_than
 from torch import nn
 from torch._inductor.lowering import lowerings
 
@@ -32,6 +33,7 @@ from aoti_plugins.lowering.inductor.gpu import (
     fresh_kernels,
     indexing,
     line_info,
+    masked_atomics,
     no_compilation,
     padded_views,
     patterns,
@@ -86,6 +88,8 @@ PATCHES: dict[str, _Context] = {
     "chosen": lambda: config_choice.choose_configs(GPU),
     "measured": lambda: config_choice.measured_configs(GPU, Records()),
     "few rows": lambda: few_rows.few_rows_choice(GPU),
+    # Later versions do it themselves.
+    **({"masked atomics": masked_atomics.masked_atomics} if older_than(2, 13) else {}),
     "all": lambda: lowering.environment(TARGET, LoweringOptions()),
     "all of a probe": lambda: lowering.probe_environment(TARGET, LoweringOptions()),
     "apple gpu": lambda: described_apple_gpu(10),

@@ -13,7 +13,7 @@ namespace aoti_plugins {
 /// One of these stands in every function through which a thread comes in and takes locks. They may
 /// be nested. Threads that work for others do not count, and a fork from inside the library waits
 /// for nobody.
-class AOTIP_CORE InsideLibrary {
+class AOTIP_FOR_RUNNER InsideLibrary {
  public:
   InsideLibrary() noexcept;
   ~InsideLibrary();

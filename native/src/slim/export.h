@@ -8,3 +8,6 @@
 #else
 #define AOTIP_CORE __attribute__((visibility("default")))
 #endif
+
+/// Marks what the runner's library uses of the core library, where there are two everywhere.
+#define AOTIP_FOR_RUNNER __attribute__((visibility("default")))

@@ -1,0 +1,51 @@
+"""Additions to one place happen once for each element.
+
+A kernel has more threads than elements; a mask keeps the others out. PyTorch 2.11 and 2.12 drop the
+mask of an atomic addition whose place and value are the same for all elements, as they are where
+``x.index_add(0, index, y)`` adds to a single row: the threads beyond the last element add, too.
+Patched: ``TritonKernel.store``, which there asks for the mask of the whole block. Not needed from
+PyTorch 2.13 on, whose ``indexing`` has an argument for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from aoti_plugins.lowering.inductor.patching import patch
+
+
+@patch
+def masked_atomics() -> Iterator[None]:
+    """Atomic additions are masked, whatever they add and where."""
+    from torch._inductor.codegen.triton import IndexingOptions, TritonKernel
+
+    store = TritonKernel.store
+    indexing = TritonKernel.indexing
+    if "mask_constant_index" in inspect.signature(indexing).parameters:
+        yield
+        return
+
+    def masked_store(self: Any, name: str, index: Any, value: Any, mode: Any = None) -> None:
+        def masked(*args: Any, **kwargs: Any) -> Any:
+            found = indexing(self, *args, **kwargs)
+            if not isinstance(found, IndexingOptions):
+                return found
+            block = [f"{tree.prefix}mask" for tree in self.range_trees if _is_masked(self, tree)]
+            return dataclasses.replace(found, mask_vars=found.mask_vars | block)
+
+        if mode != "atomic_add":
+            store(self, name, index, value, mode)
+            return
+        with mock.patch.object(self, "indexing", masked):
+            store(self, name, index, value, mode)
+
+    with mock.patch.object(TritonKernel, "store", masked_store):
+        yield
+
+
+def _is_masked(kernel: Any, tree: Any) -> bool:
+    return not tree.is_reduction and not kernel._has_constant_mask(tree)
