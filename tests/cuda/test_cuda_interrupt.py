@@ -166,7 +166,8 @@ def test_while_a_kernel_is_assembled(
     slow.write_text(f"#!/bin/sh\n{asked}\nexec {shutil.which('sleep')} 600\n")
     slow.chmod(0o755)
     cache = cache_without_blobs(tmp_path / "cache")
-    work = lowering(TRITON_PTXAS_PATH=str(slow))
+    # Triton 3.9 asks another variable for GPUs like this one.
+    work = lowering(TRITON_PTXAS_PATH=str(slow), TRITON_PTXAS_BLACKWELL_PATH=str(slow))
     status, printed = work.interrupt(work.from_python, "sleep", whole_group)
     assert status == -signal.SIGINT
     assert "\nKeyboardInterrupt" in printed
