@@ -25,7 +25,8 @@ def missing_kernel(op: Any) -> str:
         return ""
     try:
         out = _qualified(to_out_variant(op)[0])
-    except (AssertionError, RuntimeError):  # it is in place, or nobody declared such a form
+    # It is in place, or nobody declared such a form; of some ops ExecuTorch has no schema at all.
+    except (AssertionError, AttributeError, RuntimeError):
         return (
             "ExecuTorch cannot run it either: the op has no form that writes to an output that it "
             "is given, so that to_executorch() will fail"
