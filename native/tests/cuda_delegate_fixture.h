@@ -98,7 +98,9 @@ class Loaded : public LoadedDelegate {
   explicit Loaded(const Program& program, const std::string& target_device = "",
                   Span<BackendOption> options = {}, const char* method = "forward")
       : LoadedDelegate(backend()),
-        bytes_(PayloadBuilder().payload(program.payload).encode(1, program.payload.flags)),
+        bytes_(PayloadBuilder()
+                   .payload(program.payload)
+                   .encode(kPayloadVersion, program.payload.flags)),
         device_(target_device) {
     BackendInitContext context(nullptr, nullptr, method, &program.data,
                                Span<const BackendOption>(options.data(), options.size()));
