@@ -33,9 +33,11 @@ def describe() -> dict[str, Any]:
 
 
 def save(path: Path, results: dict[str, Any]) -> None:
-    """Write results with their environment as JSON."""
+    """Write results with their environment as JSON, all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"environment": describe(), **results}, indent=2) + "\n")
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.write_text(json.dumps({"environment": describe(), **results}, indent=2) + "\n")
+    unfinished.replace(path)
 
 
 def _version(package: str) -> str:

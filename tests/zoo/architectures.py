@@ -1,10 +1,15 @@
 """Write ``docs/architectures.md`` from the results of ``run.py`` on GPUs.
 
 python tests/zoo/architectures.py
+python tests/zoo/architectures.py --merge results.json --commit 1a2b3c4 --note "lowered and run"
+
+``--merge`` first adds what ``run.py cuda --output results.json`` wrote as one more run; where runs
+have a model in common, the page shows the last one.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections import Counter
@@ -17,6 +22,7 @@ import catalogue
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "models_cuda.json"
 DOCUMENT = ROOT / "docs" / "architectures.md"
+_VERSIONS = ("torch", "triton", "executorch", "timm", "torchvision", "transformers")
 
 _INTRODUCTION = """\
 # Architectures on CUDA
@@ -41,7 +47,12 @@ _REMARKS = """\
   remain, for which neither PyTorch has decompositions nor ExecuTorch kernels.
 - Decoders of transformers have a static cache and are called four times, one token after the
   other; `opt` is called with a whole sequence, for transformers asks in Python how full its cache
-  is. `mixtral` computes its experts as one product (`batched_mm`).
+  is. `mixtral` computes its experts as one product (`batched_mm`); all other models with experts
+  use the code that transformers chooses, and are called with a whole sequence.
+- `dbrx` and `longcat_flash` are not here: with transformers 5.23 they ask in Python which experts
+  were chosen, which torch.export 2.14 does not take (`for expert_idx in expert_hit`). Nor are
+  `switch_transformers` and `nllb_moe`, which convert a module while they run
+  (`self.classifier = self.classifier.to(self.dtype)`: "Couldn't swap Linear.weight").
 """
 
 
@@ -69,21 +80,63 @@ def document() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _models(run: dict[str, Any]) -> Any:
-    return run["models"].items()
+def merge(found: Path, commit: str, note: str) -> None:
+    """Add a run to the stored ones.
+
+    Args:
+        found: what ``run.py`` wrote.
+        commit: what was checked out there.
+        note: how it was run, for the page.
+
+    Raises:
+        ValueError: the run was not on CUDA.
+    """
+    run = json.loads(found.read_text())
+    if run["device"] != "cuda":
+        raise ValueError(f"{str(found)!r} has results for {run['device']!r}, not for 'cuda'")
+    stored = json.loads(RESULTS.read_text())
+    versions = {**run["environment"]["versions"], **run.get("packages", {})}
+    environment = {**run["environment"], "versions": versions}
+    stored["runs"].append(
+        {"environment": environment, "commit": commit, "note": note, "models": run["models"]}
+    )
+    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+
+
+def _models(run: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Those that the run's packages have."""
+    return [(name, one) for name, one in run["models"].items() if one["result"] != "MISSING"]
 
 
 def _about(run: dict[str, Any]) -> str:
     environment = run["environment"]
     versions = environment["versions"]
     gpus = " and ".join(sorted(set(environment["hardware"]["gpus"])))
-    return (
-        f"{len(run['models'])} models, {run['note']}. {gpus}, {environment['date']}, commit "
-        f"{run['commit']}, torch {versions['torch']}, triton {versions['triton']}, executorch "
-        f"{versions['executorch']}."
+    known = [name for name in _VERSIONS if name in versions]
+    text = (
+        f"{len(_models(run))} models, {run['note']}. {gpus}, {environment['date']}, commit "
+        f"{run['commit']}, {', '.join(f'{name} {versions[name]}' for name in known)}."
     )
+    missing = sorted(one["cause"] for one in run["models"].values() if one["result"] == "MISSING")
+    return f"{text} Not there: {'; '.join(missing)}." if missing else text
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--merge", type=Path, metavar="RESULTS", help="JSON that run.py wrote")
+    parser.add_argument("--commit", help="what was checked out for it")
+    parser.add_argument("--note", help="how it was run")
+    chosen = parser.parse_args()
+    if chosen.merge:
+        if not chosen.commit or not chosen.note:
+            parser.error("--merge needs --commit and --note")
+        merge(chosen.merge, chosen.commit, chosen.note)
+    DOCUMENT.write_text(document())
+    print(DOCUMENT)
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(document())
-    print(DOCUMENT)
+    main()

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import configurations
 import torch
 from torch import nn
 
@@ -165,16 +167,26 @@ def _detector(name: str) -> Case:
     return Case(network, ((torch.rand(3, 200, 260), *pooled),))
 
 
-def _config(name: str, **values: Any) -> Any:
+class MissingInPackageError(LookupError):
+    """The installed release of a package has no such architecture."""
+
+
+def _transformers_class(name: str) -> Any:
     import transformers
 
-    return getattr(transformers, f"{name}Config")(**values)
+    try:
+        return getattr(transformers, name)
+    except AttributeError as error:
+        release = transformers.__version__
+        raise MissingInPackageError(f"{name} is not in transformers {release}") from error
+
+
+def _config(name: str, **values: Any) -> Any:
+    return _transformers_class(f"{name}Config")(**values)
 
 
 def _made(name: str, config: Any) -> nn.Module:
-    import transformers
-
-    return getattr(transformers, name)(config).eval()
+    return _transformers_class(name)(config).eval()
 
 
 _TEXT = {
@@ -261,8 +273,8 @@ _SOUND = {
 }
 
 
-def _speech(name: str) -> Case:
-    model = _made(f"{name}Model", _config(name, **_SOUND))
+def _speech(name: str, **values: Any) -> Case:
+    model = _made(f"{name}Model", _config(name, **{**_SOUND, **values}))
     sound = torch.randn(1, 4000)
     return Case(Outputs(model, ("input_values",), return_dict=False), ((sound,),))
 
@@ -296,24 +308,15 @@ def _whisper() -> Case:
     return Case(model, (inputs,))
 
 
-def _t5() -> Case:
-    config = _config("T5", vocab_size=128, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4)
+def _two_sequences(name: str, **values: Any) -> Case:
+    config = _config(name, **values)
     inputs = (torch.randint(5, 120, (2, 16)), torch.randint(5, 120, (2, 8)))
     names = ("input_ids", "decoder_input_ids")
-    model = Outputs(_made("T5Model", config), names, use_cache=False, return_dict=False)
+    model = Outputs(_made(f"{name}Model", config), names, use_cache=False, return_dict=False)
     return Case(model, (inputs,))
 
 
-def _bart() -> Case:
-    config = _config(
-        "Bart",
-        **_ENCODER_DECODER,
-        max_position_embeddings=64,
-    )
-    inputs = (torch.randint(5, 120, (2, 16)), torch.randint(5, 120, (2, 8)))
-    names = ("input_ids", "decoder_input_ids")
-    model = Outputs(_made("BartModel", config), names, use_cache=False, return_dict=False)
-    return Case(model, (inputs,))
+_T5 = {"vocab_size": 128, "d_model": 64, "d_kv": 16, "d_ff": 128, "num_layers": 2, "num_heads": 4}
 
 
 def _swin() -> Case:
@@ -393,8 +396,8 @@ _TRANSFORMERS: dict[str, Callable[[], Case]] = {
         first_k_dense_replace=1,
         use_cache=False,
     ),
-    "t5": _t5,
-    "bart": _bart,
+    "t5": lambda: _two_sequences("T5", **_T5),
+    "bart": lambda: _two_sequences("Bart", **_ENCODER_DECODER, max_position_embeddings=64),
     "whisper": _whisper,
     "wav2vec2": lambda: _speech("Wav2Vec2"),
     "hubert": lambda: _speech("Hubert"),
@@ -410,6 +413,25 @@ _TRANSFORMERS: dict[str, Callable[[], Case]] = {
     "swin": _swin,
     "segformer": _segformer,
 }
+
+
+def _masked_sequences(name: str, **values: Any) -> Case:
+    config = _config(name, **{**_ENCODER_DECODER, **values})
+    mask = torch.ones(2, 16, dtype=torch.int64)
+    mask[1, 12:] = 0
+    inputs = (torch.randint(5, 120, (2, 16)), mask, torch.randint(5, 120, (2, 8)), mask[:, 4:12])
+    names = ("input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask")
+    model = Outputs(_made(f"{name}Model", config), names, use_cache=False, return_dict=False)
+    return Case(model, (tuple(tensor.contiguous() for tensor in inputs),))
+
+
+_KINDS: list[tuple[Callable[..., Case], configurations.Configurations]] = [
+    (_whole_text, configurations.EXPERTS),
+    (_whole_text, configurations.TEXT),
+    (_masked_sequences, configurations.ENCODER_DECODERS),
+    (_image_tower, configurations.IMAGES),
+    (_speech, configurations.SPEECH),
+]
 
 
 def _entries() -> dict[str, Callable[[], Case]]:
@@ -435,6 +457,9 @@ def _entries() -> dict[str, Callable[[], Case]]:
         found[f"torchvision.{name}.network"] = lambda name=name: _detector(name)
     for name, make in _TRANSFORMERS.items():
         found[f"transformers.{name}"] = make
+    for build, table in _KINDS:
+        for name, (of, values) in table.items():
+            found[f"transformers.{name}"] = partial(build, of, **values)
     return found
 
 

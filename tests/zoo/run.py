@@ -11,16 +11,21 @@ relative error of 1e-3 in the Euclidean norm, integers exactly. PyTorch lets cuD
 convolutions read to TF32 unless told otherwise, and programs keep what it says where they are
 lowered; here it may not, for the comparison is with float32. On a machine without a GPU, programs
 for CUDA are lowered for an H100 and not run.
+
+``--output`` is written after every model, so that a run that is ended leaves what it has, and the
+same command goes on from there. What the installed packages lack is MISSING, which is no failure.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -38,10 +43,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import catalogue
 
 DEVICES = ("cpu", "cuda", "mps")
-RIGHT, LOWERED, PLANNED = "RIGHT", "LOWERED", "PLANNED"
+RIGHT, LOWERED, PLANNED, MISSING = "RIGHT", "LOWERED", "PLANNED", "MISSING"
 PARTLY, DIFFERENT = "PARTLY", "DIFFERENT"
 LIMIT = 1e-3
 _BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+_PACKAGES = ("timm", "torchvision", "transformers")
 _LONGEST_CAUSE, _LONGEST_LINE = 300, 100
 
 
@@ -74,6 +80,8 @@ def examine(name: str, device: str, plan: bool, keep: Path | None) -> dict[str, 
         if device == "mps" or (device == "cuda" and not torch.cuda.is_available()):
             return {**found, "result": PARTLY if outside else LOWERED}
         return {**found, **_judged(program, case.calls, expected, outside)}
+    except catalogue.MissingInPackageError as error:
+        return {"result": MISSING, "cause": str(error)}
     except Exception as error:
         return {**found, "result": f"{step}_FAILED", "cause": _cause(error)}
 
@@ -253,9 +261,20 @@ def summary(results: dict[str, Any]) -> str:
 
 
 def chosen_names(patterns: Iterable[str]) -> list[str]:
-    """The models whose names hold one of the patterns; all without any."""
+    """The models whose names are or hold one of the patterns; all without any.
+
+    A pattern that is a model's whole name stands for that model alone.
+    """
     given = tuple(patterns)
-    return [n for n in catalogue.ENTRIES if not given or any(p in n for p in given)]
+    whole = catalogue.ENTRIES.keys() & given
+    parts = [p for p in given if p not in whole]
+    return [n for n in catalogue.ENTRIES if not given or n in whole or any(p in n for p in parts)]
+
+
+def _packages() -> dict[str, str]:
+    """The versions of those packages of models that are installed."""
+    installed = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
+    return {name: installed[name] for name in _PACKAGES if name in installed}
 
 
 def main() -> int:
@@ -294,12 +313,19 @@ def main() -> int:
     options += ["--keep", str(chosen.keep)] if chosen.keep else []
     options += ["--kept", str(chosen.kept)] if chosen.kept else []
 
+    storing = threading.Lock()
+
     def one(name: str) -> None:
-        results[name] = in_own_process(name, options, chosen.seconds)
-        print(f"{name}: {results[name]['result']}", file=sys.stderr, flush=True)
-        if chosen.output:
-            ordered = dict(sorted(results.items()))
-            environment.save(chosen.output, {"device": chosen.device, "models": ordered})
+        start = time.perf_counter()
+        found = in_own_process(name, options, chosen.seconds)
+        found["took_s"] = round(time.perf_counter() - start, 1)
+        with storing:
+            results[name] = found
+            print(f"{name}: {found['result']}", file=sys.stderr, flush=True)
+            if chosen.output:
+                models = dict(sorted(results.items()))
+                stored = {"device": chosen.device, "packages": _packages(), "models": models}
+                environment.save(chosen.output, stored)
 
     names = [name for name in chosen_names(chosen.patterns) if name not in results]
     if chosen.kept:
@@ -309,7 +335,8 @@ def main() -> int:
     with ThreadPoolExecutor(chosen.processes) as pool:
         list(pool.map(one, names))
     print(summary(results))
-    return int(any(one["result"] not in (RIGHT, LOWERED, PLANNED) for one in results.values()))
+    fine = (RIGHT, LOWERED, PLANNED, MISSING)
+    return int(any(one["result"] not in fine for one in results.values()))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -78,6 +79,47 @@ def test_failed_steps_are_named(zoo: Any) -> None:
     eager = zoo.examine("tiny.nothing", "cpu", plan=True, keep=None)
     assert eager["result"] == "EAGER_FAILED"
     assert "finite" in eager["cause"]
+
+
+def test_an_architecture_that_the_package_lacks_is_missing(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    entries = {"transformers.new": lambda: zoo.catalogue._whole_text("NeverHeardOf")}
+    monkeypatch.setattr(zoo.catalogue, "ENTRIES", entries)
+    found = zoo.examine("transformers.new", "cpu", plan=True, keep=None)
+    cause = f"NeverHeardOfConfig is not in transformers {transformers.__version__}"
+    assert found == {"result": zoo.MISSING, "cause": cause}
+
+
+def test_a_whole_name_stands_for_one_model(zoo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo.catalogue, "ENTRIES", dict.fromkeys(["a.gemma", "a.gemma2", "b.phi"]))
+    assert zoo.chosen_names(["a.gemma"]) == ["a.gemma"]
+    assert zoo.chosen_names(["a.gemm"]) == ["a.gemma", "a.gemma2"]
+    assert zoo.chosen_names(["a.gemma", "phi"]) == ["a.gemma", "b.phi"]
+    assert zoo.chosen_names([]) == ["a.gemma", "a.gemma2", "b.phi"]
+
+
+def test_a_run_that_is_ended_leaves_what_it_has_and_goes_on_from_there(
+    zoo: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    output = tmp_path / "results.json"
+    monkeypatch.setattr(sys, "argv", ["run.py", "cpu", "--output", str(output), "-n", "1"])
+    asked = []
+
+    def one(name: str, *_: Any) -> dict[str, Any]:
+        asked.append(name)
+        if name == "tiny.branches" and asked.count(name) == 1:
+            raise KeyboardInterrupt
+        return {"result": zoo.RIGHT}
+
+    monkeypatch.setattr(zoo, "in_own_process", one)
+    with pytest.raises(KeyboardInterrupt):
+        zoo.main()
+    assert {"tiny.asleep", "tiny.linear"} <= json.loads(output.read_text())["models"].keys()
+    assert zoo.main() == 0
+    assert sorted(asked) == sorted([*zoo.catalogue.ENTRIES, "tiny.branches"])
+    assert json.loads(output.read_text())["models"].keys() == zoo.catalogue.ENTRIES.keys()
 
 
 def test_differences(zoo: Any) -> None:
