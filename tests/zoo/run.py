@@ -263,12 +263,16 @@ def summary(results: dict[str, Any]) -> str:
 def chosen_names(patterns: Iterable[str]) -> list[str]:
     """The models whose names are or hold one of the patterns; all without any.
 
-    A pattern that is a model's whole name stands for that model alone.
+    A pattern that is a whole name, with or without its package, does not mean longer names.
     """
-    given = tuple(patterns)
-    whole = catalogue.ENTRIES.keys() & given
-    parts = [p for p in given if p not in whole]
-    return [n for n in catalogue.ENTRIES if not given or n in whole or any(p in n for p in parts)]
+    given = set(patterns)
+    named = {n for n in catalogue.ENTRIES if given & _names(n)}
+    parts = given.difference(*map(_names, named))
+    return [n for n in catalogue.ENTRIES if not given or n in named or any(p in n for p in parts)]
+
+
+def _names(name: str) -> set[str]:
+    return {name, name.partition(".")[2]}
 
 
 def _packages() -> dict[str, str]:
