@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     )
     from aoti_plugins.hooks import hookimpl
     from aoti_plugins.lowering.scalars import scalar_value
-    from aoti_plugins.manager import PluginManager, get_manager
     from aoti_plugins.mps.backend import AotiMpsBackend
     from aoti_plugins.mps.partitioner import MpsPartitioner
+    from aoti_plugins.plugin_system.manager import PluginManager, get_manager
     from aoti_plugins.runtime import Program
     from aoti_plugins.types import (
         BlobName,
@@ -61,7 +61,7 @@ _MODULE_OF = {
     "PayloadError": "errors",
     "PluginConflictError": "errors",
     "PluginError": "errors",
-    "PluginManager": "manager",
+    "PluginManager": "plugin_system.manager",
     "Program": "runtime",
     "ProgramError": "errors",
     "ProgressEvent": "types",
@@ -70,7 +70,7 @@ _MODULE_OF = {
     "SharedLibrary": "types",
     "Target": "types",
     "UnsupportedError": "errors",
-    "get_manager": "manager",
+    "get_manager": "plugin_system.manager",
     "hookimpl": "hooks",
     "scalar_value": "lowering.scalars",
 }

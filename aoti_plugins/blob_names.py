@@ -33,7 +33,7 @@ class ReadableNames:
     but the plain names are taken by then. May be used from several threads.
 
     Example:
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> manager = PluginManager(load_entry_points=False)
         >>> with manager.registered(ReadableNames(), "readable"):
         ...     print(manager.blob_name("so", "cpu", "forward", "1f" * 32))

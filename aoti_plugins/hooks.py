@@ -3,7 +3,7 @@
 A plugin is a module, or any object, whose functions carry ``@hookimpl`` and have the names below.
 It may leave out arguments that it does not use. A package offers it under the entry-point group
 ``aoti_plugins``. Hooks are called on the thread that lowers, possibly on several threads at once,
-and only through ``aoti_plugins.manager``.
+and only through ``aoti_plugins.plugin_system``.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -54,7 +54,7 @@ def aoti_preprocess(
     Example:
         >>> from executorch.exir.backend.backend_details import PreprocessResult
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> class Cached:
         ...     results = {"forward": PreprocessResult(processed_bytes=b"payload")}
         ...
@@ -88,7 +88,7 @@ def aoti_fallback_kernels(device: str) -> Iterable[FallbackKernel]:
 
     Example:
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> from aoti_plugins.types import CShim, FallbackKernel, SharedLibrary
         >>> class Kernels:
         ...     @hookimpl
@@ -138,7 +138,7 @@ def aoti_blob_name(kind: str, device: str, method: str, sha256: str) -> str | No
 
     Example:
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> class Names:
         ...     @hookimpl
         ...     def aoti_blob_name(self, kind, sha256):
@@ -172,7 +172,7 @@ def aoti_graph_passes(device: str, compile_specs: list[Any]) -> Iterable[GraphPa
 
     Example:
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> from aoti_plugins.types import GraphPass
         >>> class Passes:
         ...     @hookimpl
@@ -209,7 +209,7 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     Example:
         >>> import torch
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> def square(x):
         ...     return x * x
         >>> class Decompositions:
@@ -245,7 +245,7 @@ def aoti_inductor_options(device: str, compile_specs: list[Any]) -> Mapping[str,
 
     Example:
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> class Options:
         ...     @hookimpl
         ...     def aoti_inductor_options(self, device):
@@ -276,7 +276,7 @@ def aoti_targets(device: str) -> Iterable[Target]:
 
     Example:
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> from aoti_plugins.types import Target
         >>> class Boards:
         ...     @hookimpl
@@ -307,7 +307,7 @@ def aoti_progress(event: ProgressEvent) -> None:
 
     Example:
         >>> from aoti_plugins.hooks import hookimpl
-        >>> from aoti_plugins.manager import PluginManager
+        >>> from aoti_plugins import PluginManager
         >>> from aoti_plugins.types import ProgressEvent
         >>> class Printer:
         ...     @hookimpl

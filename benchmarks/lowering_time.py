@@ -32,7 +32,7 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 sys.path.insert(0, sys.argv[1])
 import models
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 
 from aoti_plugins.errors import PluginError
-from aoti_plugins.manager import PluginManager, RegisteredKernel
+from aoti_plugins.plugin_system.manager import PluginManager, RegisteredKernel
 from aoti_plugins.runtime._kernel_libraries import (
     ENTRY_POINT_GROUP,
     installed_libraries,

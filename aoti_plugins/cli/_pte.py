@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from aoti_plugins import payload as payloads
-from aoti_plugins import pte_header
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.dtypes import dtype_name
 from aoti_plugins.errors import PayloadError, ProgramError
+from aoti_plugins.payload import pte_header
 
 _OUR_BACKENDS = "Aoti"
 

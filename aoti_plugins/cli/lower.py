@@ -104,7 +104,7 @@ def _lower(
     """Do the work; returns what ``_write`` does."""
     from executorch.exir import to_edge_transform_and_lower
 
-    from aoti_plugins.manager import get_manager
+    from aoti_plugins.plugin_system.manager import get_manager
 
     with display.stage(f"load {model.name}"):
         exported = load_model(model)

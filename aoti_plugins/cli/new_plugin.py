@@ -15,7 +15,7 @@ import aoti_plugins
 from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_folder, write_bytes
 from aoti_plugins.errors import AotiPluginsError
-from aoti_plugins.origin import normalize
+from aoti_plugins.plugin_system.origin import normalize
 
 KINDS = {
     "python": "a graph pass, an op that is decomposed, names of blobs",

@@ -11,8 +11,8 @@ from aoti_plugins.cli._inspection import inspect_plugins, library_problems
 from aoti_plugins.cli._output import console, json_option, print_json, table
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.errors import PluginError
-from aoti_plugins.manager import PluginManager
-from aoti_plugins.registry import PluginInfo
+from aoti_plugins.plugin_system.manager import PluginManager
+from aoti_plugins.plugin_system.registry import PluginInfo
 
 _DEVICES = ("cpu", "cuda", "mps")
 

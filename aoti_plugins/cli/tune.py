@@ -133,7 +133,7 @@ def _lower(model: Path, output: Path, display: StageDisplay) -> None:
 
     from aoti_plugins.cuda.partitioner import CudaPartitioner
     from aoti_plugins.cuda.target import NATIVE
-    from aoti_plugins.manager import get_manager
+    from aoti_plugins.plugin_system.manager import get_manager
 
     with display.stage(f"load {model.name}"):
         exported = load_model(model)

@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 from aoti_plugins.compile_specs import shares_state
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import blobs_named, carried_ops, progress, written_buffers
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
     from executorch.exir.backend.backend_details import PreprocessResult

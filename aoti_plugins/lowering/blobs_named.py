@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from aoti_plugins.errors import PluginConflictError
-from aoti_plugins.merging import conflict_message
-from aoti_plugins.origin import Origin
+from aoti_plugins.plugin_system.merging import conflict_message
+from aoti_plugins.plugin_system.origin import Origin
 
 
 @dataclass(frozen=True)

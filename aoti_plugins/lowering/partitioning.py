@@ -26,7 +26,7 @@ from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.support import Support, warn, warn_of_state
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec

@@ -46,7 +46,6 @@ from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.origins import Origins
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.values import value_spec, without_gaps
-from aoti_plugins.manager import get_manager
 from aoti_plugins.payload import (
     ArtifactKind,
     ConstantKind,
@@ -57,6 +56,7 @@ from aoti_plugins.payload import (
     ValueSpec,
     encode,
 )
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.types import BlobName, Target
 
 if TYPE_CHECKING:

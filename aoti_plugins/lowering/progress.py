@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.types import ProgressEvent
 
 logger = logging.getLogger(__name__)

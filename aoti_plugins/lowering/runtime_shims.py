@@ -11,7 +11,7 @@ from aoti_plugins import native_files
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.mach_o import is_mach_o, read_mach_o
 from aoti_plugins.lowering.artifacts.shared_object import LINK_NAME_PREFIX
-from aoti_plugins.manager import RegisteredKernel
+from aoti_plugins.plugin_system.manager import RegisteredKernel
 from aoti_plugins.types import BuiltinRuntime, LinkedObjects, SharedLibrary
 
 _NOT_IN = {"libexecutorch_backend_aoti_cuda.so": frozenset({"aoti_torch_index_put_out"})}

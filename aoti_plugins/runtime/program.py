@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NoReturn
 
-from aoti_plugins import pte_header
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.payload import pte_header
 from aoti_plugins.runtime import trust
 from aoti_plugins.runtime._dlpack import gpu_of
 from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot

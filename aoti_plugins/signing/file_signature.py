@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aoti_plugins.errors import SignatureError
-from aoti_plugins.payload_signatures import KEY_NBYTES, SIGNATURE_NBYTES
+from aoti_plugins.payload.signatures import KEY_NBYTES, SIGNATURE_NBYTES
 from aoti_plugins.signing.keys import Signer
 
 SUFFIX = ".sig"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from aoti_plugins.errors import SignatureError
-from aoti_plugins.payload_signatures import KEY_NBYTES
+from aoti_plugins.payload.signatures import KEY_NBYTES
 
 PublicKey: TypeAlias = "str | os.PathLike[str] | bytes"
 """A path of a PEM file, whose keys are all meant, or the 32 bytes of a key."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aoti_plugins import payload as payloads
-from aoti_plugins import pte_header
-from aoti_plugins._payload_header import MAGIC
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.payload import pte_header
+from aoti_plugins.payload.header import MAGIC
 
 T = TypeVar("T")
 Blob = tuple[str, memoryview]

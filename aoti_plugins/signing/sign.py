@@ -11,7 +11,7 @@ from typing import BinaryIO
 from aoti_plugins import payload as payloads
 from aoti_plugins.destinations import check_destination, write_bytes, writing
 from aoti_plugins.errors import SignatureError
-from aoti_plugins.payload_signatures import PayloadSignature, message_to_sign, with_signature
+from aoti_plugins.payload.signatures import PayloadSignature, message_to_sign, with_signature
 from aoti_plugins.signing.file_signature import FileSignature, read_file_signature, signature_path
 from aoti_plugins.signing.keys import Signer
 from aoti_plugins.signing.program_file import PayloadPlace, ProgramFile

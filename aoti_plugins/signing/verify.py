@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aoti_plugins import payload as payloads
 from aoti_plugins.errors import PayloadError, SignatureError
-from aoti_plugins.payload_signatures import message_to_sign
+from aoti_plugins.payload.signatures import message_to_sign
 from aoti_plugins.signing.file_signature import read_file_signature, signature_path
 from aoti_plugins.signing.program_file import PayloadPlace, ProgramFile
 

@@ -18,9 +18,9 @@ from aoti_plugins.cuda.lowering import CUDA
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.partitioning import Plan
 from aoti_plugins.lowering.support import Way
-from aoti_plugins.manager import get_manager
 from aoti_plugins.mps.backend import AotiMpsBackend
 from aoti_plugins.mps.lowering import MPS
+from aoti_plugins.plugin_system.manager import get_manager
 
 _DEVICES = {
     "cpu": (CPU, AotiCpuBackend, "x86_64-v3"),

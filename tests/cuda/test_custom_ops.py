@@ -16,7 +16,7 @@ from torch import nn
 
 from aoti_plugins import CpuPartitioner, CudaPartitioner, MpsPartitioner
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 
 PARTITIONERS = {
     "cpu": CpuPartitioner,

@@ -24,7 +24,7 @@ from aoti_plugins.payload import (
     ValueSpec,
     encode,
 )
-from aoti_plugins.payload_signatures import PayloadSignature
+from aoti_plugins.payload.signatures import PayloadSignature
 
 PATH = Path(__file__).with_name("golden_payload.bin")
 

@@ -13,8 +13,8 @@ import pytest
 
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import get_manager
 from aoti_plugins.payload import Payload, TargetArtifact, decode, encode
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 
 ELF_MACHINE_AT = 18

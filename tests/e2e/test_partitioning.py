@@ -11,7 +11,7 @@ from support import CdistOutside, lower
 from torch import nn
 
 from aoti_plugins import CpuPartitioner
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 
 

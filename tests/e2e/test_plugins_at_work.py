@@ -17,7 +17,7 @@ from aoti_plugins.blob_names import ReadableNames
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.hooks import hookimpl
 from aoti_plugins.lowering.artifacts.compiler import cxx_compiler
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 from aoti_plugins.types import CShim, FallbackKernel, GraphPass, LinkedObjects, SharedLibrary
 

@@ -14,7 +14,7 @@ from support import CdistOutside, lower
 
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 
 pytestmark = pytest.mark.gpu

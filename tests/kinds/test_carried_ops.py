@@ -22,7 +22,7 @@ from aoti_plugins import CpuPartitioner
 from aoti_plugins.hooks import hookimpl
 from aoti_plugins.lowering import carried_ops
 from aoti_plugins.lowering import support as support_module
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 from aoti_plugins.types import GraphPass
 

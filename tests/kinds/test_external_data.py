@@ -16,7 +16,7 @@ from torch.export import export
 from aoti_plugins import CpuPartitioner
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program, register
 from aoti_plugins.types import BlobName
 

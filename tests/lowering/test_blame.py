@@ -20,7 +20,7 @@ from aoti_plugins.errors import LoweringError, PluginError
 from aoti_plugins.hooks import hookimpl
 from aoti_plugins.lowering.inductor import generate as generating
 from aoti_plugins.lowering.inductor.options import check_options
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.types import GraphPass, Target
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from aoti_plugins import CpuPartitioner, get_manager, hookimpl
 from aoti_plugins.errors import PluginConflictError
 from aoti_plugins.lowering.blobs_named import BlobsNamed, current, one_program
-from aoti_plugins.origin import Origin
+from aoti_plugins.plugin_system.origin import Origin
 
 
 class Names:

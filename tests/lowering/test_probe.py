@@ -16,7 +16,7 @@ from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.executorch_kernels import missing_kernel
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.support import Refusal, Support, warn
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 
 TARGET = next(t for t in TARGETS if t.name == "x86_64-v3")
 

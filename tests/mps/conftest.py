@@ -17,7 +17,7 @@ from support import lower
 
 @pytest.fixture(scope="session", autouse=True)
 def _host_target() -> Iterator[None]:
-    from aoti_plugins.manager import get_manager
+    from aoti_plugins.plugin_system.manager import get_manager
 
     with get_manager().registered(HostTarget(), "host-target"):
         yield

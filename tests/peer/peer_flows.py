@@ -26,7 +26,7 @@ from mps_support import HostTarget
 from torch.utils import _pytree as pytree
 
 from aoti_plugins import CpuPartitioner, CudaPartitioner, MpsPartitioner
-from aoti_plugins.manager import get_manager
+from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 
 _LONGEST_ERROR = 400

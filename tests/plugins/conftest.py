@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from aoti_plugins.manager import PluginManager
+from aoti_plugins.plugin_system.manager import PluginManager
 
 SAMPLES = Path(__file__).parent / "samples"
 

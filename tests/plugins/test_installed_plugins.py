@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from aoti_plugins.errors import PluginConflictError, PluginError
-from aoti_plugins.manager import PluginInfo, PluginManager
+from aoti_plugins.plugin_system.manager import PluginInfo, PluginManager
 
 Installed = Callable[..., None]
 Load = Callable[..., PluginManager]

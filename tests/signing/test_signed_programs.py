@@ -19,7 +19,7 @@ import pytest
 from signing_support import KeyPair, Scaled, X
 
 from aoti_plugins import payload as payloads
-from aoti_plugins.payload_signatures import BLOCK_NBYTES, block
+from aoti_plugins.payload.signatures import BLOCK_NBYTES, block
 from aoti_plugins.signing.program_file import ProgramFile
 from aoti_plugins.signing.sign import sign_program
 from aoti_plugins.signing.verify import verify_program

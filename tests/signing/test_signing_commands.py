@@ -17,7 +17,7 @@ from support import lower
 from aoti_plugins import payload as payloads
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import PayloadError, SignatureError
-from aoti_plugins.payload_signatures import BLOCK_NBYTES, PayloadSignature, with_signature
+from aoti_plugins.payload.signatures import BLOCK_NBYTES, PayloadSignature, with_signature
 from aoti_plugins.signing.keys import public_keys
 from aoti_plugins.signing.program_file import ProgramFile
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from aoti_plugins import api_version
-from aoti_plugins.discovery import load_plugin
 from aoti_plugins.errors import PluginError
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import PluginManager
-from aoti_plugins.origin import Origin
+from aoti_plugins.plugin_system import api_version
+from aoti_plugins.plugin_system.discovery import load_plugin
+from aoti_plugins.plugin_system.manager import PluginManager
+from aoti_plugins.plugin_system.origin import Origin
 
 INSTALLED = Origin("acme", "acme-kernels", "2.1")
 OURS = f"aoti-plugins {version('aoti-plugins')}"

@@ -8,7 +8,7 @@ import pytest
 
 from aoti_plugins import blob_names
 from aoti_plugins.blob_names import ReadableNames
-from aoti_plugins.manager import PluginManager
+from aoti_plugins.plugin_system.manager import PluginManager
 from aoti_plugins.types import BlobName
 
 A, B, C = "a1" * 32, "b2" * 32, "b2" * 31 + "c3"

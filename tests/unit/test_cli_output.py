@@ -21,7 +21,7 @@ from aoti_plugins.cli import _options
 from aoti_plugins.cli._output import table
 from aoti_plugins.cli.app import app
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import PluginManager
+from aoti_plugins.plugin_system.manager import PluginManager
 from aoti_plugins.types import Target
 
 

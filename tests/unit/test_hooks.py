@@ -13,7 +13,7 @@ import pytest
 
 import aoti_plugins
 from aoti_plugins import blob_names, hooks, types
-from aoti_plugins.discovery import SPEC_ARGUMENTS
+from aoti_plugins.plugin_system.discovery import SPEC_ARGUMENTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "hooks.md"
 SECTIONS = ("Args:", "Returns:", "Raises:", "Example:")

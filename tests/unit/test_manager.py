@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from aoti_plugins import manager as manager_module
 from aoti_plugins.errors import LoweringError, PluginConflictError, PluginError
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.manager import PluginInfo, PluginManager, get_manager
+from aoti_plugins.plugin_system import manager as manager_module
+from aoti_plugins.plugin_system.manager import PluginInfo, PluginManager, get_manager
 from aoti_plugins.types import CShim, FallbackKernel, GraphPass, ProgressEvent, Target
 
 EVENT = ProgressEvent("compile", "start", "cpu", "forward", 0, 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aoti_plugins.ordering import order_passes
+from aoti_plugins.plugin_system.ordering import order_passes
 from aoti_plugins.types import GraphPass
 
 

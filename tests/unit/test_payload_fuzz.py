@@ -26,7 +26,7 @@ from aoti_plugins.payload import (
     decode,
     encode,
 )
-from aoti_plugins.payload_signatures import BLOCK_NBYTES, block
+from aoti_plugins.payload.signatures import BLOCK_NBYTES, block
 
 GOLDEN_BYTES = (Path(__file__).parents[1] / "data" / "golden_payload.bin").read_bytes()
 

@@ -14,7 +14,7 @@ import pytest
 
 from aoti_plugins.errors import PayloadError
 from aoti_plugins.payload import ConstantKind, Payload, ValueKind, decode, encode
-from aoti_plugins.payload_signatures import BLOCK_NBYTES
+from aoti_plugins.payload.signatures import BLOCK_NBYTES
 
 DATA = Path(__file__).parents[1] / "data"
 GOLDEN_BYTES = (DATA / "golden_payload.bin").read_bytes()

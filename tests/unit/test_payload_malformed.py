@@ -23,7 +23,7 @@ from aoti_plugins.payload import (
     decode,
     encode,
 )
-from aoti_plugins.payload_signatures import BLOCK_NBYTES, PayloadSignature, block
+from aoti_plugins.payload.signatures import BLOCK_NBYTES, PayloadSignature, block
 
 GOLDEN_BYTES = (Path(__file__).parents[1] / "data" / "golden_payload.bin").read_bytes()
 
@@ -86,7 +86,7 @@ def i64(value: int) -> bytes:
 
 def reencoded(change: Callable[[Payload], Payload]) -> bytes:
     """Encode a payload that breaks a rule, past the check of ``encode``."""
-    from aoti_plugins.payload import _Body
+    from aoti_plugins.payload.codec import _Body
 
     return sealed(_Body().write(change(SMALL)))
 

@@ -144,7 +144,7 @@ def _lower(
 ) -> tuple[bytes, list[str]]:
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    from aoti_plugins.manager import get_manager
+    from aoti_plugins.plugin_system.manager import get_manager
 
     config = EdgeCompileConfig(_check_ir_validity=False)
     partitioner = _partitioner(device)

@@ -14,7 +14,7 @@
 namespace aoti_plugins {
 
 /// What a lowered partition says about itself. The format, version 2, is in docs/payload.md;
-/// written by aoti_plugins/payload.py, which must match.
+/// written by aoti_plugins/payload/codec.py, which must match.
 
 inline constexpr uint32_t kPayloadVersion = 2;
 /// The oldest version that is read: no digests of SHA-256, no room for signatures.

@@ -11,7 +11,7 @@ namespace aoti_plugins {
 
 using Ed25519Key = std::array<uint8_t, 32>;
 
-/// A signature over a payload; aoti_plugins/payload_signatures.py, which must match, writes it.
+/// A signature over a payload; aoti_plugins/payload/signatures.py, which must match, writes it.
 struct PayloadSignature {
   Ed25519Key key{};
   std::array<uint8_t, 64> signature{};

@@ -5,7 +5,7 @@
 
 namespace aoti_plugins {
 
-/// Element types by PyTorch's `c10::ScalarType` codes. Must match aoti_plugins/payload.py.
+/// Element types by PyTorch's `c10::ScalarType` codes. Must match aoti_plugins/dtypes.py.
 enum DType : int32_t {
   kUInt8 = 0,
   kInt8 = 1,

@@ -9,9 +9,9 @@ from importlib.metadata import EntryPoint, entry_points
 import pluggy
 
 from aoti_plugins import hooks
-from aoti_plugins.api_version import check_api_version
 from aoti_plugins.errors import PluginError
-from aoti_plugins.origin import OWN_DISTRIBUTION, Origin, normalize
+from aoti_plugins.plugin_system.api_version import check_api_version
+from aoti_plugins.plugin_system.origin import OWN_DISTRIBUTION, Origin, normalize
 
 ENTRY_POINT_GROUP = "aoti_plugins"
 

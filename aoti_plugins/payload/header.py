@@ -6,8 +6,8 @@ import struct
 import zlib
 from enum import IntFlag
 
-from aoti_plugins._wire import DAMAGED, fail
-from aoti_plugins.payload_signatures import BLOCK_NBYTES
+from aoti_plugins.payload.signatures import BLOCK_NBYTES
+from aoti_plugins.payload.wire import DAMAGED, fail
 
 MAGIC = b"AOTIPLUG"
 VERSION = 2

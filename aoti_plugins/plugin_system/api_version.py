@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from aoti_plugins.errors import PluginError
-from aoti_plugins.origin import BLOCK_VARIABLE, OWN_DISTRIBUTION, Origin
+from aoti_plugins.plugin_system.origin import BLOCK_VARIABLE, OWN_DISTRIBUTION, Origin
 
 CURRENT = 1
 """What a package states that is written now."""

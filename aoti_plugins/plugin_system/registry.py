@@ -1,6 +1,6 @@
 """The set of registered plugins: loads it, lists it, and calls it plugin by plugin.
 
-``aoti_plugins.manager`` puts typed hook calls on top of this.
+``manager.py`` puts typed hook calls on top of this.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import pluggy
 
-from aoti_plugins import discovery, hooks
+from aoti_plugins import hooks
 from aoti_plugins.errors import AotiPluginsError, PluginError
-from aoti_plugins.origin import BLOCK_VARIABLE, Origin, normalize
+from aoti_plugins.plugin_system import discovery
+from aoti_plugins.plugin_system.origin import BLOCK_VARIABLE, Origin, normalize
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from aoti_plugins._wire import DAMAGED, fail
 from aoti_plugins.errors import PayloadError
+from aoti_plugins.payload.wire import DAMAGED, fail
 
 KEY_NBYTES = 32
 SIGNATURE_NBYTES = 64

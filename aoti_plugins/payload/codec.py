@@ -1,8 +1,7 @@
-"""The payload: what a lowered partition stores in the program's ``processed_bytes``.
+"""From a payload's contents to bytes, and back.
 
 ``docs/payload.md`` describes every byte. Written here, read here and by
 ``native/src/delegate/payload.cpp``; both readers are tested on ``tests/data/golden_payload.bin``.
-This module imports neither torch nor executorch.
 """
 
 from __future__ import annotations
@@ -10,145 +9,32 @@ from __future__ import annotations
 import itertools
 import struct
 import zlib
-from dataclasses import dataclass
-from enum import IntEnum
 
-from aoti_plugins import payload_signatures
-from aoti_plugins._payload_header import (
+from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
+from aoti_plugins.errors import PayloadError
+from aoti_plugins.payload.contents import (
+    ArtifactKind,
+    ConstantKind,
+    ConstantRef,
+    LibraryRef,
+    Payload,
+    StorageRef,
+    TargetArtifact,
+    ValueKind,
+    ValueSpec,
+)
+from aoti_plugins.payload.header import (
     FIRST_VERSION,
     HEADER_NBYTES,
     MAGIC,
     VERSION,
+    PayloadFlag,
     check_header,
 )
-from aoti_plugins._payload_header import PayloadFlag as PayloadFlag
-from aoti_plugins._wire import Reader, Writer, fail
-from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
-from aoti_plugins.errors import PayloadError
-from aoti_plugins.payload_signatures import PayloadSignature
+from aoti_plugins.payload.signatures import PayloadSignature, block, read_block
+from aoti_plugins.payload.wire import Reader, Writer, fail
 
 SHA256_NBYTES = 32
-
-UNBOUNDED = 2**63 - 1
-"""The ``max`` of a dimension that has no upper bound."""
-
-
-class ArtifactKind(IntEnum):
-    """What a target's blob is."""
-
-    SHARED_OBJECT = 1
-
-
-class ConstantKind(IntEnum):
-    """What a constant is in the exported program.
-
-    Methods of a program share a ``MUTABLE_BUFFER`` by its name. An ``OWN_BUFFER`` is one that no
-    other method sees.
-    """
-
-    PARAMETER = 0
-    BUFFER = 1
-    MUTABLE_BUFFER = 2
-    TENSOR = 3
-    OWN_BUFFER = 4
-
-
-class ValueKind(IntEnum):
-    """What one input or output of the delegate is."""
-
-    TENSOR = 0
-    INT = 1
-    FLOAT = 2
-    BOOL = 3
-    NONE = 4
-
-
-@dataclass(frozen=True)
-class LibraryRef:
-    """A kernel library that a blob needs beyond our runtime.
-
-    ``origin`` is the distribution that brings it, for the message when it is missing.
-    """
-
-    soname: str
-    version: str
-    origin: str
-
-
-@dataclass(frozen=True)
-class TargetArtifact:
-    """The compiled code for one target: which blob, what it needs, how to tell it is whole.
-
-    ``symbols`` are the C shims that the blob calls, under PyTorch's names, sorted.
-    ``artifact_sha256`` is the digest of the blob, 32 bytes; version 1 has none, and
-    ``artifact_crc32`` instead, which later ones do not have.
-    """
-
-    name: str
-    machine: str
-    features: tuple[str, ...]
-    artifact_kind: ArtifactKind
-    artifact_key: str
-    artifact_nbytes: int
-    artifact_sha256: bytes
-    libraries: tuple[LibraryRef, ...] = ()
-    symbols: tuple[str, ...] = ()
-    artifact_crc32: int = 0
-
-
-@dataclass(frozen=True)
-class StorageRef:
-    """One weight storage: its key in the named data, its size, and its digest.
-
-    ``sha256`` is of its first ``nbytes`` bytes, as it is stored; version 1 has none.
-    """
-
-    key: str
-    nbytes: int
-    sha256: bytes
-
-
-@dataclass(frozen=True)
-class ConstantRef:
-    """One constant as a view of a storage; sizes, strides and offset count elements."""
-
-    fqn: str
-    storage: int
-    dtype: int
-    kind: ConstantKind
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    storage_offset: int
-
-
-@dataclass(frozen=True)
-class ValueSpec:
-    """One input or output; ``dims`` holds (min, max) per dimension, equal where it is static."""
-
-    kind: ValueKind
-    dtype: int
-    dims: tuple[tuple[int, int], ...] = ()
-    dim_order: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Payload:
-    """Everything the delegate has to know about one lowered partition, apart from the blobs.
-
-    ``signatures`` are those that were found, not whether they are right.
-    """
-
-    device: str
-    method: str
-    built_with: tuple[tuple[str, str], ...]
-    targets: tuple[TargetArtifact, ...]
-    storages: tuple[StorageRef, ...]
-    constants: tuple[ConstantRef, ...]
-    inputs: tuple[ValueSpec, ...]
-    outputs: tuple[ValueSpec, ...]
-    flags: PayloadFlag = PayloadFlag.NONE
-    signatures: tuple[PayloadSignature, ...] = ()
-    version: int = VERSION
 
 
 def encode(payload: Payload) -> bytes:
@@ -158,7 +44,7 @@ def encode(payload: Payload) -> bytes:
         PayloadError: a field does not fit its type, or breaks a rule that a reader checks.
     """
     body = _Body().write(payload)
-    end = payload_signatures.block(payload.signatures)
+    end = block(payload.signatures)
     total = HEADER_NBYTES + len(body) + len(end)
     start = MAGIC + struct.pack("<IIQI", VERSION, payload.flags, total, zlib.crc32(body))
     encoded = start + struct.pack("<I", zlib.crc32(start)) + body + end
@@ -181,7 +67,7 @@ def decode(data: bytes) -> Payload:
     data = bytes(data)
     version, flags, end = check_header(data)
     parser = _Parser(data[:end], version)
-    return parser.payload(flags, () if end == len(data) else payload_signatures.read_block(data))
+    return parser.payload(flags, () if end == len(data) else read_block(data))
 
 
 class _Body(Writer):

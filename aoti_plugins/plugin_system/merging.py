@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
 from aoti_plugins.errors import PluginConflictError
-from aoti_plugins.origin import BLOCK_VARIABLE, Origin
+from aoti_plugins.plugin_system.origin import BLOCK_VARIABLE, Origin
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
