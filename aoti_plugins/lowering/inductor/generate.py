@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ def generation(
     with ExitStack() as stack:
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
+        stack.enter_context(_no_advice())
         stack.enter_context(own_folders())
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
@@ -122,6 +124,14 @@ def generation(
             code = stack.enter_context(captured_code(placement.real))
             inputs = placement.inputs
         yield Generation(code, module, tuple(inputs), {**BASE_OPTIONS, **options})
+
+
+@contextmanager
+def _no_advice() -> Iterator[None]:
+    """Inductor warns of its own choices; where warnings are errors, that would end it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"torch\._inductor\.")
+        yield
 
 
 def forget_pending_sizes(inputs: Sequence[Any]) -> None:
