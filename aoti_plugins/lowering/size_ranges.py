@@ -16,6 +16,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 from weakref import WeakKeyDictionary
 
 import sympy
@@ -70,9 +71,30 @@ def as_exported(program: ExportedProgram) -> Iterator[None]:
     opened = {s: ValueRanges(lower[s], bounds.upper) for s, bounds in before.items()}
     try:
         _set_ranges(shape_env, opened)
-        yield
+        with _kept(shape_env, opened):
+            yield
     finally:
         _set_ranges(shape_env, before)
+
+
+@contextlib.contextmanager
+def _kept(
+    shape_env: ShapeEnv, ranges: Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
+) -> Iterator[None]:
+    """What is found out about the example's sizes narrows no range, for the block.
+
+    PyTorch takes every answer about a size for a promise: of one that it asked whether it is 1,
+    which the example's is not, it would know that it never is.
+    """
+    original = shape_env._refine_ranges
+
+    def refine(expr: Any) -> None:
+        original(expr)
+        if any(shape_env.var_to_range[symbol] != known for symbol, known in ranges.items()):
+            _set_ranges(shape_env, ranges)
+
+    with mock.patch.object(shape_env, "_refine_ranges", refine):
+        yield
 
 
 def _set_ranges(
