@@ -31,7 +31,7 @@ quickstart: $(INSTALLED) ## Lower four models, run them, compare with PyTorch.
 test: lint test-native test-python ## Everything that CI runs.
 
 test-python: $(INSTALLED) ## The Python tests: unit, lowering, runs on the CPU.
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --durations=25
 
 test-native: $(INSTALLED) ## The C++ tests under the address and undefined-behaviour sanitizers.
 	cd native && PATH="$(abspath $(BIN)):$$PATH" cmake --workflow --preset asan

@@ -37,7 +37,7 @@ def aoti_preprocess(
     plugin. The built-in pipelines are plugins that answer last.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
         edge_program: the partition, in the edge dialect. A plugin that returns ``None`` must not
             have changed it.
         compile_specs: the delegate's compile specs, as the partitioner made them.
@@ -78,7 +78,7 @@ def aoti_fallback_kernels(device: str) -> Iterable[FallbackKernel]:
     same C shim name on one device are an error that names both plugins, whatever their dtypes.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
 
     Returns:
         The plugin's kernels for this device; empty, or ``None``, when it has none.
@@ -125,7 +125,7 @@ def aoti_blob_name(kind: str, device: str, method: str, sha256: str) -> str | No
 
     Args:
         kind: ``"so"`` or ``"weights"``.
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
         method: name of the exported method; two partitions of one method pass the same value.
         sha256: digest of the stored bytes, 64 lower-case hex digits.
 
@@ -161,7 +161,7 @@ def aoti_graph_passes(device: str, compile_specs: list[Any]) -> Iterable[GraphPa
     raises later is a ``PluginError`` too, unless it raises a ``LoweringError``.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
         compile_specs: the delegate's compile specs, as the partitioner made them.
 
     Returns:
@@ -197,7 +197,7 @@ def aoti_decompositions(device: str) -> Mapping[OpOverload, Callable[..., Any]]:
     plugins for one op are an error that names them.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
 
     Returns:
         From op overload to a function with the op's arguments; empty, or ``None``, when the plugin
@@ -233,7 +233,7 @@ def aoti_inductor_options(device: str, compile_specs: list[Any]) -> Mapping[str,
     is not.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
         compile_specs: the delegate's compile specs, as the partitioner made them.
 
     Returns:
@@ -266,7 +266,7 @@ def aoti_targets(device: str) -> Iterable[Target]:
     names the plugins.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
 
     Returns:
         Targets whose ``device`` is this one; empty, or ``None``, when the plugin has none.

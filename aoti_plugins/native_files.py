@@ -21,22 +21,23 @@ LIBRARY_SUFFIX: Final = ".dylib" if _IS_MACOS else ".so"
 RUNNER: Final = f"libaoti_plugins_runner{LIBRARY_SUFFIX}"
 """File name of the library behind ``aoti_plugins.runtime``."""
 
-_CORE = "libexecutorch_backend_aoti.so"
-DELEGATES: Final[dict[str, tuple[str, ...]]] = (
-    {"mps": ("libexecutorch_backend_aoti_mps.dylib",)}  # the core is in it
-    if _IS_MACOS
-    else {
-        "cpu": (_CORE,),
-        "cuda": (_CORE, "libexecutorch_backend_aoti_cuda.so"),
-        "mps": (_CORE, "libexecutorch_backend_aoti_mps.so"),
-    }
+CORE: Final = (
+    "libexecutorch_backend_aoti_mps.dylib" if _IS_MACOS else "libexecutorch_backend_aoti.so"
 )
-"""File names of the libraries of each delegate of this system, by device: its own last, after those
-that it needs."""
+"""File name of the library that has what all delegates share."""
 
 
-def library(name: str) -> Path:
-    """Return the path of a file under ``lib/``, for instance ``libexecutorch_backend_aoti.so``.
+def on_core(*names: str) -> tuple[str, ...]:
+    """Libraries of a delegate of ours, in the order in which they are loaded; on macOS none.
+
+    Args:
+        names: those beside the core.
+    """
+    return () if _IS_MACOS else (CORE, *names)
+
+
+def library(name: str | Path) -> Path:
+    """Return the path of a file under ``lib/``, or of one that is named by its absolute path.
 
     Raises:
         RuntimeLoadError: it is in none of the folders; the message lists them.
@@ -44,7 +45,7 @@ def library(name: str) -> Path:
     return _find(name, _library_folders())
 
 
-def has_library(name: str) -> bool:
+def has_library(name: str | Path) -> bool:
     """Whether ``library`` finds a file; a build without CUDA headers has no library for CUDA."""
     return any((folder / name).exists() for folder in _library_folders())
 
@@ -80,7 +81,7 @@ def _package_folders(kind: str) -> list[Path]:
     return [Path(root) / kind for root in aoti_plugins.__path__]
 
 
-def _find(name: str, folders: list[Path]) -> Path:
+def _find(name: str | Path, folders: list[Path]) -> Path:
     for folder in folders:
         if (folder / name).exists():
             return folder / name

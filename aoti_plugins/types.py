@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.fx import Node
 
-DEVICES = ("cpu", "cuda", "mps")
-"""The devices that hooks are asked about."""
-
 _OP_NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*(\.\w+)?", re.ASCII)
 _C_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _STATUSES = ("start", "end", "fail")
@@ -210,7 +207,7 @@ class Target:
 
     Attributes:
         name: what a user writes as ``target=``, e.g. ``h100`` or ``x86_64-v3``.
-        device: one of ``DEVICES``.
+        device: name of the device, such as ``cuda``.
         machine: ELF-style machine of the host code, e.g. ``x86_64`` or ``aarch64``.
         features: CPU flags that the code needs, e.g. ``("avx2", "fma")``.
         properties: further facts that the device's lowering reads; copied, not part of the hash.
@@ -225,10 +222,6 @@ class Target:
     def __post_init__(self) -> None:
         for name in ("name", "device", "machine"):
             _require_text(self, name)
-        if self.device not in DEVICES:
-            raise ValueError(
-                f"Target.device must be one of {', '.join(DEVICES)}, found {self.device!r}"
-            )
         _require_texts(self, "features")
         if not isinstance(self.properties, Mapping):
             raise TypeError(

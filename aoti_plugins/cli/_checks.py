@@ -26,7 +26,6 @@ LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
     "lowering for mps",
 )
 CPU_PATH = (LOWER_CPU, RUN_CPU)
-_NEED_DELEGATE = {"cpu": (RUN_CPU,), "cuda": (LOWER_CUDA, RUN_CUDA), "mps": (LOWER_MPS,)}
 
 
 @dataclass(frozen=True)
@@ -120,12 +119,18 @@ def _executorch_libraries() -> list[Finding]:
 
 
 def _native_libraries() -> list[Finding]:
-    from aoti_plugins.native_files import DELEGATES, RUNNER, library
+    from aoti_plugins.native_files import RUNNER, library
+    from aoti_plugins.plugin_system.devices import delegates
     from aoti_plugins.runtime import register
 
-    checks: list[tuple[str, str, Callable[[], object], tuple[str, ...]]] = [
-        (f"delegate for {device}", names[-1], partial(register, device), _NEED_DELEGATE[device])
-        for device, names in DELEGATES.items()
+    checks: list[tuple[str, str | Path, Callable[[], object], tuple[str, ...]]] = [
+        (
+            f"delegate for {name}",
+            device.libraries[-1],
+            partial(register, name),
+            (f"lowering for {name}", f"running on {name}"),
+        )
+        for name, device in delegates().items()
     ]
     checks.append(("runner", RUNNER, _load_runner, (RUN_CPU, RUN_CUDA)))
     findings = []

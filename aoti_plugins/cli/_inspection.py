@@ -8,13 +8,14 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 
 from aoti_plugins.errors import PluginError
+from aoti_plugins.plugin_system.devices import installed_device
 from aoti_plugins.plugin_system.manager import PluginManager, RegisteredKernel
 from aoti_plugins.runtime._kernel_libraries import (
     ENTRY_POINT_GROUP,
     installed_libraries,
     wrong_entries,
 )
-from aoti_plugins.types import DEVICES, SharedLibrary, Target
+from aoti_plugins.types import SharedLibrary, Target
 
 
 def inspect_plugins() -> PluginManager:
@@ -28,12 +29,7 @@ def inspect_plugins() -> PluginManager:
 
 
 def _check_target(target: Target) -> None:
-    from aoti_plugins.cpu.lowering import CPU
-    from aoti_plugins.cuda.lowering import CUDA
-    from aoti_plugins.mps.lowering import MPS
-
-    devices = {device.name: device for device in (CPU, CUDA, MPS)}
-    devices[target.device].check_target(target)
+    installed_device(target.device).check_target(target)
 
 
 def library_problems(manager: PluginManager) -> list[str]:
@@ -49,7 +45,7 @@ def library_problems(manager: PluginManager) -> list[str]:
 
 def _shared_libraries(manager: PluginManager) -> list[RegisteredKernel]:
     found: dict[SharedLibrary, RegisteredKernel] = {}
-    for device in DEVICES:
+    for device in manager.devices():
         try:
             kernels = manager.fallback_kernels(device)
         except PluginError:

@@ -17,23 +17,15 @@ def partitioner_for(device: str) -> Callable[..., Any]:
     """Return the partitioner class of a device.
 
     Raises:
-        LoweringError: there is none yet.
+        LoweringError: there is no such device.
     """
-    if device == "cpu":
-        from aoti_plugins.cpu.partitioner import CpuPartitioner
+    from aoti_plugins.plugin_system.devices import device_names, installed_device
 
-        return CpuPartitioner
-    if device == "cuda":
-        from aoti_plugins.cuda.partitioner import CudaPartitioner
-
-        return CudaPartitioner
-    if device == "mps":
-        from aoti_plugins.mps.partitioner import MpsPartitioner
-
-        return MpsPartitioner
-    raise LoweringError(
-        f"cannot lower for device {device!r}; there are partitioners for cpu, cuda and mps"
-    )
+    if device not in device_names():
+        raise LoweringError(
+            f"cannot lower for device {device!r}; there are: {', '.join(device_names())}"
+        )
+    return installed_device(device).partitioner()
 
 
 def device_of_this_machine() -> str:

@@ -12,6 +12,7 @@ from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.dtypes import dtype_name
 from aoti_plugins.errors import PayloadError, ProgramError
 from aoti_plugins.payload import pte_header
+from aoti_plugins.payload.header import MAGIC
 
 _OUR_BACKENDS = "Aoti"
 
@@ -105,7 +106,7 @@ def _delegate(delegate: Any, name: str, file: Any, used: dict[str, list[str]]) -
     data = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
     facts: dict[str, Any] = {"id": delegate.id, "payload_nbytes": len(data)}
     facts["compile_specs"] = {spec.key: _printable(spec.value) for spec in delegate.compile_specs}
-    if not delegate.id.startswith(_OUR_BACKENDS):
+    if not (delegate.id.startswith(_OUR_BACKENDS) or data.startswith(MAGIC)):
         return facts
     try:
         payload = payloads.decode(data)

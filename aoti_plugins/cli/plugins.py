@@ -14,8 +14,6 @@ from aoti_plugins.errors import PluginError
 from aoti_plugins.plugin_system.manager import PluginManager
 from aoti_plugins.plugin_system.registry import PluginInfo
 
-_DEVICES = ("cpu", "cuda", "mps")
-
 
 @click.command()
 @json_option
@@ -32,7 +30,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     manager = inspect_plugins()
     report = {
         "plugins": [_plugin_facts(info) for info in manager.plugins()],
-        "provided": {device: provided(manager, device) for device in _DEVICES},
+        "provided": {device: provided(manager, device) for device in manager.devices()},
         "conflicts": manager.conflicts(),
         "kernel_libraries": library_problems(manager),
     }

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 from typing import final
 
-from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
-from executorch.exir.backend.compile_spec_schema import CompileSpec
-from torch.export import ExportedProgram
+from executorch.exir.backend.backend_details import BackendDetails
 
-from aoti_plugins.lowering import backend
+from aoti_plugins.cpu.device import CPU
+from aoti_plugins.lowering.backend import DeviceBackend
 
 
 @final
-class AotiCpuBackend(BackendDetails):
+class AotiCpuBackend(DeviceBackend, BackendDetails):
     """Lowers partitions for the CPU. The class name is the backend id in the program."""
 
-    @staticmethod
-    def preprocess(
-        edge_program: ExportedProgram, compile_specs: list[CompileSpec]
-    ) -> PreprocessResult:
-        """Lower one partition whose method is not known: it is called ``forward``."""
-        return backend.preprocess_one("cpu", edge_program, compile_specs)
-
-    @classmethod
-    def preprocess_multimethod(
-        cls,
-        edge_programs: dict[str, list[ExportedProgram]],
-        compile_specs: dict[str, list[list[CompileSpec]]],
-    ) -> dict[str, list[PreprocessResult]]:
-        """Lower all partitions of all methods; ExecuTorch gives the methods' names."""
-        return backend.preprocess_all("cpu", edge_programs, compile_specs)
+    device = CPU

@@ -1,4 +1,4 @@
-"""What the shared pipeline needs to know of the CPU."""
+"""How code for a CPU is generated."""
 
 from __future__ import annotations
 
@@ -6,27 +6,9 @@ import contextlib
 from collections.abc import Iterator
 
 from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cpu import target as cpu_target
+from aoti_plugins.device import check_flags
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.device import Device, check_flags
 from aoti_plugins.types import Target
-
-RUNTIME_LIBRARY = "libexecutorch_backend_aoti.so"
-
-# Thread counts are decided where the program runs; what is fixed here only steers how loops are
-# cut, and makes the code independent of the machine that lowers.
-_ASSUMED_THREADS = 8
-
-INDUCTOR_OPTIONS = {
-    "cpp.dynamic_threads": True,
-    "cpp.threads": _ASSUMED_THREADS,
-    # Starting threads costs microseconds; a chunk below this many elements is faster on one.
-    "cpp.min_chunk_size": 16384,
-    # oneDNN's packed weights and fused ops exist only inside libtorch.
-    "cpp.weight_prepack": False,
-    # Inductor compiles nothing here that its worker processes could help with.
-    "compile_threads": 1,
-}
 
 
 @contextlib.contextmanager
@@ -64,14 +46,3 @@ def check_target(target: Target) -> None:
             f"{', '.join(NAMES)}; found {found!r}"
         )
     check_flags(target)
-
-
-CPU = Device(
-    name="cpu",
-    runtime_libraries=(RUNTIME_LIBRARY,),
-    environment=environment,
-    probe_environment=environment,
-    check_target=check_target,
-    default_target=cpu_target.default_target,
-    aliases={cpu_target.NATIVE: cpu_target.native_target},
-)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cpu.backend import AotiCpuBackend
-from aoti_plugins.cpu.lowering import CPU
-from aoti_plugins.lowering import partitioning
+from aoti_plugins.cpu.device import CPU
 from aoti_plugins.lowering.partitioner import DevicePartitioner
 
 if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
-
-EXTERNAL_DATA_TAG = "aoti_cpu_blob"
 
 
 @final
@@ -61,13 +56,14 @@ class CpuPartitioner(DevicePartitioner):
         exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
-        options = LoweringOptions(
-            targets=partitioning.one_list_of_targets(target, targets),
-            external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
+        super().__init__(
+            CPU,
+            compile_specs,
+            target=target,
+            targets=targets,
+            external_data=external_data,
             debug_info=debug_info,
             keep_sources=keep_sources,
             share_state=share_state,
-            exclude=tuple(exclude),
+            exclude=exclude,
         )
-        given = partitioning.compile_specs_of(options, compile_specs)
-        super().__init__(CPU, AotiCpuBackend.__name__, given)

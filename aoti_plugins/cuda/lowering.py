@@ -1,57 +1,25 @@
-"""What the shared pipeline needs to know of CUDA."""
+"""How code for an NVIDIA GPU is generated and compiled."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import torch
 
-from aoti_plugins import compile_specs as specs
 from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cpu.lowering import RUNTIME_LIBRARY as CORE_LIBRARY
 from aoti_plugins.cuda import toolkit
 from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
-from aoti_plugins.cuda.kernel_image import kernel_image
-from aoti_plugins.cuda.target import (
-    NATIVE,
-    PORTABLE,
-    CudaTarget,
-    cuda_target_of,
-    device_target,
-)
+from aoti_plugins.cuda.target import CudaTarget, cuda_target_of, device_target
 from aoti_plugins.cuda.tuning.cubin import registers_and_spills
 from aoti_plugins.cuda.tuning.records import Records
+from aoti_plugins.device import check_flags
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
-from aoti_plugins.lowering.device import Device, check_flags
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
 from aoti_plugins.payload import PayloadFlag
 from aoti_plugins.types import Target
-
-if TYPE_CHECKING:
-    from executorch.exir.backend.compile_spec_schema import CompileSpec
-
-RUNTIME_LIBRARY = "libexecutorch_backend_aoti_cuda.so"
-
-INDUCTOR_OPTIONS = {
-    # A blob holds its kernels.
-    "aot_inductor.embed_kernel_binary": True,
-    # Computes with weights on the device, which need not be there.
-    "joint_graph_constant_folding": False,
-    # Timings of other lowerings, other GPUs or no GPU at all are no guide.
-    "autotune_local_cache": False,
-    "autotune_remote_cache": False,
-    "triton.autotune_at_compile_time": True,
-}
-
-
-def inductor_options(compile_specs: Sequence[CompileSpec]) -> dict[str, Any]:
-    """Inductor's options for one delegate."""
-    options = specs.decode(compile_specs)
-    return {**INDUCTOR_OPTIONS, "max_autotune": options.max_autotune}
 
 
 @contextlib.contextmanager
@@ -227,11 +195,6 @@ def payload_flags(options: LoweringOptions) -> PayloadFlag:
     return flags
 
 
-def default_target() -> str:
-    """The GPU of this machine; without one, code that every supported GPU can run."""
-    return NATIVE if device_target() is not None else PORTABLE
-
-
 def check_target(target: Target) -> None:
     """Refuse a target that does not describe a GPU.
 
@@ -240,19 +203,3 @@ def check_target(target: Target) -> None:
     """
     cuda_target_of(target)
     check_flags(target)
-
-
-CUDA = Device(
-    name="cuda",
-    runtime_libraries=(RUNTIME_LIBRARY, CORE_LIBRARY),
-    environment=environment,
-    probe_environment=probe_environment,
-    default_target=default_target,
-    torch_device="cuda:0",
-    headers=headers,
-    kernel_image=kernel_image,
-    features=features,
-    check_target=check_target,
-    check_tools=toolkit.check,
-    payload_flags=payload_flags,
-)

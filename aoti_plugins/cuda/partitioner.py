@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, final
 
-from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cuda.backend import AotiCudaBackend
-from aoti_plugins.cuda.lowering import CUDA
-from aoti_plugins.lowering import partitioning
+from aoti_plugins.cuda.device import CUDA
 from aoti_plugins.lowering.partitioner import DevicePartitioner
 
 if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
-
-EXTERNAL_DATA_TAG = "aoti_cuda_blob"
 
 _Path = str | PathLike[str]
 
@@ -83,9 +78,12 @@ class CudaPartitioner(DevicePartitioner):
         exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
-        options = LoweringOptions(
-            targets=partitioning.one_list_of_targets(target, targets),
-            external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
+        super().__init__(
+            CUDA,
+            compile_specs,
+            target=target,
+            targets=targets,
+            external_data=external_data,
             debug_info=debug_info,
             keep_sources=keep_sources,
             max_autotune=max_autotune,
@@ -94,10 +92,8 @@ class CudaPartitioner(DevicePartitioner):
             cuda_graphs=cuda_graphs,
             target_device=target_device,
             share_state=share_state,
-            exclude=tuple(exclude),
+            exclude=exclude,
         )
-        given = partitioning.compile_specs_of(options, compile_specs)
-        super().__init__(CUDA, AotiCudaBackend.__name__, given)
 
 
 def _paths(given: _Path | Sequence[_Path]) -> tuple[str, ...]:

@@ -333,6 +333,11 @@ def device_target(index: int = 0) -> CudaTarget | None:
     return _from_properties(torch.cuda.get_device_properties(index))
 
 
+def default_target() -> str:
+    """The GPU of this machine; without one, code that every supported GPU can run."""
+    return NATIVE if device_target() is not None else PORTABLE
+
+
 def _from_properties(found: Any) -> CudaTarget:
     """Fill in what ``torch.cuda.get_device_properties`` knows, from the nearest row the rest."""
     from aoti_plugins.cpu.target import host_machine

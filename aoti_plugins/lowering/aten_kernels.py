@@ -1,4 +1,7 @@
-"""Declare the runtimes' own kernels for ATen ops, whose C shims are PyTorch's."""
+"""Declare the runtimes' own kernels for ATen ops, whose C shims are PyTorch's.
+
+Must match ``native/src/``: dtypes are those that the runtimes' tests cover.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ from aoti_plugins.types import CShim, FallbackKernel
 FLOATS = ("float16", "float32", "float64", "bfloat16")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 NUMBERS = FLOATS + INTEGERS
-REAL = (*NUMBERS, "bool")
 
 # Parameters of the shims, equal for all devices: torch/csrc/inductor/aoti_torch/generated/.
 _PARAMETERS = {
@@ -60,11 +62,40 @@ _PARAMETERS = {
 }
 
 
+def usual_kernels(floats: tuple[str, ...], products: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The ops that each of our runtimes has kernels for, with their dtypes.
+
+    Args:
+        floats: the device's floating-point dtypes.
+        products: what its matrix products take.
+    """
+    real = (*floats, *INTEGERS, "bool")
+    return {
+        **dict.fromkeys(
+            ("aten::mm.out", "aten::addmm.out", "aten::bmm.out", "aten::baddbmm.out"), products
+        ),
+        "aten::convolution": floats,
+        **dict.fromkeys(
+            (
+                "aten::cumsum",
+                "aten::cumprod",
+                "aten::sort",
+                "aten::sort.stable",
+                "aten::topk",
+                "aten::scatter.src_out",
+                "aten::scatter.value_out",
+                "aten::scatter_reduce.two_out",
+            ),
+            real,
+        ),
+    }
+
+
 def aten_kernel(device: str, op: str, dtypes: tuple[str, ...]) -> FallbackKernel:
     """A kernel that a device's runtime has for an op.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: PyTorch's name for the device, as in the names of C shims.
         op: schema name, such as ``aten::mm.out``.
         dtypes: what the kernel takes.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch.fx import GraphModule
 
 from aoti_plugins.compile_specs import shares_state
+from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import blobs_named, carried_ops, progress, written_buffers
 from aoti_plugins.plugin_system.manager import get_manager
@@ -20,35 +21,50 @@ if TYPE_CHECKING:
 DEFAULT_METHOD = "forward"
 
 
-def preprocess_one(
-    device: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
-) -> PreprocessResult:
-    """Lower one partition of an unnamed method."""
-    programs = {DEFAULT_METHOD: [edge_program]}
-    return preprocess_all(device, programs, {DEFAULT_METHOD: [compile_specs]})[DEFAULT_METHOD][0]
+class DeviceBackend:
+    """What the backends of all devices have in common.
 
+    A backend is a final class that also derives from ``BackendDetails``, directly: ExecuTorch looks
+    for it by its name among the subclasses of that one.
 
-def preprocess_all(
-    device: str,
-    edge_programs: Mapping[str, Sequence[ExportedProgram]],
-    compile_specs: Mapping[str, Sequence[list[CompileSpec]]],
-) -> dict[str, list[PreprocessResult]]:
-    """Lower the partitions of all methods, in order.
-
-    Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
-        edge_programs: partitions by method.
-        compile_specs: compile specs by method, one list per partition.
-
-    Raises:
-        AotiPluginsError: the lowering failed; the message says where.
+    Attributes:
+        device: the device to lower for.
     """
-    sharing = _sharing(edge_programs, compile_specs)
-    with blobs_named.one_program(), written_buffers.known(sharing):
-        return {
-            method: _preprocess_method(device, method, programs, compile_specs.get(method, ()))
-            for method, programs in edge_programs.items()
-        }
+
+    device: ClassVar[Device]
+
+    @classmethod
+    def preprocess(
+        cls, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> PreprocessResult:
+        """Lower one partition whose method is not known: it is called ``forward``."""
+        results = cls.preprocess_multimethod(
+            {DEFAULT_METHOD: [edge_program]}, {DEFAULT_METHOD: [compile_specs]}
+        )
+        return results[DEFAULT_METHOD][0]
+
+    @classmethod
+    def preprocess_multimethod(
+        cls,
+        edge_programs: Mapping[str, Sequence[ExportedProgram]],
+        compile_specs: Mapping[str, Sequence[list[CompileSpec]]],
+    ) -> dict[str, list[PreprocessResult]]:
+        """Lower the partitions of all methods, in order; ExecuTorch gives the methods' names.
+
+        Args:
+            edge_programs: partitions by method.
+            compile_specs: compile specs by method, one list per partition.
+
+        Raises:
+            AotiPluginsError: the lowering failed; the message says where.
+        """
+        sharing = _sharing(edge_programs, compile_specs)
+        name = cls.device.name
+        with blobs_named.one_program(), written_buffers.known(sharing):
+            return {
+                method: _preprocess_method(name, method, programs, compile_specs.get(method, ()))
+                for method, programs in edge_programs.items()
+            }
 
 
 def _sharing(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
-from aoti_plugins.lowering.device import Device
+from aoti_plugins.compile_specs import LoweringOptions, encode
+from aoti_plugins.device import Device
+from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.partitioning import Plan
 
 if TYPE_CHECKING:
@@ -24,16 +26,42 @@ class DevicePartitioner(Partitioner):
 
     Args:
         device: the device to lower for.
-        backend_id: class name of its backend.
-        compile_specs: the options; a subclass takes them as its keyword argument of this name.
+        compile_specs: the options, in place of all that follow.
+        target: name of a target.
+        targets: several of them.
+        external_data: whether the weights go into a data file, or its tag.
+        exclude: ops that stay outside.
+        options: the rest of ``LoweringOptions``.
 
     Raises:
-        LoweringError: the options do not parse, or name no target.
+        LoweringError: the options do not fit together or parse, or name no target.
     """
 
-    def __init__(self, device: Device, backend_id: str, compile_specs: list[CompileSpec]) -> None:
+    def __init__(
+        self,
+        device: Device,
+        compile_specs: Sequence[CompileSpec] | None,
+        *,
+        target: str | None = None,
+        targets: Sequence[str] = (),
+        external_data: bool | str = False,
+        exclude: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
         super().__init__()
-        self._plan = Plan(device, backend_id, compile_specs)
+        tag = f"aoti_{device.name}_blob" if external_data is True else external_data or ""
+        chosen = LoweringOptions(
+            targets=_one_list(target, targets),
+            external_data=tag,
+            exclude=tuple(exclude),
+            **options,
+        )
+        if compile_specs is not None and chosen != LoweringOptions():
+            raise LoweringError(
+                "give the options either as arguments or as compile_specs, not both"
+            )
+        specs = encode(chosen) if compile_specs is None else list(compile_specs)
+        self._plan = Plan(device, specs)
         self.delegation_spec = self._plan.delegation_spec
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -57,6 +85,15 @@ class DevicePartitioner(Partitioner):
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         specs = tuple((spec.key, spec.value) for spec in self.delegation_spec.compile_specs)
         return _made_again, (type(self), specs)
+
+
+def _one_list(target: str | None, targets: Sequence[str]) -> tuple[str, ...]:
+    """Merge ``target=`` and ``targets=``."""
+    if isinstance(targets, str):
+        raise LoweringError(f"targets is a list of names; for one use target={targets!r}")
+    if target is not None and targets:
+        raise LoweringError("give either target or targets, not both")
+    return (target,) if target is not None else tuple(targets)
 
 
 def _made_again(

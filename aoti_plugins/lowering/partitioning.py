@@ -17,9 +17,9 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from aoti_plugins import compile_specs as specs
 from aoti_plugins.destinations import check_destination, check_folder
+from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import assertions, carried_ops, runtime_shims, size_ranges
-from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
@@ -40,14 +40,13 @@ class Plan:
 
     Args:
         device: the device to lower for.
-        backend_id: class name of its backend.
         compile_specs: the partitioner's options.
 
     Raises:
         LoweringError: the options do not parse, or name no target.
     """
 
-    def __init__(self, device: Device, backend_id: str, compile_specs: list[CompileSpec]) -> None:
+    def __init__(self, device: Device, compile_specs: list[CompileSpec]) -> None:
         self._options = specs.decode(compile_specs)
         if self._options.target_device.partition(":")[0] not in ("", device.name):
             raise LoweringError(
@@ -60,7 +59,7 @@ class Plan:
         self._targets = device.resolve(
             self._options.targets, get_manager().targets(device.name, device.check_target)
         )
-        self.delegation_spec = DelegationSpec(backend_id, compile_specs)
+        self.delegation_spec = DelegationSpec(device.backend().__name__, compile_specs)
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
         """Tag what the delegate takes, in the main graph and in the branches of control flow."""
@@ -154,7 +153,7 @@ class Plan:
         return [node for node in nodes if node not in on_host]
 
     def _is_host(self) -> bool:
-        return self._device.torch_device == "cpu"
+        return self._device.torch_type == "cpu"
 
     def support(self) -> Support:
         """Decides about the nodes of one program.
@@ -168,14 +167,13 @@ class Plan:
             self._device.check_tools(target)
         passes = get_manager().graph_passes(self._device.name, self._specs)
         handled = [one.handles for one in passes if one.handles is not None]
-        missing = self._device.missing_dtypes
         excluded = self._options.exclude
-        return Support(self._device.name, self._probes, self._shims, handled, missing, excluded)
+        return Support(self._device, self._probes, self._shims, handled, excluded)
 
     @functools.cached_property
     def _shims(self) -> runtime_shims.AvailableShims:
         kernels = get_manager().fallback_kernels(self._device.name)
-        return runtime_shims.available(self._device.runtime_libraries, kernels)
+        return runtime_shims.available(self._device, kernels)
 
     @functools.cached_property
     def _probes(self) -> list[Probe]:
@@ -261,34 +259,6 @@ def _tag_mutated_buffers(program: ExportedProgram) -> list[str]:
         elif tags != {None}:
             outside.append(buffer)
     return outside
-
-
-def compile_specs_of(
-    options: specs.LoweringOptions, given: Sequence[CompileSpec] | None
-) -> list[CompileSpec]:
-    """The options as compile specs, or the compile specs that a user gave in their place.
-
-    Raises:
-        LoweringError: both were given.
-    """
-    if given is None:
-        return specs.encode(options)
-    if options != specs.LoweringOptions():
-        raise LoweringError("give the options either as arguments or as compile_specs, not both")
-    return list(given)
-
-
-def one_list_of_targets(target: str | None, targets: Sequence[str]) -> tuple[str, ...]:
-    """Merge ``target=`` and ``targets=``.
-
-    Raises:
-        LoweringError: both were given, or ``targets`` is a string.
-    """
-    if isinstance(targets, str):
-        raise LoweringError(f"targets is a list of names; for one use target={targets!r}")
-    if target is not None and targets:
-        raise LoweringError("give either target or targets, not both")
-    return (target,) if target is not None else tuple(targets)
 
 
 def _graphs(module: GraphModule) -> Iterator[GraphModule]:

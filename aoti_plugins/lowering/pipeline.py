@@ -20,6 +20,7 @@ from executorch.exir.backend.backend_details import PreprocessResult
 import aoti_plugins
 from aoti_plugins import compile_specs as specs
 from aoti_plugins import native_files
+from aoti_plugins.device import Device
 from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering import (
     blobs_named,
@@ -35,7 +36,6 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     check_machine,
 )
 from aoti_plugins.lowering.decompositions import ONLY_FOR
-from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
@@ -115,7 +115,7 @@ class _Lowering:
             device.check_tools(target)
         self._inductor_options = manager.inductor_options(device.name, compile_specs, check_options)
         kernels = manager.fallback_kernels(device.name)
-        self._shims = runtime_shims.available(device.runtime_libraries, kernels)
+        self._shims = runtime_shims.available(device, kernels)
         self._store = NamedDataStore()
         self._blobs_named = blobs_named.current()
 
@@ -137,7 +137,7 @@ class _Lowering:
         packed = constants.pack(constants.merge(needed), kinds)
         with progress.stage("package", self._place):
             payload = Payload(
-                device=self._device.name,
+                device=self._device.delegate_name or self._device.name,
                 method=self._place.method,
                 built_with=_built_with(),
                 targets=tuple(artifacts),
@@ -237,9 +237,9 @@ class _Lowering:
         brought = tuple(self._shims.kernels)
         called = tuple(shim for shim in brought if shim in shims_called(code))
         build = SharedObjectBuild(
-            device=self._device.name,
+            device=self._device.torch_type,
             target_flags=tuple(target.properties["cxx_flags"]),
-            runtime_libraries=tuple(map(native_files.library, self._device.runtime_libraries)),
+            runtime_libraries=tuple(map(native_files.library, self._device.libraries)),
             include_dir=native_files.include_dir(),
             headers=self._device.headers(),
             images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},

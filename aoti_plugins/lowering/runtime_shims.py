@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aoti_plugins import native_files
+from aoti_plugins.device import Device
+from aoti_plugins.errors import RuntimeLoadError
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.mach_o import is_mach_o, read_mach_o
 from aoti_plugins.lowering.artifacts.shared_object import LINK_NAME_PREFIX
@@ -62,21 +64,21 @@ class AvailableShims:
         return [kernel.provider for kernel in kernels if isinstance(kernel.provider, kind)]
 
 
-def available(
-    runtime_libraries: Sequence[str], kernels: Mapping[str, RegisteredKernel]
-) -> AvailableShims:
+def available(device: Device, kernels: Mapping[str, RegisteredKernel]) -> AvailableShims:
     """Shims of one device.
 
     Args:
-        runtime_libraries: file names of the delegate's libraries.
+        device: whose delegate's libraries have some.
         kernels: what plugins declared for the device.
 
     Raises:
-        RuntimeLoadError: a library is not there.
+        RuntimeLoadError: a library is not there, or none is for this system.
     """
-    paths = [native_files.library(name) for name in runtime_libraries]
+    if not device.libraries:
+        raise RuntimeLoadError(f"there is no delegate for device {device.name!r} on this system")
+    paths = [native_files.library(name) for name in device.libraries]
     builtin = frozenset().union(*(_exported(path, path.stat().st_mtime_ns) for path in paths))
-    left_out = (_NOT_IN.get(library, frozenset()) for library in runtime_libraries)
+    left_out = (_NOT_IN.get(path.name, frozenset()) for path in paths)
     return AvailableShims(builtin.difference(*left_out), kernels)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import torch
 from torch.fx import Node
 
+from aoti_plugins.device import Device
 from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering.assertions import is_assertion
 from aoti_plugins.lowering.carried_ops import node_name, under_its_own_name
@@ -80,28 +80,25 @@ class Support:
     """Decides about nodes of one program for one device.
 
     Args:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: the device to lower for.
         probes: ask Inductor, one for each target; all must agree.
         shims: C shims that the runtime or a plugin provides.
         handled: say of a node that a graph pass replaces it by something that can be run.
-        missing_dtypes: dtypes that the device does not have, each with why.
         excluded: names of ops that the user leaves to others.
     """
 
     def __init__(
         self,
-        device: str,
+        device: Device,
         probes: Sequence[Probe],
         shims: AvailableShims,
         handled: Sequence[Callable[[Node], bool]] = (),
-        missing_dtypes: Mapping[torch.dtype, str] = MappingProxyType({}),
         excluded: Collection[str] = (),
     ) -> None:
         self._device = device
         self._probes = probes
         self._shims = shims
         self._handled = tuple(handled)
-        self._missing_dtypes = missing_dtypes
         self._excluded = frozenset(excluded)
         self._decided: dict[Node, Refusal | None] = {}
 
@@ -123,7 +120,7 @@ class Support:
         if self._is_handled(node):
             return Way(is_replaced=True)
         answers = [self._ask(probe, node) for probe in self._probes]
-        own = f"aoti_torch_{self._device}_"
+        own = f"aoti_torch_{self._device.torch_type}_"
         return Way(
             kernels=frozenset(s for a in answers for s in a.shims if s.startswith(own)),
             is_decomposed=any(answer.is_decomposed for answer in answers),
@@ -144,8 +141,8 @@ class Support:
             _check_dtypes(node)
         except LoweringError as error:
             return _refuse(node, str(error), "cast to a dtype that the payload can carry")
-        dtypes = {tensor.dtype for tensor in _tensors((node, *node.all_input_nodes))}
-        missing = [why for dtype, why in self._missing_dtypes.items() if dtype in dtypes]
+        dtypes = {_name(tensor.dtype) for tensor in _tensors((node, *node.all_input_nodes))}
+        missing = [why for name, why in self._device.missing_dtypes.items() if name in dtypes]
         if missing:
             return _refuse(node, missing[0], "cast in the model, to float32 for instance")
         if self._is_handled(node):
@@ -162,7 +159,8 @@ class Support:
         except Exception as error:
             raise LoweringError(
                 f"cannot ask Inductor about {op_name(node)} (node {node_name(node)!r}) for "
-                f"{self._device} with torch {torch.__version__}: {type(error).__name__}: {error}"
+                f"{self._device.name} with torch {torch.__version__}: "
+                f"{type(error).__name__}: {error}"
             ) from error
 
     def _is_handled(self, node: Node) -> bool:
@@ -187,7 +185,8 @@ class Support:
         if missing:
             return _refuse(
                 node,
-                f"Inductor calls {', '.join(missing)}, which nobody provides for {self._device}",
+                f"Inductor calls {', '.join(missing)}, which nobody provides for "
+                f"{self._device.name}",
                 "a plugin with that fallback kernel (hook aoti_fallback_kernels)",
             )
         return self._judge_dtypes(node, answer)
@@ -196,7 +195,7 @@ class Support:
         dtypes = {tensor.dtype for tensor in _tensors(node.all_input_nodes)}
         if answer.is_decomposed:  # complex numbers into pairs of real ones
             dtypes |= {dtype.to_real() for dtype in dtypes if dtype.is_complex}
-        found = {str(dtype).removeprefix("torch.") for dtype in dtypes}
+        found = set(map(_name, dtypes))
         for shim in sorted(answer.shims):
             taken = self._shims.dtypes(shim)
             # A kernel may get but some of the tensors, and others in another dtype.
@@ -207,6 +206,10 @@ class Support:
                     "a cast in the model, or a plugin with a kernel for that dtype",
                 )
         return None
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def warn(refusals: Iterable[Refusal], device: str) -> None:

@@ -1,14 +1,12 @@
-"""What the shared pipeline needs to know of MPS."""
+"""How code for Macs is generated, compiled and linked."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
-import torch
-
 from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.lowering.artifacts.compiler import check_compiler
+from aoti_plugins.device import check_host_compiler
 from aoti_plugins.lowering.artifacts.dylib import MacOs, build_dylib
 from aoti_plugins.lowering.artifacts.shared_object import (
     BlobHeaders,
@@ -17,23 +15,9 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     build_shared_object,
 )
 from aoti_plugins.lowering.artifacts.zig import zig_compiler
-from aoti_plugins.lowering.device import Device
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
-from aoti_plugins.mps.target import DEFAULT_GPU_CORES, default_target, minimum_macos
-from aoti_plugins.native_files import DELEGATES
+from aoti_plugins.mps.target import DEFAULT_GPU_CORES, minimum_macos
 from aoti_plugins.types import Target
-
-INDUCTOR_OPTIONS = {
-    "max_autotune": False,
-    # Computes with weights on the device, which need not be there.
-    "joint_graph_constant_folding": False,
-    # Strides are the program's own: Metal's kernels gain nothing from padded ones.
-    "padding_stride_threshold": float("inf"),
-    # The runtime's convolutions give row-major results.
-    "layout_optimization": False,
-    # Inductor compiles nothing here that its worker processes could help with.
-    "compile_threads": 1,
-}
 
 
 @contextlib.contextmanager
@@ -100,30 +84,4 @@ def check_tools(target: Target) -> None:
     if "zig_target" in target.properties:
         zig_compiler()
     else:
-        check_compiler(target.machine, target.name)
-
-
-_EIGHT_BITS = (
-    torch.float8_e4m3fn,
-    torch.float8_e4m3fnuz,
-    torch.float8_e5m2,
-    torch.float8_e5m2fnuz,
-    torch.float8_e8m0fnu,
-)
-
-MPS = Device(
-    name="mps",
-    runtime_libraries=DELEGATES["mps"],
-    environment=environment,
-    probe_environment=environment,
-    default_target=default_target,
-    torch_device="mps:0",
-    headers=headers,
-    build=build,
-    features=features,
-    missing_dtypes={
-        torch.float64: "Metal has no float64",
-        **dict.fromkeys(_EIGHT_BITS, "Metal has no floats of eight bits"),
-    },
-    check_tools=check_tools,
-)
+        check_host_compiler(target)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.lowering import partitioning
 from aoti_plugins.lowering.partitioner import DevicePartitioner
-from aoti_plugins.mps.backend import AotiMpsBackend
-from aoti_plugins.mps.lowering import MPS
+from aoti_plugins.mps.device import MPS
 from aoti_plugins.mps.target import minimum_macos as checked_macos
 
 if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
-
-EXTERNAL_DATA_TAG = "aoti_mps_blob"
 
 
 @final
@@ -70,17 +65,18 @@ class MpsPartitioner(DevicePartitioner):
         exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
-        options = LoweringOptions(
-            targets=partitioning.one_list_of_targets(target, targets),
-            external_data=EXTERNAL_DATA_TAG if external_data is True else external_data or "",
+        checked_macos(minimum_macos)
+        super().__init__(
+            MPS,
+            compile_specs,
+            target=target,
+            targets=targets,
+            external_data=external_data,
             debug_info=debug_info,
             keep_sources=keep_sources,
             minimum_macos=minimum_macos,
             gpu_cores=gpu_cores,
             codesign_identity=codesign_identity,
             share_state=share_state,
-            exclude=tuple(exclude),
+            exclude=exclude,
         )
-        checked_macos(minimum_macos)
-        given = partitioning.compile_specs_of(options, compile_specs)
-        super().__init__(MPS, AotiMpsBackend.__name__, given)

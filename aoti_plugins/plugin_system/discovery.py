@@ -10,7 +10,9 @@ import pluggy
 
 from aoti_plugins import hooks
 from aoti_plugins.errors import PluginError
+from aoti_plugins.plugin_system import devices
 from aoti_plugins.plugin_system.api_version import check_api_version
+from aoti_plugins.plugin_system.device_plugin import DevicePlugin
 from aoti_plugins.plugin_system.origin import OWN_DISTRIBUTION, Origin, normalize
 
 ENTRY_POINT_GROUP = "aoti_plugins"
@@ -24,13 +26,8 @@ def installed_plugins() -> list[tuple[Origin, EntryPoint]]:
         asks the plugin that came last first, so plugins are asked in alphabetical order and the
         built-in ones last, whatever the order of ``sys.path``.
     """
-    found = []
-    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        dist = entry_point.dist
-        origin = Origin(
-            entry_point.name, dist.name if dist else None, dist.version if dist else None
-        )
-        found.append((origin, entry_point))
+    groups = (ENTRY_POINT_GROUP, devices.ENTRY_POINT_GROUP)
+    found = [(devices.origin_of(one), one) for g in groups for one in entry_points(group=g)]
 
     def rank(item: tuple[Origin, EntryPoint]) -> tuple[bool, str, str]:
         distribution = normalize(item[0].distribution or "")
@@ -40,11 +37,13 @@ def installed_plugins() -> list[tuple[Origin, EntryPoint]]:
 
 
 def load_plugin(origin: Origin, entry_point: EntryPoint) -> object:
-    """Import a plugin.
+    """Import a plugin, or the device that one is made of.
 
     Raises:
         PluginError: the import fails, for whatever reason; the cause is chained.
     """
+    if entry_point.group == devices.ENTRY_POINT_GROUP:
+        return DevicePlugin(devices.load_device(entry_point))
     try:
         return entry_point.load()
     except Exception as error:

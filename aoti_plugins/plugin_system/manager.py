@@ -20,7 +20,7 @@ from aoti_plugins.plugin_system.merging import conflict_message, merge_offers
 from aoti_plugins.plugin_system.ordering import order_passes
 from aoti_plugins.plugin_system.origin import Origin
 from aoti_plugins.plugin_system.registry import PluginInfo, PluginRegistry
-from aoti_plugins.types import DEVICES, CShim, FallbackKernel, GraphPass, ProgressEvent, Target
+from aoti_plugins.types import CShim, FallbackKernel, GraphPass, ProgressEvent, Target
 
 if TYPE_CHECKING:
     from executorch.exir.backend.backend_details import PreprocessResult
@@ -96,7 +96,7 @@ class PluginManager(PluginRegistry):
         errors: dict[str, dict[str, None]] = {}
         for hook_name, check in checks.items():
             for impl in self._implementations(hook_name):
-                for device in DEVICES:
+                for device in self.devices():
                     arguments = {"device": device, "compile_specs": []}
                     try:
                         self._call(hook_name, impl, check(device), arguments)
@@ -257,7 +257,7 @@ class PluginManager(PluginRegistry):
         Every collecting hook is called, with no compile specs. What a hook raises is listed too.
         """
         messages: dict[str, None] = {}  # a set that keeps its order
-        for device in DEVICES:
+        for device in self.devices():
             calls: tuple[Callable[[], object], ...] = (
                 partial(self.fallback_kernels, device),
                 partial(self.graph_passes, device, []),

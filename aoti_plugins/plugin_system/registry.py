@@ -17,6 +17,8 @@ import pluggy
 from aoti_plugins import hooks
 from aoti_plugins.errors import AotiPluginsError, PluginError
 from aoti_plugins.plugin_system import discovery
+from aoti_plugins.plugin_system.device_plugin import DevicePlugin
+from aoti_plugins.plugin_system.devices import device_names
 from aoti_plugins.plugin_system.origin import BLOCK_VARIABLE, Origin, normalize
 
 logger = logging.getLogger(__name__)
@@ -106,6 +108,11 @@ class PluginRegistry:
     def plugins(self) -> list[PluginInfo]:
         """List all plugins, blocked and broken ones included, in the order they are asked."""
         return list(self._infos.values())[::-1]
+
+    def devices(self) -> tuple[str, ...]:
+        """Names of the installed devices, and of those whose plugin a program registered."""
+        loaded = (p for _, p in self._pluggy.list_name_plugin() if isinstance(p, DevicePlugin))
+        return tuple(dict.fromkeys([*device_names(), *sorted(p.device.name for p in loaded)]))
 
     def _load_installed(self, block: Collection[str]) -> list[PluginError]:
         names = [*os.environ.get(BLOCK_VARIABLE, "").split(","), *block]

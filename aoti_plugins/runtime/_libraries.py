@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from aoti_plugins.errors import RuntimeLoadError
-from aoti_plugins.native_files import DELEGATES, LIBRARY_SUFFIX, has_library, library
+from aoti_plugins.native_files import CORE, LIBRARY_SUFFIX, has_library, library
+from aoti_plugins.plugin_system.devices import delegates
 from aoti_plugins.runtime import _kernel_libraries
 from aoti_plugins.runtime._locks import new_lock
 
@@ -26,9 +27,6 @@ _EXECUTORCH_LIBRARIES = (
     ("libexecutorch_backend_xnnpack", False),
 )
 
-# Every installation has this one: it holds what the delegates share.
-_FIRST = next(iter(DELEGATES))
-
 _INSTALL_EXECUTORCH = "pip install 'executorch==1.5.*'"
 _lock = new_lock()
 _loaded: dict[Path, ctypes.CDLL] = {}
@@ -40,8 +38,8 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
     Idempotent and thread-safe. Works before and after ``import executorch.runtime``.
 
     Args:
-        device: whose delegate, ``"cpu"``, ``"cuda"`` or ``"mps"``. Those for GPUs load on machines
-            without one, too; what needs one then says so.
+        device: whose delegate, ``"cpu"``, ``"cuda"``, ``"mps"``, or that of another package. Those
+            for GPUs load on machines without one, too; what needs one then says so.
         upstream: also run the programs of ExecuTorch's own backend for the device, unless somebody
             has registered that one. For ``"cuda"`` only, whose id is ``CudaBackend``. ``Program``
             needs no such call.
@@ -50,8 +48,8 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
         RuntimeLoadError: the device has no delegate here, or a library is missing or does not load;
             the message names it and says what to install.
     """
-    if device not in DELEGATES:
-        known = ", ".join(sorted(DELEGATES))
+    if device not in delegates():
+        known = ", ".join(sorted(delegates()))
         raise RuntimeLoadError(
             f"there is no delegate for device {device!r} on this system; there is one for {known}"
         )
@@ -61,16 +59,16 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
             f"no backend of ExecuTorch's own for device {device!r} is known here, only for {known}"
         )
     load_executorch()
-    for name in DELEGATES[device]:
+    for name in delegates()[device].libraries:
         load(library(name))
-    _kernel_libraries.announce(load(library(DELEGATES[device][0])))
+    _kernel_libraries.announce(load(library(CORE)))
     if upstream:
         _stand_in(UPSTREAM_IDS[device])
 
 
 def _stand_in(backend: str) -> None:
     """Have a library of ours run the programs of a backend that nobody has registered."""
-    function = load(library(DELEGATES[_FIRST][-1])).aotip_delegate_stand_in
+    function = load(library(CORE)).aotip_delegate_stand_in
     function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p,)
     if function(backend.encode()) == 0:
         raise RuntimeLoadError(f"{backend} cannot be registered: ExecuTorch takes no more backends")
@@ -84,8 +82,8 @@ def blob_place() -> str:
     """
     if sys.platform != "linux":
         return f"files in {os.environ.get('TMPDIR') or '/tmp'}"
-    register(_FIRST)
-    delegate = load(library(DELEGATES[_FIRST][-1]))
+    register()
+    delegate = load(library(CORE))
     function = delegate.aotip_blob_place
     function.restype, function.argtypes = ctypes.c_char_p, ()
     place = function()
@@ -98,10 +96,12 @@ def blob_place() -> str:
 
 def register_all() -> None:
     """Load the delegates that this installation has; without any, fail as ``register`` does."""
-    register(_FIRST)
-    for *_, name in DELEGATES.values():
-        if has_library(name):
-            load(library(name))
+    load_executorch()
+    _kernel_libraries.announce(load(library(CORE)))
+    for device in delegates().values():
+        if has_library(device.libraries[-1]):
+            for name in device.libraries:
+                load(library(name))
 
 
 def load_executorch() -> None:
@@ -137,7 +137,7 @@ def executorch_library_dir() -> Path:
 
 def library_path(device: str) -> Path:
     """Return the path of a device's delegate library."""
-    return library(DELEGATES[device][-1])
+    return library(delegates()[device].libraries[-1])
 
 
 def load(path: Path) -> ctypes.CDLL:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from aoti_plugins.errors import RuntimeLoadError, SignatureError
-from aoti_plugins.native_files import DELEGATES, library
+from aoti_plugins.native_files import CORE, library
 from aoti_plugins.runtime._libraries import load, load_executorch
 from aoti_plugins.signing.file_signature import FileSignature, read_file_signature
 from aoti_plugins.signing.keys import PublicKey, public_keys
@@ -132,8 +132,7 @@ def check_signed_by(
 def _core() -> ctypes.CDLL:
     """The library that the delegates of all devices share."""
     load_executorch()
-    names = next(iter(DELEGATES.values()))
-    core = load(library(names[0]))
+    core = load(library(CORE))
     if not hasattr(core, "aotip_require_signatures"):
         raise RuntimeLoadError(
             f"{core._name} is of another version than the Python part. Reinstall aoti-plugins."

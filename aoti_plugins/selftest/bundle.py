@@ -54,7 +54,7 @@ class Bundle:
 
     Attributes:
         path: of the file.
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: the device that programs are for.
         built_with: versions of the packages that made it, by name.
         cases: in the order in which they are to be run.
     """

@@ -29,7 +29,7 @@ def make_bundle(
 
     Args:
         path: the file to write.
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``.
+        device: the device that programs are for.
         partitioner: makes one for each model.
         names: of the models; empty: all.
         report: called with each model's name before it is lowered.

@@ -11,21 +11,18 @@ from operator_case import Case, Programs
 from torch.export import ExportedProgram
 
 from aoti_plugins.compile_specs import LoweringOptions, encode
-from aoti_plugins.cpu.backend import AotiCpuBackend
-from aoti_plugins.cpu.lowering import CPU
-from aoti_plugins.cuda.backend import AotiCudaBackend
-from aoti_plugins.cuda.lowering import CUDA
+from aoti_plugins.cpu.device import CPU
+from aoti_plugins.cuda.device import CUDA
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.partitioning import Plan
 from aoti_plugins.lowering.support import Way
-from aoti_plugins.mps.backend import AotiMpsBackend
-from aoti_plugins.mps.lowering import MPS
+from aoti_plugins.mps.device import MPS
 from aoti_plugins.plugin_system.manager import get_manager
 
 _DEVICES = {
-    "cpu": (CPU, AotiCpuBackend, "x86_64-v3"),
-    "cuda": (CUDA, AotiCudaBackend, "h100"),
-    "mps": (MPS, AotiMpsBackend, "macos-arm64"),
+    "cpu": (CPU, "x86_64-v3"),
+    "cuda": (CUDA, "h100"),
+    "mps": (MPS, "macos-arm64"),
 }
 DEVICES = tuple(_DEVICES)
 
@@ -74,8 +71,8 @@ class Survey:
 
 
 def _plan(name: str) -> Plan:
-    device, backend, target = _DEVICES[name]
-    return Plan(device, backend.__name__, encode(LoweringOptions(targets=(target,))))
+    device, target = _DEVICES[name]
+    return Plan(device, encode(LoweringOptions(targets=(target,))))
 
 
 def _ask(exported: ExportedProgram, device: str, plan: Plan) -> Found:

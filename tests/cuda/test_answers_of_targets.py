@@ -20,6 +20,7 @@ import contextlib, functools, gc, json, re, sys
 import torch
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import lowering
+from aoti_plugins.cuda.device import INDUCTOR_OPTIONS
 from aoti_plugins.cuda.target import as_target, target_by_name
 from aoti_plugins.lowering.inductor.generate import generate
 
@@ -62,7 +63,7 @@ inside = {}
 target = as_target(target_by_name(sys.argv[1]))
 inputs = [torch.ones(64, 64), torch.ones(1, 4, 8, 8), torch.ones(4, 4, 3, 3)]
 exported = torch.export.export(Program(), tuple(inputs))
-options = {**lowering.INDUCTOR_OPTIONS, "max_autotune": True}
+options = {**INDUCTOR_OPTIONS, "max_autotune": True}
 code = generate(exported.module(check_guards=False), inputs, options, watched(target), "cuda:0")
 assert code.gpu_kernels
 print(json.dumps([inside, sorted(remembered())]))

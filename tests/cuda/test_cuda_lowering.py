@@ -16,9 +16,10 @@ from support import cache_without_blobs, lower
 from aoti_plugins import CudaPartitioner, LoweringError
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import toolkit
+from aoti_plugins.cuda.device import CUDA
 from aoti_plugins.cuda.kernel_image import MAGIC
-from aoti_plugins.cuda.lowering import CUDA, default_target, features
-from aoti_plugins.cuda.target import TARGETS
+from aoti_plugins.cuda.lowering import features
+from aoti_plugins.cuda.target import TARGETS, default_target
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 from aoti_plugins.payload import PayloadFlag, decode
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aoti_plugins import native_files
-from aoti_plugins.cuda.lowering import CUDA
+from aoti_plugins.cuda.device import CUDA
 from aoti_plugins.cuda.target import target_by_name
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 
@@ -59,7 +59,7 @@ def test_the_whole_graph_is_delegated(
 def test_every_symbol_is_ours_or_the_systems(
     name: str, cuda_programs: Programs, contents: Contents
 ) -> None:
-    libraries = [native_files.library(library) for library in CUDA.runtime_libraries]
+    libraries = [native_files.library(library) for library in CUDA.libraries]
     ours = set().union(*(read_shared_object(p.read_bytes()).exported for p in libraries))
     for _, blob in blobs(name, cuda_programs, contents):
         info = read_shared_object(blob)

@@ -12,6 +12,7 @@ from torch.export import Dim, export
 
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import lowering
+from aoti_plugins.cuda.device import INDUCTOR_OPTIONS
 from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton
 from aoti_plugins.cuda.target import TARGETS
 from aoti_plugins.lowering.inductor.generate import generate
@@ -47,7 +48,7 @@ def lowered(model: nn.Module, inputs: tuple[Any, ...], target: str, **options: A
     return generate(
         program.module(),
         examples,
-        {**lowering.INDUCTOR_OPTIONS, "max_autotune": False},
+        {**INDUCTOR_OPTIONS, "max_autotune": False},
         lowering.environment(found, LoweringOptions()),
         "cuda:0",
     )

@@ -39,7 +39,7 @@ class Changed:
         from executorch.exir._serialize._named_data_store import NamedDataStore
         from executorch.exir.backend.backend_details import PreprocessResult
 
-        from aoti_plugins.cpu.lowering import CPU
+        from aoti_plugins.cpu.device import CPU
         from aoti_plugins.lowering.pipeline import lower
 
         assert device == "cpu"

@@ -28,6 +28,7 @@ from aoti_plugins.lowering.inductor.product_choice import with_cost_of_fusion
 pytest.importorskip("triton")
 
 from aoti_plugins.cuda import lowering
+from aoti_plugins.cuda.device import INDUCTOR_OPTIONS
 
 H100 = next(target for target in TARGETS if target.name == "h100")
 GPU: CudaTarget = cuda_target_of(H100)
@@ -74,7 +75,7 @@ def _generate_model(
                 stack.enter_context(context)
             yield
 
-    options = {**lowering.INDUCTOR_OPTIONS, "max_autotune": max_autotune}
+    options = {**INDUCTOR_OPTIONS, "max_autotune": max_autotune}
     options["max_autotune_gemm_backends"] = "ATEN,TRITON"
     return generate(program.module(), fakes, options, environment(), "cuda:0")
 

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Node
 
 from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cpu.lowering import CPU, INDUCTOR_OPTIONS
+from aoti_plugins.cpu.device import CPU, INDUCTOR_OPTIONS
 from aoti_plugins.cpu.target import TARGETS
 from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.executorch_kernels import missing_kernel
@@ -29,7 +29,7 @@ def probe() -> Probe:
 @pytest.fixture
 def support(probe: Probe) -> Support:
     kernels = get_manager().fallback_kernels("cpu")
-    return Support("cpu", [probe], runtime_shims.available(CPU.runtime_libraries, kernels))
+    return Support(CPU, [probe], runtime_shims.available(CPU, kernels))
 
 
 def _node(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> Node:

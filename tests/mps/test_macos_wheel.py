@@ -85,9 +85,10 @@ def test_metadata(installed: Path) -> None:
 
 def test_it_finds_its_own_libraries(installed: Path, run_python: Callable[..., str]) -> None:
     script = f"""{ON_A_MAC}
-    from aoti_plugins.native_files import DELEGATES, RUNNER, include_dir, library
-    names = [RUNNER, *(name for names in DELEGATES.values() for name in names)]
-    print(json.dumps([list(DELEGATES), str(include_dir()), *(str(library(n)) for n in names)]))
+    from aoti_plugins.native_files import RUNNER, include_dir, library
+    from aoti_plugins.plugin_system.devices import delegates
+    names = [RUNNER, *(name for device in delegates().values() for name in device.libraries)]
+    print(json.dumps([list(delegates()), str(include_dir()), *(str(library(n)) for n in names)]))
     """
     found = json.loads(run_python(script, installed, AOTI_PLUGINS_LIBRARY_DIR=""))
     package = installed / "aoti_plugins"
@@ -100,8 +101,8 @@ def test_it_knows_the_shims_of_its_library(installed: Path, run_python: Callable
     import torch
     {ON_A_MAC}
     from aoti_plugins.lowering.runtime_shims import available
-    from aoti_plugins.native_files import DELEGATES
-    found = available(DELEGATES["mps"], {{}}).builtin
+    from aoti_plugins.mps.device import MPS
+    found = available(MPS, {{}}).builtin
     print("aoti_torch_mps_mm_out" in found, "aoti_torch_cpu_mm_out" in found)
     """
     assert run_python(script, installed, AOTI_PLUGINS_LIBRARY_DIR="") == "True False\n"
@@ -111,16 +112,17 @@ def test_it_knows_the_shims_of_its_library(installed: Path, run_python: Callable
 def renamed_libraries(tmp_path: Path) -> dict[str, Path]:
     """Our libraries and executorch's of this machine, under the names that they have on macOS."""
     from aoti_plugins import native_files
+    from aoti_plugins.plugin_system.devices import delegates
     from aoti_plugins.runtime import executorch_library_dir
 
     ours, theirs = tmp_path / "ours", tmp_path / "executorch" / "lib"
     for folder in (ours, theirs):
         folder.mkdir(parents=True)
-    for names in native_files.DELEGATES.values():
-        for name in filter(native_files.has_library, names):
+    for device in delegates().values():
+        for name in filter(native_files.has_library, device.libraries):
             (ours / name).unlink(missing_ok=True)
             (ours / name).symlink_to(native_files.library(name))
-    (ours / BACKEND).symlink_to(native_files.library(native_files.DELEGATES["mps"][-1]))
+    (ours / BACKEND).symlink_to(native_files.library(delegates()["mps"].libraries[-1]))
     (ours / RUNNER).symlink_to(native_files.library(native_files.RUNNER))
     for path in executorch_library_dir().glob("*.so"):
         (theirs / path.with_suffix(".dylib").name).symlink_to(path)

@@ -18,7 +18,7 @@ from aoti_plugins import LoweringError, MpsPartitioner, native_files
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.mach_o import MachOInfo, is_mach_o, read_mach_o
 from aoti_plugins.lowering.artifacts.shared_object import LINK_NAME_PREFIX
-from aoti_plugins.mps.lowering import MPS
+from aoti_plugins.mps.device import MPS
 from aoti_plugins.mps.passes.attention_to_metal import takes_groups
 
 SYSTEM = "/usr/lib/libSystem.B.dylib"
@@ -55,7 +55,7 @@ def test_exports_are_the_models_interface(dylib: MachOInfo) -> None:
 
 def test_imports_are_the_systems_and_shims_that_the_runtime_has(dylib: MachOInfo) -> None:
     runtime = set()
-    for name in MPS.runtime_libraries:
+    for name in MPS.libraries:
         runtime.update(read_shared_object(native_files.library(name).read_bytes()).exported)
     taken = {name for name, library in dylib.undefined if library != SYSTEM}
     assert {name for name in taken if not name.startswith(LINK_NAME_PREFIX)} == set()

@@ -101,7 +101,7 @@ class SharedObjectBuild:
     """How to compile one partition for one target.
 
     Attributes:
-        device: ``"cpu"``, ``"cuda"`` or ``"mps"``; selects torch's wrapper header.
+        device: PyTorch's name for the device; selects torch's wrapper header.
         target_flags: compiler flags of the target's instruction set, for the kernels.
         runtime_libraries: the delegate's libraries, which the blob needs by soname.
         include_dir: folder of our headers.

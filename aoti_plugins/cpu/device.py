@@ -1,0 +1,49 @@
+"""The CPU as a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cpu import target as cpu_target
+from aoti_plugins.device import Device, later, later_value
+from aoti_plugins.lowering.aten_kernels import FLOATS, NUMBERS, usual_kernels
+from aoti_plugins.native_files import on_core
+
+# Thread counts are decided where the program runs; what is fixed here only steers how loops are
+# cut, and makes the code independent of the machine that lowers.
+_ASSUMED_THREADS = 8
+
+INDUCTOR_OPTIONS: Mapping[str, Any] = {
+    "cpp.dynamic_threads": True,
+    "cpp.threads": _ASSUMED_THREADS,
+    # Starting threads costs microseconds; a chunk below this many elements is faster on one.
+    "cpp.min_chunk_size": 16384,
+    # oneDNN's packed weights and fused ops exist only inside libtorch.
+    "cpp.weight_prepack": False,
+    # Inductor compiles nothing here that its worker processes could help with.
+    "compile_threads": 1,
+}
+
+
+def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
+    del options
+    return INDUCTOR_OPTIONS
+
+
+CPU = Device(
+    name="cpu",
+    backend=later_value("aoti_plugins.cpu.backend:AotiCpuBackend"),
+    partitioner=later_value("aoti_plugins.cpu.partitioner:CpuPartitioner"),
+    libraries=on_core(),
+    targets=lambda: cpu_target.TARGETS,
+    default_target=cpu_target.default_target,
+    aliases={cpu_target.NATIVE: cpu_target.native_target},
+    environment=later("aoti_plugins.cpu.lowering:environment"),
+    probe_environment=later("aoti_plugins.cpu.lowering:environment"),
+    check_target=later("aoti_plugins.cpu.lowering:check_target"),
+    decompositions=later_value("aoti_plugins.lowering.decompositions:CPU_DECOMPOSITIONS"),
+    kernels=usual_kernels(FLOATS, products=NUMBERS),
+    inductor_options=_inductor_options,
+)

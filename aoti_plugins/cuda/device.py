@@ -1,0 +1,85 @@
+"""NVIDIA GPUs as a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aoti_plugins.compile_specs import LoweringOptions
+from aoti_plugins.cuda import target as cuda_target
+from aoti_plugins.device import Device, later, later_value
+from aoti_plugins.lowering.aten_kernels import FLOATS, usual_kernels
+from aoti_plugins.native_files import on_core
+from aoti_plugins.types import GraphPass, Target
+
+if TYPE_CHECKING:
+    from torch._ops import OpOverload
+
+INDUCTOR_OPTIONS: Mapping[str, Any] = {
+    # A blob holds its kernels.
+    "aot_inductor.embed_kernel_binary": True,
+    # Computes with weights on the device, which need not be there.
+    "joint_graph_constant_folding": False,
+    # Timings of other lowerings, other GPUs or no GPU at all are no guide.
+    "autotune_local_cache": False,
+    "autotune_remote_cache": False,
+    "triton.autotune_at_compile_time": True,
+}
+
+
+def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
+    return {**INDUCTOR_OPTIONS, "max_autotune": options.max_autotune}
+
+
+def _targets() -> Iterable[Target]:
+    """The table of GPUs, and the GPU of this machine."""
+    yield from cuda_target.TARGETS
+    here = cuda_target.device_target()
+    if here is not None:
+        yield cuda_target.as_target(here)
+
+
+def _passes() -> Iterable[GraphPass]:
+    """Attention and products of few rows to our kernels."""
+    from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
+    from aoti_plugins.cuda.passes.separate_bias import separate_bias
+
+    yield GraphPass(
+        "aoti_plugins.attention_to_triton",
+        attention_to_triton,
+        after=("aoti_plugins.restore_views",),
+        handles=is_replaced,
+    )
+    yield GraphPass(
+        "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.edge_to_aten",)
+    )
+
+
+def _decompositions() -> Mapping[OpOverload, Callable[..., Any]]:
+    from aoti_plugins.cuda.bags.decompositions import DECOMPOSITIONS
+    from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
+
+    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS}
+
+
+CUDA = Device(
+    name="cuda",
+    backend=later_value("aoti_plugins.cuda.backend:AotiCudaBackend"),
+    partitioner=later_value("aoti_plugins.cuda.partitioner:CudaPartitioner"),
+    libraries=on_core("libexecutorch_backend_aoti_cuda.so"),
+    targets=_targets,
+    default_target=cuda_target.default_target,
+    torch_device="cuda:0",
+    environment=later("aoti_plugins.cuda.lowering:environment"),
+    probe_environment=later("aoti_plugins.cuda.lowering:probe_environment"),
+    check_target=later("aoti_plugins.cuda.lowering:check_target"),
+    check_tools=later("aoti_plugins.cuda.toolkit:check"),
+    decompositions=_decompositions,
+    kernels={**usual_kernels(FLOATS, products=FLOATS), "aten::histc": FLOATS},
+    passes=_passes,
+    inductor_options=_inductor_options,
+    headers=later("aoti_plugins.cuda.lowering:headers"),
+    kernel_image=later("aoti_plugins.cuda.kernel_image:kernel_image"),
+    features=later("aoti_plugins.cuda.lowering:features"),
+    payload_flags=later("aoti_plugins.cuda.lowering:payload_flags"),
+)

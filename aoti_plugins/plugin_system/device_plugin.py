@@ -1,0 +1,89 @@
+"""The plugin of a device: answers the hooks with what the ``Device`` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from aoti_plugins import compile_specs as specs
+from aoti_plugins.device import Device
+from aoti_plugins.hooks import hookimpl
+from aoti_plugins.types import FallbackKernel, GraphPass, Target
+
+if TYPE_CHECKING:
+    from executorch.exir.backend.backend_details import PreprocessResult
+    from executorch.exir.backend.compile_spec_schema import CompileSpec
+    from torch._ops import OpOverload
+    from torch.export import ExportedProgram
+
+
+class DevicePlugin:
+    """A plugin like any other, made of a device.
+
+    Attributes:
+        device: answers are about this one alone.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.AOTI_PLUGINS_API = device.api
+
+    @hookimpl(trylast=True)
+    def aoti_preprocess(
+        self,
+        device: str,
+        edge_program: ExportedProgram,
+        compile_specs: list[CompileSpec],
+        method: str,
+    ) -> PreprocessResult | None:
+        """Lower with the shared pipeline."""
+        if device != self.device.name:
+            return None
+        from aoti_plugins.lowering.pipeline import lower
+
+        return lower(self.device, edge_program, compile_specs, method)
+
+    @hookimpl
+    def aoti_fallback_kernels(self, device: str) -> Iterable[FallbackKernel]:
+        """The delegate's own kernels."""
+        if device != self.device.name:
+            return ()
+        from aoti_plugins.lowering.aten_kernels import aten_kernel
+
+        kernels = self.device.kernels.items()
+        return [aten_kernel(self.device.torch_type, op, dtypes) for op, dtypes in kernels]
+
+    @hookimpl
+    def aoti_graph_passes(self, device: str) -> Iterable[GraphPass]:
+        """From the edge dialect to ATen, from copies back to views, then the device's own."""
+        if device != self.device.name:
+            return ()
+        from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
+        from aoti_plugins.lowering.passes.restore_views import restore_views
+
+        first = GraphPass("aoti_plugins.edge_to_aten", edge_to_aten)
+        second = GraphPass("aoti_plugins.restore_views", restore_views, after=(first.name,))
+        return (first, second, *self.device.passes())
+
+    @hookimpl
+    def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:
+        """Ops that Inductor does not generate, in terms of ops that it does."""
+        if device != self.device.name:
+            return {}
+        from aoti_plugins.lowering.decompositions import of_libraries
+
+        return {**self.device.decompositions(), **of_libraries()}
+
+    @hookimpl
+    def aoti_inductor_options(
+        self, device: str, compile_specs: list[CompileSpec]
+    ) -> Mapping[str, Any]:
+        """Options that the device's blobs need."""
+        if device != self.device.name:
+            return {}
+        return self.device.inductor_options(specs.decode(compile_specs))
+
+    @hookimpl
+    def aoti_targets(self, device: str) -> Iterable[Target]:
+        """What one can lower for."""
+        return self.device.targets() if device == self.device.name else ()
