@@ -11,7 +11,7 @@ import pytest
 
 from aoti_plugins import native_files
 from aoti_plugins.errors import RuntimeLoadError
-from aoti_plugins.runtime import _libraries, register
+from aoti_plugins.runtime import _libraries, backends, register
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -34,7 +34,10 @@ def test_import_needs_neither_torch_nor_executorch() -> None:
 
 def test_register_is_idempotent() -> None:
     register()
+    before = backends()
+    assert before.count("AotiCpuBackend") == 1
     register("cpu")
+    assert backends() == before
 
 
 def test_unknown_device() -> None:

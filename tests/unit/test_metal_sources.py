@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +142,13 @@ def test_wide_reductions_stop_at_the_last_active_lane(call: str, combine: str) -
     assert not re.search(r"simd_shuffle_and_fill_down\(\s*as_type", found)
 
 
-def test_no_two_runs_differ() -> None:
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_no_two_processes_differ(seed: str) -> None:
     whole = _source(("utils", "reduction_utils"), "out[0] = c10::metal::simd_sum(out[1]);")
-    assert small_source(whole) == small_source(whole)
+    code = f"import sys; from {small_source.__module__} import small_source; "
+    command = [sys.executable, "-c", code + "sys.stdout.write(small_source(sys.stdin.read()))"]
+    environment = os.environ | {"PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        command, input=whole, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == small_source(whole)
