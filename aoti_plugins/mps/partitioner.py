@@ -65,7 +65,6 @@ class MpsPartitioner(DevicePartitioner):
         exclude: Sequence[str] = (),
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
-        checked_macos(minimum_macos)
         super().__init__(
             MPS,
             compile_specs,
@@ -80,3 +79,4 @@ class MpsPartitioner(DevicePartitioner):
             share_state=share_state,
             exclude=exclude,
         )
+        checked_macos(minimum_macos)
