@@ -8,7 +8,7 @@ from typing import Any
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu import target as cpu_target
 from aoti_plugins.device import Device, later, later_value
-from aoti_plugins.lowering.aten_kernels import FLOATS, NUMBERS, usual_kernels
+from aoti_plugins.lowering.aten_kernels import FLOATS, NUMBERS, RECURRENT_LAYER, usual_kernels
 from aoti_plugins.native_files import on_core
 
 # Thread counts are decided where the program runs; what is fixed here only steers how loops are
@@ -44,6 +44,6 @@ CPU = Device(
     probe_environment=later("aoti_plugins.cpu.lowering:environment"),
     check_target=later("aoti_plugins.cpu.lowering:check_target"),
     decompositions=later_value("aoti_plugins.lowering.decompositions:CPU_DECOMPOSITIONS"),
-    kernels=usual_kernels(FLOATS, products=NUMBERS),
+    kernels={**usual_kernels(FLOATS, products=NUMBERS), RECURRENT_LAYER: FLOATS},
     inductor_options=_inductor_options,
 )

@@ -11,6 +11,8 @@ FLOATS = ("float16", "float32", "float64", "bfloat16")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 NUMBERS = FLOATS + INTEGERS
 
+RECURRENT_LAYER = "aoti_plugins::recurrent_layer"
+
 # Parameters of the shims, equal for all devices: torch/csrc/inductor/aoti_torch/generated/.
 _PARAMETERS = {
     "aten::mm.out": ("AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
@@ -58,6 +60,12 @@ _PARAMETERS = {
     "aten::scatter_reduce.two_out": (
         "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
         "AtenTensorHandle src, const char* reduce, int32_t include_self"
+    ),
+    # Our own: native/include/aoti_plugins/recurrent_shims.h.
+    RECURRENT_LAYER: (
+        "AtenTensorHandle inputs, AtenTensorHandle hidden, AtenTensorHandle* cell, "
+        "AtenTensorHandle weight, AtenTensorHandle* bias, int64_t kind, int32_t reverse, "
+        "AtenTensorHandle* ret0, AtenTensorHandle* ret1, AtenTensorHandle* ret2"
     ),
 }
 

@@ -96,7 +96,7 @@ DECOMPOSITIONS: Table = {
     _aten.hann_window.periodic: cosine_windows.hann_window_periodic,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
     _aten._thnn_fused_lstm_cell.default: recurrent.lstm_cell,
-    _aten.lstm.input: recurrent.lstm,
+    _aten.lstm.input: recurrent.unrolled_lstm,
     _aten.segment_reduce.default: segments.segment_reduce,
     _aten.index_reduce.default: selection.index_reduce,
     _aten.masked_scatter.default: selection.masked_scatter,
@@ -192,7 +192,14 @@ _EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
 """Inductor generates no code for these on CPUs."""
 
 CPU_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | _SCANS | _SEARCHES | _BAGS | _PRODUCTS | _TRANSFORMS | _EIGHT_BITS
+    DECOMPOSITIONS
+    | recurrent.BY_KERNELS
+    | _SCANS
+    | _SEARCHES
+    | _BAGS
+    | _PRODUCTS
+    | _TRANSFORMS
+    | _EIGHT_BITS
 )
 
 _WRITES: Table = {
