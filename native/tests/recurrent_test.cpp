@@ -33,10 +33,10 @@ struct Layer {
 Layer make_layer(int64_t kind, int64_t steps, int64_t batch, int64_t width, bool reverse) {
   std::mt19937 engine(static_cast<unsigned>(kind + steps + batch + width));
   std::normal_distribution<double> normal;
-  const auto some = [&](int64_t count) {
+  const auto some = [&](int64_t count, double scale = 0.5) {
     Numbers values;
     for (int64_t i = 0; i < count; ++i) {
-      values.push_back(static_cast<float>(0.5 * normal(engine)));
+      values.push_back(static_cast<float>(scale * normal(engine)));
     }
     return values;
   };
@@ -44,7 +44,7 @@ Layer make_layer(int64_t kind, int64_t steps, int64_t batch, int64_t width, bool
   l.inputs = some(steps * batch * l.columns());
   l.hidden = some(batch * width);
   l.cell = kind == kLstm ? some(batch * width) : Numbers{};
-  l.weight = some(l.columns() * width);
+  l.weight = some(l.columns() * width, 0.5 / std::sqrt(1.0 + static_cast<double>(width)));
   l.bias = kind == kGru ? some(l.columns()) : Numbers{};
   return l;
 }

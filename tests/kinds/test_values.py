@@ -74,6 +74,34 @@ def test_dtypes_that_edge_programs_have_unchecked(check: Callable[..., None]) ->
     check(compute, *unsigned, *tiny, *complexes, edge=OTHER_DTYPES)
 
 
+def test_moves_of_complex_numbers(check: Callable[..., None]) -> None:
+    """As rotary embeddings make them; the arithmetic around them is not ExecuTorch's either."""
+
+    def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        pairs = torch.view_as_complex(x) * 2
+        found = [
+            pairs.unsqueeze(1) + 1j,
+            pairs[1] * pairs[2],
+            pairs[:, 1:3] * 1j,
+            pairs.permute(1, 0) + 1,
+            pairs[None].expand(2, 3, 4) * pairs,
+            pairs.reshape(2, 6) - 1j,
+            pairs[None].squeeze(0) * 3,
+            *pairs.split([1, 3], 1),
+            *pairs.unbind(0),
+            torch.cat([pairs, pairs + 1]),
+            pairs.flip(1) * 2,
+            pairs.conj() * pairs,
+            pairs[torch.tensor([2, 0])] + 1,
+            pairs.transpose(0, 1).contiguous() * 2,
+            torch.complex(y, y + 1) * 2,
+        ]
+        return [torch.view_as_real(one.contiguous() + 0j) for one in found]
+
+    torch.manual_seed(0)
+    check(compute, torch.randn(3, 4, 2), torch.randn(3, 4), edge=OTHER_DTYPES)
+
+
 def test_complex_arithmetic_is_lowered() -> None:
     from executorch.exir import to_edge_transform_and_lower
 

@@ -52,6 +52,10 @@ _aten = torch.ops.aten
 Table = dict[OpOverload, Callable[..., Any]]
 
 DECOMPOSITIONS: Table = {
+    **complex_numbers.MOVES,
+    _aten._conj.default: complex_numbers.conjugate,
+    _aten._conj_copy.default: complex_numbers.conjugate,
+    _aten.complex.default: complex_numbers.complex_of,
     _aten._adaptive_avg_pool2d.default: adaptive_pool.adaptive_avg_pool2d,
     _aten._adaptive_avg_pool3d.default: adaptive_pool.adaptive_avg_pool3d,
     _aten.adaptive_max_pool2d.default: adaptive_pool.adaptive_max_pool2d,
@@ -286,7 +290,7 @@ def _has_mask(node: Node) -> bool:
 
 
 ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
-    arithmetic.cat: _has_eight_bits,
+    arithmetic.cat: lambda node: _has_eight_bits(node) or _is_complex(node),
     arithmetic.power: _is_integer,
     complex_numbers.absolute: _is_complex,
     complex_numbers.absolute_by_division: _is_complex,
@@ -295,7 +299,8 @@ ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
     complex_numbers.multiply: _is_complex,
     complex_numbers.subtract: _is_complex,
     complex_numbers.to_copy: _is_complex,
-    counted.index: _has_mask,
+    counted.index: lambda node: _has_mask(node) or _is_complex(node),
     products.integer_product: _is_integer,
+    **dict.fromkeys(complex_numbers.MOVES.values(), _is_complex),
 }
 """Functions of the tables that leave most nodes of their ops alone, and which they do not."""

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions import complex_numbers
+
 EIGHT_BITS = (torch.int8, torch.uint8)
 
 
@@ -44,8 +46,10 @@ def power(base: Tensor, exponent: Tensor) -> Any:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
-    """``aten.cat.default`` of integers of eight bits."""
+    """``aten.cat.default`` of integers of eight bits, and of complex numbers."""
     dtype = tensors[0].dtype
+    if dtype.is_complex:
+        return complex_numbers.MOVES[torch.ops.aten.cat.default](tensors, dim)
     if dtype not in EIGHT_BITS or any(tensor.dtype != dtype for tensor in tensors):
         return NotImplemented
     return torch.cat([tensor.to(torch.int32) for tensor in tensors], dim).to(dtype)

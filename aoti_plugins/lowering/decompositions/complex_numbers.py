@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.utils import _pytree as pytree
 
+from aoti_plugins.lowering.passes.restore_views import VIEWS
+
+_aten = torch.ops.aten
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 _CHANNELS_LAST = (0, 2, 3, 1)
 
@@ -92,6 +98,66 @@ def multiply(x: Any, y: Any) -> Any:
         return _joined(*(part * factor for part in _parts(number, dtype)))
     (a, b), (c, d) = _parts(x, dtype), _parts(y, dtype)
     return _joined(a * c - b * d, a * d + b * c)
+
+
+def complex_of(real: Tensor, imaginary: Tensor) -> Any:
+    """``aten.complex.default``."""
+    if real.dtype not in _COMPLEX or not _is_made(real * imaginary):
+        return NotImplemented
+    return _joined(real, imaginary)
+
+
+def conjugate(x: Tensor) -> Any:
+    """``aten._conj.default``."""
+    if not x.is_complex() or not _is_made(x):
+        return NotImplemented
+    real, imaginary = parts(x)
+    return from_parts(real, -imaginary)
+
+
+def moved(op: OpOverload, x: Any, *args: Any, **named: Any) -> Any:
+    """An op that moves elements and computes nothing: it moves both parts alike.
+
+    Args:
+        op: the op.
+        x: a tensor, or a list of them.
+        args: the op's other arguments.
+        named: and keywords.
+    """
+    first = x if isinstance(x, Tensor) else x[0]
+    if first.dtype not in _COMPLEX.values():
+        return NotImplemented
+    results = []
+    for part in (0, 1):
+        of_part = pytree.tree_map(lambda one, part=part: parts(one)[part], x)
+        results.append(op(of_part, *args, **named))
+    if not all(_is_made(one) for one in pytree.tree_leaves(results)):
+        return NotImplemented
+    return pytree.tree_map(from_parts, *results)
+
+
+def _is_made(x: Tensor) -> bool:
+    """Whether there is a way to make such a complex tensor of pairs."""
+    return x.dim() > 0 and not _is_empty(x)
+
+
+def _moves() -> dict[OpOverload, Callable[..., Any]]:
+    """Both forms of views, which edge programs have as copies, and what copies."""
+    views = {copy: op for copy, op in VIEWS.items() if op not in _OTHER_VIEWS}
+    others = (_aten.cat.default, _aten.clone.default, _aten.flip.default, _aten.view.default)
+    by_op = {op: partial(moved, op) for op in (*views.values(), *others)}
+    return by_op | {copy: by_op[op] for copy, op in views.items()}
+
+
+_OTHER_VIEWS = (
+    _aten.alias.default,
+    _aten.as_strided.default,
+    _aten.detach.default,
+    _aten.view_as_real.default,
+)
+
+MOVES = _moves()
+"""Of complex numbers, for which Inductor knows no views."""
 
 
 def to_copy(

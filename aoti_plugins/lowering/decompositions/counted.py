@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from aoti_plugins.lowering.decompositions import complex_numbers
 from aoti_plugins.lowering.decompositions.search import place_among
 
 _aten = torch.ops.aten
@@ -36,7 +37,12 @@ def masked_select(x: Tensor, mask: Tensor) -> Any:
 
 
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Any:
-    """``aten.index.Tensor`` with masks: each is as many integer indices as it has dims."""
+    """``aten.index.Tensor`` with masks: each is as many integer indices as it has dims.
+
+    Also of complex numbers, part by part.
+    """
+    if x.is_complex():
+        return complex_numbers.moved(_aten.index.Tensor, x, indices)
     masks = [one for one in indices if one is not None and is_mask(one)]
     if not masks or any(mask.dim() == 0 for mask in masks):
         return NotImplemented
