@@ -84,7 +84,15 @@ def bandwidth() -> float:
 def limit_us(model: torch.nn.Module, bytes_a_us: float) -> float:
     """The least time in which the weights that a token needs can be read."""
     weights = [one for name, one in model.named_parameters() if not name.startswith("tokens.")]
-    return round(sum(one.nbytes for one in weights) / bytes_a_us, 1)
+    return round(sum(map(stored_nbytes, weights)) / bytes_a_us, 1)
+
+
+def stored_nbytes(weight: torch.Tensor) -> int:
+    """Bytes that a weight needs: of one of 4 or 8 bits, codes and scales."""
+    bits = {torch.int4: 4, torch.int8: 8}.get(getattr(weight, "target_dtype", None))
+    if bits is None:
+        return weight.nbytes
+    return weight.qdata.numel() * bits // 8 + weight.scale.nbytes
 
 
 def measure(name: str, folder: Path, bytes_a_us: float) -> dict[str, Any]:
@@ -121,14 +129,14 @@ def build(name: str, way: str, target: str, folder: Path) -> None:
 
 def table(results: dict[str, Any]) -> str:
     """What to read: microseconds, and the limit's share of them."""
-    lines = [f"{'':18}{'limit':>10}" + "".join(f"{way:>22}" for way in (*WAYS, COMPILED))]
+    lines = [f"{'':36}{'limit':>10}" + "".join(f"{way:>22}" for way in (*WAYS, COMPILED))]
     for name, times in results.items():
         limit = times["limit"]["us"]
         cells = [
             f"{times[way]['us']:.0f} ({limit / times[way]['us']:.2f})" if way in times else "-"
             for way in (*WAYS, COMPILED)
         ]
-        lines.append(f"{name:18}{limit:>10.0f}" + "".join(f"{cell:>22}" for cell in cells))
+        lines.append(f"{name:36}{limit:>10.0f}" + "".join(f"{cell:>22}" for cell in cells))
     return "\n".join([*lines, "microseconds a token, and the share of the limit"])
 
 
@@ -140,6 +148,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help=f"of {', '.join(gpu_models.DECODERS)}; all")
     parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--compiled", action="store_true", help="time torch.compile, too")
     parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -154,7 +163,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda one: build(*one, chosen.target, folder), _pairs(names)))
+            list(
+                pool.map(lambda one: build(*one, chosen.target, folder), _pairs(names, chosen.ways))
+            )
         if chosen.compiled:
             for name in names:
                 build(name, COMPILED, chosen.target, folder)
@@ -165,8 +176,8 @@ def main() -> None:
     print(table(results))
 
 
-def _pairs(names: list[str]) -> list[tuple[str, str]]:
-    return [(name, way) for name in names for way in WAYS]
+def _pairs(names: list[str], ways: list[str]) -> list[tuple[str, str]]:
+    return [(name, way) for name in names for way in ways]
 
 
 if __name__ == "__main__":

@@ -209,6 +209,24 @@ def llama(layers: int, vocabulary: int) -> Model:
     return model, (torch.zeros(1, 1, dtype=torch.long), torch.tensor([100]))
 
 
+def small_weights(bits: int, group_size: int | None, layers: int, vocabulary: int) -> Model:
+    """CachedDecoder, bfloat16, one token; weights of products of 4 or 8 bits.
+
+    Args:
+        bits: 4 or 8.
+        group_size: weights of a row that have one scale; none for all of them.
+        layers: how many.
+        vocabulary: how many words.
+    """
+    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from torchao.quantization.granularity import PerAxis, PerGroup
+
+    model, inputs = llama(layers, vocabulary)
+    granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
+    quantize_(model, IntxWeightOnlyConfig({4: torch.int4, 8: torch.int8}[bits], granularity))
+    return model, inputs
+
+
 def gigabyte() -> Model:
     """32 square layers, bfloat16, batch 4: a gigabyte of weights and hardly any code."""
     torch.manual_seed(0)
@@ -300,6 +318,10 @@ SMALL: dict[str, Callable[[], Model]] = {"small_cnn": small_cnn, "small_decoder"
 DECODERS: dict[str, Callable[[], Model]] = {
     "llama_4_layers": lambda: llama(4, 32_000),
     "llama_16_layers": lambda: llama(16, 128_256),
+    "llama_4_layers_int4": lambda: small_weights(4, 128, 4, 32_000),
+    "llama_16_layers_int8": lambda: small_weights(8, None, 16, 128_256),
+    "llama_16_layers_int4": lambda: small_weights(4, 128, 16, 128_256),
+    "llama_16_layers_int4_groups_of_32": lambda: small_weights(4, 32, 16, 128_256),
 }
 """One token of a language model (benchmarks/cuda_decode.py)."""
 

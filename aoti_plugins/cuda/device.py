@@ -40,9 +40,10 @@ def _targets() -> Iterable[Target]:
 
 
 def _passes() -> Iterable[GraphPass]:
-    """Attention and products of few rows to our kernels."""
+    """Attention, products of few rows and with small weights to our kernels."""
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
     from aoti_plugins.cuda.passes.separate_bias import separate_bias
+    from aoti_plugins.cuda.passes.small_weights import small_weights
 
     yield GraphPass(
         "aoti_plugins.attention_to_triton",
@@ -51,7 +52,10 @@ def _passes() -> Iterable[GraphPass]:
         handles=is_replaced,
     )
     yield GraphPass(
-        "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.edge_to_aten",)
+        "aoti_plugins.small_weights", small_weights, after=("aoti_plugins.restore_views",)
+    )
+    yield GraphPass(
+        "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.small_weights",)
     )
 
 
@@ -75,7 +79,11 @@ CUDA = Device(
     check_target=later("aoti_plugins.cuda.lowering:check_target"),
     check_tools=later("aoti_plugins.cuda.toolkit:check"),
     decompositions=_decompositions,
-    kernels={**usual_kernels(FLOATS, products=FLOATS), "aten::histc": FLOATS},
+    kernels={
+        **usual_kernels(FLOATS, products=FLOATS),
+        "aten::histc": FLOATS,
+        "aoti_plugins::small_weight_linear": ("float16", "bfloat16"),
+    },
     passes=_passes,
     inductor_options=_inductor_options,
     headers=later("aoti_plugins.cuda.lowering:headers"),

@@ -57,6 +57,11 @@ _PARAMETERS = {
         "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
         "double value"
     ),
+    "aoti_plugins::small_weight_linear": (
+        "AtenTensorHandle x, AtenTensorHandle weight, AtenTensorHandle scale, "
+        "AtenTensorHandle* zero, AtenTensorHandle* bias, int64_t bits, int64_t group_size, "
+        "int64_t zero_kind, AtenTensorHandle* ret0"
+    ),
     "aten::scatter_reduce.two_out": (
         "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
         "AtenTensorHandle src, const char* reduce, int32_t include_self"

@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.lowering import written_buffers
+from aoti_plugins.lowering.program_constants import constant_of
 
 Number: TypeAlias = bool | int | float | complex
 
@@ -46,21 +46,9 @@ def scalar_value(program: ExportedProgram, argument: object) -> Number | None:
 
 def _constant(program: ExportedProgram, node: Node) -> torch.Tensor | None:
     if node.op == "placeholder":
-        return _stored(program, node.name)
+        return constant_of(program, node)
     schema = getattr(node.target, "_schema", None)
     if schema is None or schema.name not in _CASTS or not isinstance(node.args[0], Node):
         return None
     source = _constant(program, node.args[0])
     return None if source is None else source.to(node.meta["val"].dtype)
-
-
-def _stored(program: ExportedProgram, name: str) -> torch.Tensor | None:
-    signature = program.graph_signature
-    fqn = signature.inputs_to_buffers.get(name)
-    fqn = signature.inputs_to_lifted_tensor_constants.get(name, fqn)
-    if fqn is None or fqn in signature.buffers_to_mutate.values():
-        return None
-    if written_buffers.is_written(fqn):
-        return None
-    found = program.state_dict.get(fqn, program.constants.get(fqn))
-    return found if isinstance(found, torch.Tensor) else None

@@ -23,6 +23,10 @@ TOP = """#pragma once
 """
 
 
+OWN_SHIMS = {"aoti_torch_cuda_small_weight_linear"}
+"""Shims of ours that PyTorch does not have."""
+
+
 def torch_shims() -> set[str]:
     """Return the names of all shims that the installed torch declares, for the devices we know."""
     spec = importlib.util.find_spec("torch")
@@ -41,7 +45,7 @@ def main() -> None:
     old = (
         set(re.findall(r"redefine_extname (\w+)", HEADER.read_text())) if HEADER.exists() else set()
     )
-    names = sorted(old | (torch_shims() - {"aoti_torch_dtype", "aoti_torch_dtype_"}))
+    names = sorted(old | OWN_SHIMS | (torch_shims() - {"aoti_torch_dtype", "aoti_torch_dtype_"}))
     lines = [f"#pragma redefine_extname {name} aotip_{name}\n" for name in names]
     HEADER.write_text(TOP + "".join(lines))
     print(f"{HEADER.name}: {len(names)} names, {len(set(names) - old)} new")

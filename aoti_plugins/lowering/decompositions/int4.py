@@ -15,19 +15,23 @@ from torch import Tensor
 
 def mm_for_tensor_cores(x: Tensor, weight: Tensor, group_size: int, scales: Tensor) -> Any:
     """``aten._weight_int4pack_mm.default`` with a weight that was packed on an NVIDIA GPU."""
-    tiles, outer, _, words = weight.shape
-    if not isinstance(tiles, int):
+    if not isinstance(weight.size(0), int):
         return NotImplemented
-    # A lane has a row, and two columns in each quarter of two tiles of 16 columns.
-    split = _nibbles(weight).view(tiles, outer, 8, 4, words, 2, 2, 2)
-    rows = split.permute(0, 2, 1, 4, 6, 7, 3, 5).reshape(tiles * 8, -1)
-    return _product(x, rows, group_size, scales)
+    return _product(x, rows_for_tensor_cores(weight), group_size, scales)
 
 
 def mm_for_metal(x: Tensor, weight: Tensor, group_size: int, scales: Tensor) -> Any:
     """``aten._weight_int4pack_mm.default`` with a weight that was packed on an Apple GPU."""
     rows = _nibbles(weight).reshape(weight.size(0) * 8, -1)
     return _product(x, rows, group_size, scales)
+
+
+def rows_for_tensor_cores(weight: Tensor) -> Tensor:
+    """The numbers ``[n, k]``, from 0 to 15, of a weight that was packed on an NVIDIA GPU."""
+    tiles, outer, _, words = weight.shape
+    # A lane has a row, and two columns in each quarter of two tiles of 16 columns.
+    split = _nibbles(weight).view(tiles, outer, 8, 4, words, 2, 2, 2)
+    return split.permute(0, 2, 1, 4, 6, 7, 3, 5).reshape(tiles * 8, -1)
 
 
 def _nibbles(weight: Tensor) -> Tensor:

@@ -96,6 +96,17 @@ AOTIP_EXPORT AOTITorchError aoti_torch_cuda_convolution(
     int64_t dilation_len_, int32_t transposed, const int64_t* output_padding,
     int64_t output_padding_len_, int64_t groups, AtenTensorHandle* ret0);
 
+/// A shim of ours: `x [..., k]` (float16 or bfloat16) times the transpose of a weight [n, k] of 4
+/// or 8 bits, laid out as docs/small-weights.md says: `weight [n / 8, k / depth, 512]` of uint8,
+/// `scale` and `zero [n / 8, groups, 8]` as x or float32. A group has `group_size` weights of a
+/// row, or all. `zero` is null, or what is taken from a code (`zero_kind` 1) or added to a weight
+/// (2). `bias [n]` may be null. Up to 16 rows of x read the weight as it is; for more, parts of it
+/// become a matrix for cuBLASLt. The result is [..., n].
+AOTIP_EXPORT AOTITorchError aoti_torch_cuda_small_weight_linear(
+    AtenTensorHandle x, AtenTensorHandle weight, AtenTensorHandle scale, AtenTensorHandle* zero,
+    AtenTensorHandle* bias, int64_t bits, int64_t group_size, int64_t zero_kind,
+    AtenTensorHandle* ret0);
+
 /// Running sums and products along `dim`, of any strides. `dtype` is the result's, null for int64
 /// of integers and for the input's own of floats. Floats accumulate in float64.
 AOTIP_EXPORT AOTITorchError aoti_torch_cuda_cumsum(AtenTensorHandle self, int64_t dim,

@@ -72,6 +72,12 @@ Status find_kernel(int32_t gpu, const char* name, CUfunction* ret) {
   return Status::kOk;
 }
 
+Status launch(CUfunction function, unsigned int blocks, unsigned int threads, void** arguments) {
+  AOTIP_CU(cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, 0, current_stream().handle,
+           arguments, nullptr);
+  return Status::kOk;
+}
+
 }  // namespace
 
 CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
@@ -97,8 +103,37 @@ Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int
   }
   const int64_t most = int64_t{where->multiprocessors} * 32;
   const unsigned int grid = static_cast<unsigned int>(std::clamp<int64_t>(blocks, 1, most));
-  AOTIP_CU(cuLaunchKernel, function, grid, 1, 1, threads, 1, 1, 0, current_stream().handle,
-           arguments, nullptr);
+  return launch(function, grid, threads, arguments);
+}
+
+Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
+                      void** arguments) noexcept {
+  CUfunction function = device_kernel(gpu, name);
+  return function != nullptr ? launch(function, blocks, threads, arguments) : Status::kFailed;
+}
+
+Status launch_early(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
+                    void** arguments) noexcept {
+  CUfunction function = device_kernel(gpu, name);
+  const Gpu* where = find_gpu(gpu);
+  if (function == nullptr || where == nullptr) {
+    return Status::kFailed;
+  }
+  if (where->major < 9 || driver().cuLaunchKernelEx == nullptr) {
+    return launch(function, blocks, threads, arguments);
+  }
+  CUlaunchAttribute early{};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = threads;
+  config.blockDimY = config.blockDimZ = 1;
+  config.hStream = current_stream().handle;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  AOTIP_CU(cuLaunchKernelEx, &config, function, arguments, nullptr);
   return Status::kOk;
 }
 

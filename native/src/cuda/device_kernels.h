@@ -24,4 +24,13 @@ Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** argu
 Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int threads,
                      void** arguments) noexcept;
 
+/// Launches a kernel with exactly `blocks` blocks on this thread's current stream.
+Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
+                      void** arguments) noexcept;
+
+/// As `launch_exactly`, as soon as the kernel before lets it (compute capability 9.0 on), which
+/// has not ended then: the kernel itself waits for what it reads of others.
+Status launch_early(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
+                    void** arguments) noexcept;
+
 }  // namespace aoti_plugins::cuda

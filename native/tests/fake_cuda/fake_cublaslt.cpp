@@ -61,6 +61,18 @@ T* as(void* opaque) {
   return static_cast<T*>(opaque);
 }
 
+/// A 16-bit float as the loops below want an element.
+template <float (*TO_FLOAT)(uint16_t), uint16_t (*FROM_FLOAT)(float)>
+struct Narrow {
+  explicit Narrow(double value) : bits(FROM_FLOAT(static_cast<float>(value))) {}
+  explicit operator double() const { return static_cast<double>(TO_FLOAT(bits)); }
+
+  uint16_t bits;
+};
+
+using Float16 = Narrow<aoti_plugins::half_to_float, aoti_plugins::float_to_half>;
+using BFloat16 = Narrow<aoti_plugins::bfloat16_to_float, aoti_plugins::float_to_bfloat16>;
+
 bool is_float8(cudaDataType type) {
   return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
@@ -260,6 +272,10 @@ FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, co
       return run(multiply<float, float, float>);
     case CUDA_R_64F:
       return run(multiply<double, double, double>);
+    case CUDA_R_16F:
+      return run(multiply<Float16, Float16, float>);
+    case CUDA_R_16BF:
+      return run(multiply<BFloat16, BFloat16, float>);
     case CUDA_R_8I:
       return run(multiply<int8_t, int32_t, int32_t>);
     case CUDA_R_8F_E4M3:

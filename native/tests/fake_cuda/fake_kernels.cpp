@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "emulated_device.h"
+#include "emulated_ptx.h"
 #include "fake_kernels_table.h"
 
 // After what makes it a host program.
@@ -83,6 +84,40 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_divide),
       FAKE_KERNEL(aotip_scale_float32),
       FAKE_KERNEL(aotip_scale_float64),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_2_1_1),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_2_1_2),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_2_1_4),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_2_2_1),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_2_2_2),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_2_2_4),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_4_1_1),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_4_1_2),
+      FAKE_KERNEL(aotip_small_weights_4_bf16_4_1_4),
+      FAKE_KERNEL(aotip_small_weights_4_f16_2_1_1),
+      FAKE_KERNEL(aotip_small_weights_4_f16_2_1_2),
+      FAKE_KERNEL(aotip_small_weights_4_f16_2_1_4),
+      FAKE_KERNEL(aotip_small_weights_4_f16_2_2_1),
+      FAKE_KERNEL(aotip_small_weights_4_f16_2_2_2),
+      FAKE_KERNEL(aotip_small_weights_4_f16_2_2_4),
+      FAKE_KERNEL(aotip_small_weights_4_f16_4_1_1),
+      FAKE_KERNEL(aotip_small_weights_4_f16_4_1_2),
+      FAKE_KERNEL(aotip_small_weights_4_f16_4_1_4),
+      FAKE_KERNEL(aotip_small_weights_8_bf16_2_1_1),
+      FAKE_KERNEL(aotip_small_weights_8_bf16_2_1_2),
+      FAKE_KERNEL(aotip_small_weights_8_bf16_2_2_1),
+      FAKE_KERNEL(aotip_small_weights_8_bf16_2_2_2),
+      FAKE_KERNEL(aotip_small_weights_8_bf16_4_1_1),
+      FAKE_KERNEL(aotip_small_weights_8_bf16_4_1_2),
+      FAKE_KERNEL(aotip_small_weights_8_f16_2_1_1),
+      FAKE_KERNEL(aotip_small_weights_8_f16_2_1_2),
+      FAKE_KERNEL(aotip_small_weights_8_f16_2_2_1),
+      FAKE_KERNEL(aotip_small_weights_8_f16_2_2_2),
+      FAKE_KERNEL(aotip_small_weights_8_f16_4_1_1),
+      FAKE_KERNEL(aotip_small_weights_8_f16_4_1_2),
+      FAKE_KERNEL(aotip_unpack_weights_4_bf16),
+      FAKE_KERNEL(aotip_unpack_weights_4_f16),
+      FAKE_KERNEL(aotip_unpack_weights_8_bf16),
+      FAKE_KERNEL(aotip_unpack_weights_8_f16),
       FAKE_KERNEL(aotip_sort_short_1_2),
       FAKE_KERNEL(aotip_sort_short_1_4),
       FAKE_KERNEL(aotip_sort_short_2_2),

@@ -1,0 +1,72 @@
+"""How the CUDA runtime wants weights of 4 and 8 bits; must match native/src/cuda/kernels/."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ROWS = 8
+"""Rows of a tile: the number of rows of a weight is a multiple of it."""
+
+DEPTH = {4: 128, 8: 64}
+"""Weights of a row in a tile, by bits."""
+
+MIDDLE = {4: 8, 8: 0}
+"""The code that stands for 0 where there are no zeros."""
+
+_PART = 32
+_LANES_OF_ROW = 4
+_CODES_OF_LANE = 8
+
+# Of eight codes in a row: first those in the lower halves of words.
+_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def pack_codes(codes: Tensor, bits: int) -> Tensor:
+    """Lay out a weight in tiles, of which a lane of a warp reads 16 bytes.
+
+    Args:
+        codes: ``[n, k]``, uint8 from 0 to 15 for 4 bits, int8 for 8 bits; ``n`` is a multiple of 8.
+        bits: 4 or 8.
+
+    Returns:
+        ``[n / 8, k / depth, 512]`` of uint8, ``k`` filled up to a multiple of the depth.
+    """
+    depth = DEPTH[bits]
+    filled = torch.nn.functional.pad(codes, (0, -codes.size(1) % depth))
+    sizes = (-1, ROWS, filled.size(1) // depth, depth // _PART, _LANES_OF_ROW, _CODES_OF_LANE)
+    tiles = filled.view(sizes).permute(0, 2, 1, 4, 3, 5)
+    if bits == 4:
+        tiles = tiles[..., _ORDER]
+        tiles = tiles[..., 0::2] | tiles[..., 1::2] << 4
+    return tiles.contiguous().view(torch.uint8).flatten(2)
+
+
+def unpack_codes(packed: Tensor, bits: int, k: int) -> Tensor:
+    """What ``pack_codes`` was given.
+
+    Args:
+        packed: ``[n / 8, k / depth, 512]``.
+        bits: 4 or 8.
+        k: weights of a row.
+    """
+    tiles, outer, _ = packed.shape
+    if bits == 4:
+        packed = torch.stack((packed & 15, packed >> 4), -1).flatten(2)
+    else:
+        packed = packed.view(torch.int8)
+    parts = DEPTH[bits] // _PART
+    split = packed.view(tiles, outer, ROWS, _LANES_OF_ROW, parts, _CODES_OF_LANE)
+    if bits == 4:
+        split = split[..., [_ORDER.index(i) for i in range(_CODES_OF_LANE)]]
+    return split.permute(0, 2, 1, 4, 3, 5).reshape(tiles * ROWS, -1)[:, :k]
+
+
+def pack_groups(values: Tensor) -> Tensor:
+    """Lay out scales or zeros: ``[n, groups]`` becomes ``[n / 8, groups, 8]``."""
+    return values.unflatten(0, (-1, ROWS)).transpose(1, 2).contiguous()
+
+
+def unpack_groups(packed: Tensor) -> Tensor:
+    """What ``pack_groups`` was given."""
+    return packed.transpose(1, 2).flatten(0, 1)

@@ -1,0 +1,70 @@
+#pragma once
+
+// Instructions for which CUDA C++ has no name. The stand-in for a GPU has functions of the same
+// names (tests/fake_cuda/emulated_ptx.h).
+
+#ifdef __CUDACC__
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace aoti_plugins::cuda {
+
+/// sum += a * b for a tile of 16 x 8, each lane with its part: a [16, 16] and b [16, 8] of T.
+template <typename T>
+__device__ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+
+template <>
+inline __device__ void multiply_tile<__nv_bfloat16>(float (&sum)[4], const uint32_t (&a)[4],
+                                                    uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+template <>
+inline __device__ void multiply_tile<__half>(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0,
+                                             uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// (bits & MASK) | others in one instruction.
+template <uint32_t MASK>
+__device__ uint32_t masked_or(uint32_t bits, uint32_t others) {
+  uint32_t found;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(found) : "r"(bits), "n"(MASK), "r"(others));
+  return found;
+}
+
+/// 16 bytes that nobody reads again.
+inline __device__ uint4 load_once(const uint4* from) {
+  uint4 found;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+               : "l"(from));
+  return found;
+}
+
+/// Waits for the kernels before this one, where it was launched before they ended.
+inline __device__ void wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Lets the next kernel be launched, if it is one that waits for its inputs.
+inline __device__ void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+}  // namespace aoti_plugins::cuda
+
+#endif

@@ -1,0 +1,376 @@
+// Products of up to 16 rows with weights of 4 and 8 bits, bounded by the reading of the weights.
+//
+// The weight is the first factor of the tensor cores' products, 16 of its rows at a time, the rows
+// of x are the columns of the second. A lane reads 16 bytes of a tile at once and turns two codes
+// into two 16-bit floats with a shift and a logical operation: the code becomes the low bits of a
+// float whose high bits are those of a power of two. What that adds to each weight is taken out
+// again for a whole group, with the sums of x that a product with ones gives. The warps of a block
+// have every n-th tile of the same rows and add up what they found at the end.
+
+#include "cuda/kernels/ptx.cuh"
+#include "cuda/kernels/small_weights.h"
+#include "cuda/kernels/warp.cuh"
+
+using namespace aoti_plugins::cuda;
+
+namespace {
+
+/// Two 16-bit floats of one kind.
+template <typename T>
+struct HalfPair;
+
+template <>
+struct HalfPair<__nv_bfloat16> {
+  static constexpr uint32_t kOnes = 0x3f803f80;
+  static constexpr uint32_t kMagic = 0x43004300;  ///< 128, whose last bit is worth 1
+  static constexpr float kOffset = 128.0f;
+
+  __device__ static uint32_t of(float low, float high) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  }
+};
+
+template <>
+struct HalfPair<__half> {
+  static constexpr uint32_t kOnes = 0x3c003c00;
+  static constexpr uint32_t kMagic = 0x64006400;  ///< 1024
+  static constexpr float kOffset = 1024.0f;
+
+  __device__ static uint32_t of(float low, float high) {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return reinterpret_cast<const uint32_t&>(pair);
+  }
+};
+
+__device__ uint32_t word_of(const uint4& words, int i) {
+  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
+}
+
+/// Codes of one lane in one tile, and how they become floats.
+template <int BITS>
+struct Codes;
+
+template <>
+struct Codes<4> {
+  static constexpr int kDepth = kWeightTileDepth4;
+  static constexpr bool kIsOffset = true;
+  static constexpr float kMiddle = 8.0f;
+
+  /// Two weights of a row for each half of a product's depth; `step` is a product of 16.
+  template <typename T>
+  __device__ static void pairs(const uint4& tile, int step, uint32_t& low, uint32_t& high) {
+    const uint32_t word = word_of(tile, step / 2) >> (step % 2 * 8);
+    low = masked_or<0x000f000f>(word, HalfPair<T>::kMagic);
+    high = masked_or<0x000f000f>(word >> 4, HalfPair<T>::kMagic);
+  }
+
+  __device__ static float value(const uint4& tile, int part, int i) {
+    const uint32_t code = word_of(tile, part) >> (i / 2 * 4 + i % 2 * 16) & 15;
+    return static_cast<float>(code) - kMiddle;
+  }
+};
+
+template <>
+struct Codes<8> {
+  static constexpr int kDepth = kWeightTileDepth8;
+  static constexpr bool kIsOffset = false;
+  static constexpr float kMiddle = 0.0f;
+
+  template <typename T>
+  __device__ static void pairs(const uint4& tile, int step, uint32_t& low, uint32_t& high) {
+    const uint32_t word = word_of(tile, step) ^ 0x80808080;
+    low = HalfPair<T>::of(signed_code(word, 0x7440), signed_code(word, 0x7441));
+    high = HalfPair<T>::of(signed_code(word, 0x7442), signed_code(word, 0x7443));
+  }
+
+  /// A byte, which is 128 too large, behind the high bits of 2^23.
+  __device__ static float signed_code(uint32_t word, uint32_t byte) {
+    return __uint_as_float(__byte_perm(word, 0x4b000000, byte)) - 8388736.0f;
+  }
+
+  __device__ static float value(const uint4& tile, int part, int i) {
+    const uint32_t code = word_of(tile, part * 2 + i / 4) >> (i % 4 * 8);
+    return static_cast<float>(static_cast<int8_t>(code & 0xff));
+  }
+};
+
+template <typename T>
+__device__ float load_scale(const void* from, uint32_t i, uint32_t is_float) {
+  const char* at = static_cast<const char*>(from) + (i << (1 + is_float));
+  return is_float ? *reinterpret_cast<const float*>(at)
+                  : static_cast<float>(*reinterpret_cast<const T*>(at));
+}
+
+/// What a warp holds of one place along k: tiles of all its rows. A lane has the scale of row
+/// `lane % 8` for the weights 32 * (lane / 8) and on, and what a sum of x adds for each of them.
+template <int TILES>
+struct Held {
+  uint4 codes[TILES];
+  float scale[TILES];
+  float shift[TILES];
+};
+
+/// One block's share of a product: TILES * 8 rows of the weight, BLOCKS * 8 rows of x. Groups end
+/// every PARTS * 32 weights, or there where that does no harm because the next has the same scale.
+template <int BITS, typename T, int TILES, int BLOCKS, int PARTS>
+struct SmallProduct {
+  using Code = Codes<BITS>;
+  static constexpr int kDepth = Code::kDepth;
+  static constexpr int kParts = kDepth / 32;
+  /// Places along k whose bytes are on their way.
+  static constexpr int kAhead = TILES * BLOCKS == 2 ? 4 : 2;
+  static constexpr float kOffset = (Code::kIsOffset ? HalfPair<T>::kOffset : 0.0f) + Code::kMiddle;
+
+  __device__ explicit SmallProduct(const SmallWeightProduct& product)
+      : p(product),
+        lane(threadIdx.x % 32),
+        warp(threadIdx.x / 32),
+        warps(blockDim.x / 32),
+        tiles_along_k((p.k + kDepth - 1) / kDepth),
+        first_tile(blockIdx.x * TILES) {
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+      const int tile = min(first_tile + t, p.n / 8 - 1);
+      weight[t] = static_cast<const uint4*>(p.weight) +
+                  (static_cast<int64_t>(tile) * tiles_along_k + warp) * 32 + lane;
+      scale[t] = tile * p.scale_tile_step + lane % 8 * p.scale_row_step;
+    }
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block) {
+      x[block] = static_cast<const T*>(p.x) + (block * 8 + lane / 4) * p.x_step;
+    }
+  }
+
+  /// The next tiles of this warp, at `at` along k.
+  __device__ void fetch(int at, Held<TILES>& held) {
+    const int begin = min(at * kDepth + lane / 8 % kParts * 32, p.k - 1);
+    const int group = begin >> p.group_shift;
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+      held.codes[t] = load_once(weight[t]);
+      weight[t] += warps * 32;
+    }
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+      const int i = scale[t] + group * p.scale_group_step;
+      held.scale[t] = load_scale<T>(p.scale, i, p.has_float_scale);
+      if (p.zero_kind != kNoZero) {
+        held.shift[t] = load_scale<T>(p.zero, i, p.has_float_scale);
+      }
+    }
+  }
+
+  /// Turns zeros into what the sum of x is multiplied with.
+  __device__ void finish(Held<TILES>& held) const {
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+      const float one = held.scale[t];
+      held.shift[t] = p.zero_kind == kNoZero      ? -kOffset * one
+                      : p.zero_kind == kZeroPoint ? (Code::kMiddle - kOffset - held.shift[t]) * one
+                                                  : held.shift[t] - kOffset * one;
+    }
+  }
+
+  /// Eight elements of a row of x for each 32 along k, as the order of the weights wants them.
+  __device__ void fetch_x(int at, uint4 (&found)[BLOCKS][kParts]) const {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block) {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const int begin = at * kDepth + part * 32 + lane % 4 * 8;
+        const bool is_there = block * 8 + lane / 4 < p.m && begin < p.k;
+        found[block][part] = is_there ? *reinterpret_cast<const uint4*>(x[block] + begin)
+                                      : make_uint4(0, 0, 0, 0);
+      }
+    }
+  }
+
+  __device__ void compute(const Held<TILES>& held, const uint4 (&b)[BLOCKS][kParts]) {
+    const uint32_t ones[4] = {HalfPair<T>::kOnes, HalfPair<T>::kOnes, HalfPair<T>::kOnes, HalfPair<T>::kOnes};
+#pragma unroll
+    for (int from = 0; from < kParts; from += PARTS) {
+      float found[TILES / 2][BLOCKS][4] = {};
+      float sums[BLOCKS][4] = {};
+#pragma unroll
+      for (int step = from * 2; step < (from + PARTS) * 2; ++step) {
+#pragma unroll
+        for (int block = 0; block < BLOCKS; ++block) {
+          const uint4& eight = b[block][step / 2];
+          multiply_tile<T>(sums[block], ones, step % 2 ? eight.z : eight.x,
+                            step % 2 ? eight.w : eight.y);
+        }
+#pragma unroll
+        for (int t = 0; t < TILES / 2; ++t) {
+          uint32_t a[4];
+          Code::template pairs<T>(held.codes[2 * t], step, a[0], a[2]);
+          Code::template pairs<T>(held.codes[2 * t + 1], step, a[1], a[3]);
+#pragma unroll
+          for (int block = 0; block < BLOCKS; ++block) {
+            const uint4& eight = b[block][step / 2];
+            multiply_tile<T>(found[t][block], a, step % 2 ? eight.z : eight.x,
+                              step % 2 ? eight.w : eight.y);
+          }
+        }
+      }
+      const int source = from * 8 + lane / 4;
+#pragma unroll
+      for (int t = 0; t < TILES; ++t) {
+        const float one = __shfl_sync(kAllLanes, held.scale[t], source);
+        const float shift = __shfl_sync(kAllLanes, held.shift[t], source);
+#pragma unroll
+        for (int block = 0; block < BLOCKS; ++block) {
+#pragma unroll
+          for (int column = 0; column < 2; ++column) {
+            total[t][block][column] += one * found[t / 2][block][t % 2 * 2 + column];
+            total[t][block][column] += shift * sums[block][column];
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void run() {
+    Held<TILES> held[kAhead];
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ++ahead) {
+      if (warp + ahead * warps < tiles_along_k) {
+        fetch(warp + ahead * warps, held[ahead]);
+      }
+    }
+    let_next_begin();
+    wait_for_inputs();
+    for (int base = warp; base < tiles_along_k; base += warps * kAhead) {
+#pragma unroll
+      for (int ahead = 0; ahead < kAhead; ++ahead) {
+        const int at = base + ahead * warps;
+        if (at < tiles_along_k) {
+          uint4 b[BLOCKS][kParts];
+          fetch_x(at, b);
+          finish(held[ahead]);
+          compute(held[ahead], b);
+          if (at + warps * kAhead < tiles_along_k) {
+            fetch(at + warps * kAhead, held[ahead]);
+          }
+        }
+      }
+    }
+    add_up();
+  }
+
+  /// Puts the parts of all warps together and writes the result.
+  __device__ void add_up() {
+    constexpr int kRows = TILES * 8;
+    constexpr int kColumns = BLOCKS * 8;
+    __shared__ float parts[kProductWarps][kColumns][kRows];
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+#pragma unroll
+      for (int block = 0; block < BLOCKS; ++block) {
+#pragma unroll
+        for (int column = 0; column < 2; ++column) {
+          parts[warp][block * 8 + lane % 4 * 2 + column][t * 8 + lane / 4] =
+              total[t][block][column];
+        }
+      }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < kRows * p.m; i += blockDim.x) {
+      const int row = i % kRows;
+      const int to = first_tile * 8 + row;
+      if (to < p.n) {
+        float sum = p.bias != nullptr ? static_cast<float>(static_cast<const T*>(p.bias)[to]) : 0.0f;
+        for (int other = 0; other < warps; ++other) {
+          sum += parts[other][i / kRows][row];
+        }
+        static_cast<T*>(p.out)[static_cast<int64_t>(i / kRows) * p.n + to] = static_cast<T>(sum);
+      }
+    }
+  }
+
+  const SmallWeightProduct& p;
+  const int lane;
+  const int warp;
+  const int warps;
+  const int tiles_along_k;
+  const int first_tile;
+  const uint4* weight[TILES];
+  int scale[TILES];
+  const T* x[BLOCKS];
+  float total[TILES][BLOCKS][2] = {};
+};
+
+/// Eight weights in a row.
+template <typename T>
+struct alignas(16) Eight {
+  T values[8];
+};
+
+/// Weights as floats, `rows` from row `first` on: a block of 32 threads for each tile.
+template <int BITS, typename T>
+__device__ void unpack(const SmallWeightProduct& p, int first) {
+  using Code = Codes<BITS>;
+  constexpr int kParts = Code::kDepth / 32;
+  const int tiles_along_k = (p.k + Code::kDepth - 1) / Code::kDepth;
+  const int tile = first / 8 + static_cast<int>(blockIdx.x) / tiles_along_k;
+  const int at = static_cast<int>(blockIdx.x) % tiles_along_k;
+  const int lane = threadIdx.x;
+  const int row = lane / 4;
+  const uint4 codes = static_cast<const uint4*>(
+      p.weight)[(static_cast<int64_t>(tile) * tiles_along_k + at) * 32 + lane];
+#pragma unroll
+  for (int part = 0; part < kParts; ++part) {
+    const int begin = at * Code::kDepth + part * 32 + lane % 4 * 8;
+    if (begin >= p.k) {
+      return;
+    }
+    const int i = tile * p.scale_tile_step + (begin >> p.group_shift) * p.scale_group_step +
+                  row * p.scale_row_step;
+    const float scale = load_scale<T>(p.scale, i, p.has_float_scale);
+    const float zero = p.zero_kind == kNoZero ? 0.0f : load_scale<T>(p.zero, i, p.has_float_scale);
+    Eight<T> eight;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float code = Code::value(codes, part, j);
+      eight.values[j] =
+          static_cast<T>(p.zero_kind == kZeroPoint ? (code + Code::kMiddle - zero) * scale
+                                                   : code * scale + zero);
+    }
+    const int64_t to = static_cast<int64_t>(tile * 8 + row - first) * p.k + begin;
+    reinterpret_cast<Eight<T>*>(p.out)[to / 8] = eight;
+  }
+}
+
+}  // namespace
+
+#define AOTIP_SMALL_WEIGHTS(BITS, KIND, TYPE, TILES, BLOCKS, PARTS)                               \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
+      aotip_small_weights_##BITS##_##KIND##_##TILES##_##BLOCKS##_##PARTS(                         \
+          const SmallWeightProduct p) {                                                           \
+    SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p).run();                                           \
+  }
+
+#define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                    \
+  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 1, PARTS)  \
+  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 4, 1, PARTS)  \
+  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 2, PARTS)  \
+  AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 2, 1, PARTS)          \
+  AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 4, 1, PARTS)          \
+  AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 2, 2, PARTS)
+
+AOTIP_SMALL_WEIGHTS_OF(4, 1)
+AOTIP_SMALL_WEIGHTS_OF(4, 2)
+AOTIP_SMALL_WEIGHTS_OF(4, 4)
+AOTIP_SMALL_WEIGHTS_OF(8, 1)
+AOTIP_SMALL_WEIGHTS_OF(8, 2)
+
+#define AOTIP_UNPACK_WEIGHTS(BITS, KIND, TYPE)                                       \
+  extern "C" __global__ void aotip_unpack_weights_##BITS##_##KIND(                   \
+      const SmallWeightProduct p, int32_t first) {                                   \
+    unpack<BITS, TYPE>(p, first);                                                    \
+  }
+
+AOTIP_UNPACK_WEIGHTS(4, bf16, __nv_bfloat16)
+AOTIP_UNPACK_WEIGHTS(4, f16, __half)
+AOTIP_UNPACK_WEIGHTS(8, bf16, __nv_bfloat16)
+AOTIP_UNPACK_WEIGHTS(8, f16, __half)

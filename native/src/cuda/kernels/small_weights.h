@@ -1,0 +1,47 @@
+#pragma once
+
+/// What kernels of products with weights of 4 and 8 bits are told. Read by the host code and by the
+/// kernels; docs/small-weights.md has the layout.
+
+#include <cstdint>
+
+namespace aoti_plugins::cuda {
+
+/// Rows of the weight in a tile, one for each four lanes of a warp.
+inline constexpr int32_t kWeightTileRows = 8;
+
+/// Weights along k of one row in a tile: a lane has 16 bytes of it.
+inline constexpr int32_t kWeightTileDepth4 = 128;
+inline constexpr int32_t kWeightTileDepth8 = 64;
+
+/// The most warps of a block, which share the sum.
+inline constexpr int32_t kProductWarps = 16;
+
+/// What is known of a group beside its scale. A code is 0 to 15 of 4 bits, -128 to 127 of 8.
+enum GroupZero : int32_t {
+  kNoZero,     ///< weight = (code - 8) * scale of 4 bits, code * scale of 8
+  kZeroPoint,  ///< weight = (code - zero) * scale
+  kAddedZero,  ///< weight = (code - 8) * scale + zero of 4 bits, code * scale + zero of 8
+};
+
+/// A product [m, k] times [n, k] transposed. Steps are in elements.
+struct SmallWeightProduct {
+  const void* x;       ///< rows of 16-bit floats, aligned to 16 bytes
+  const void* weight;  ///< [n / 8, k / depth, 32, 16 bytes], k padded with anything
+  const void* scale;   ///< as x, or float32
+  const void* zero;    ///< as scale
+  const void* bias;    ///< [n] as x, or null
+  void* out;           ///< [m, n] as x
+  int64_t x_step;      ///< from row to row, a multiple of 8
+  int32_t scale_tile_step;
+  int32_t scale_group_step;
+  int32_t scale_row_step;
+  int32_t m;
+  int32_t n;
+  int32_t k;            ///< a multiple of 8
+  int32_t group_shift;  ///< a group has 2^this weights, 32 at least; 31: one group for a row
+  int32_t has_float_scale;
+  int32_t zero_kind;  ///< a GroupZero
+};
+
+}  // namespace aoti_plugins::cuda

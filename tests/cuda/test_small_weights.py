@@ -1,0 +1,122 @@
+"""Products with weights of 4 and 8 bits: recognised, laid out and lowered."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_weight_cases import CONFIGS, HIDDEN, WIDTH, quantised
+from support import lower
+from torch import Tensor, nn
+from torch.export import ExportedProgram, export
+from torchao.quantization import quantize_
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.cuda.passes.small_weights import small_weights
+from aoti_plugins.cuda.small_weights import layout
+from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
+
+
+class Packed(nn.Module):
+    """A weight as torchao packs it on an NVIDIA GPU; any bits are one."""
+
+    def __init__(self, group_size: int) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        packed = torch.randint(-(2**31), 2**31, (HIDDEN // 8, WIDTH // 128, 32, 4))
+        self.group_size = group_size
+        self.register_buffer("packed", packed.to(torch.int32))
+        self.register_buffer("scales", torch.randn(WIDTH // group_size, HIDDEN, 2).bfloat16())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.ops.aten._weight_int4pack_mm(x, self.packed, self.group_size, self.scales)
+
+
+def exported(name: str, x: Tensor) -> ExportedProgram:
+    program = export(quantised(name, x.dtype), (x,))
+    return program.run_decompositions(None if name == "int8 by a cast" else {})
+
+
+def targets(program: ExportedProgram) -> list[str]:
+    return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("k", [64, 200, 256])
+def test_codes_are_found_again(bits: int, k: int) -> None:
+    low, high, dtype = (0, 16, torch.uint8) if bits == 4 else (-128, 128, torch.int8)
+    codes = torch.randint(low, high, (24, k), dtype=dtype)
+    packed = layout.pack_codes(codes, bits)
+    assert packed.shape == (3, -(-k // layout.DEPTH[bits]), 512)
+    assert torch.equal(layout.unpack_codes(packed, bits, k).to(dtype), codes)
+    groups = torch.randn(24, 5)
+    assert torch.equal(layout.unpack_groups(layout.pack_groups(groups)), groups)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_are_replaced_and_equal(name: str, dtype: torch.dtype) -> None:
+    x = torch.randn(2, 3, WIDTH).to(dtype)
+    program = exported(name, x)
+    expected = copy.deepcopy(program).module()(x)
+    small_weights(program)
+    found = program.module()(x)
+    assert targets(program).count("aoti_plugins.small_weight_linear.default") == 2
+    assert not any("dequantize" in target for target in targets(program))
+    # Sums here are of float32, and weights are not rounded to 16 bits.
+    torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
+
+
+@pytest.mark.parametrize("group_size", [32, 128, 256])
+def test_packed_weights_are_replaced_and_equal(group_size: int) -> None:
+    model, x = Packed(group_size), torch.randn(3, WIDTH).bfloat16()
+    program = export(model, (x,))
+    small_weights(program)
+    assert targets(program) == ["aoti_plugins.small_weight_linear.default"]
+    expected = mm_for_tensor_cores(x.float(), model.packed, group_size, model.scales.float())
+    torch.testing.assert_close(program.module()(x).float(), expected, rtol=0.01, atol=0.5)
+
+
+class Odd(nn.Module):
+    """Products that the kernels do not take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow = nn.Linear(WIDTH, 12, dtype=torch.bfloat16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.narrow(x)
+
+
+def test_what_the_kernels_do_not_take_stays() -> None:
+    model = Odd().eval()
+    quantize_(model, CONFIGS["int4, groups of 32"]())
+    program = export(model, (torch.randn(2, WIDTH).bfloat16(),)).run_decompositions({})
+    before = targets(program)
+    small_weights(program)
+    assert targets(program) == before
+    program = exported("int4, groups of 32", torch.randn(2, WIDTH))
+    before = targets(program)
+    small_weights(program)
+    assert targets(program) == before
+
+
+def test_a_lowered_program_calls_the_kernel_and_holds_four_bits(
+    tmp_path: Path, contents: Callable[[Path], Any]
+) -> None:
+    x = torch.randn(1, 1, WIDTH).bfloat16()
+    model = quantised("int4, groups of 32")
+    path = tmp_path / "model.pte"
+    path.write_bytes(lower(model, (x,), partitioner=CudaPartitioner(target="h100")).buffer)
+    payloads, blobs, outside = contents(path)
+    (payload,) = payloads
+    assert outside == []
+    assert "aoti_torch_cuda_small_weight_linear" in payload.targets[0].symbols
+    weights = sum(len(data) for key, data in blobs.items() if key.endswith("_weights_blob"))
+    elements = WIDTH * HIDDEN + HIDDEN * 2 * 24
+    needed = elements // 2 + elements // 32 * 2 + HIDDEN * 2  # codes, scales, a bias
+    assert needed <= weights <= 1.05 * needed + 64 * len(blobs)
