@@ -225,7 +225,11 @@ def _cause(error: BaseException) -> str:
         root = root.__cause__
     text = f"{type(root).__name__}: {' '.join(str(root).split())}"
     _, found, line = text.partition("Caused by:")
-    return text[:_LONGEST_CAUSE] + (f" ... {found}{line[:_LONGEST_LINE]}" if found else "")
+    if found:
+        return f"{text[:_LONGEST_CAUSE]} ... {found}{line[:_LONGEST_LINE]}"
+    if len(text) > 2 * _LONGEST_CAUSE:  # a tool's command first, what it said last
+        return f"{text[:_LONGEST_CAUSE]} ... {text[-_LONGEST_CAUSE:]}"
+    return text
 
 
 def in_own_process(name: str, arguments: list[str], seconds: float) -> dict[str, Any]:

@@ -151,6 +151,10 @@ def test_causes_keep_the_line_that_export_does_not_take(zoo: Any) -> None:
     assert "... Caused by: (boxes.py:80 in nms)" in cause
     assert len(cause) < 450
     assert zoo._cause(KeyError("name")) == "KeyError: 'name'"
+    failed = zoo._cause(RuntimeError(f"g++ failed: {'-Iinclude ' * 100} error: 'x' is no type"))
+    assert failed.startswith("RuntimeError: g++ failed: -Iinclude")
+    assert failed.endswith("error: 'x' is no type")
+    assert len(failed) < 650
 
 
 def test_starts_where_its_folder_is_not_on_the_path(tmp_path: Path) -> None:
