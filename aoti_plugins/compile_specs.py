@@ -9,38 +9,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import Field, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from aoti_plugins.errors import LoweringError
 
 if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
 
-TARGETS_COMPILE_SPEC_KEY = "aoti_targets"
-EXTERNAL_DATA_COMPILE_SPEC_KEY = "aoti_external_data"
-DEBUG_INFO_COMPILE_SPEC_KEY = "aoti_debug_info"
-KEEP_SOURCES_COMPILE_SPEC_KEY = "aoti_keep_sources"
-MAX_AUTOTUNE_COMPILE_SPEC_KEY = "aoti_max_autotune"
-TUNING_COMPILE_SPEC_KEY = "aoti_tuning"
-SAVE_TUNING_COMPILE_SPEC_KEY = "aoti_save_tuning"
-CUDA_GRAPHS_COMPILE_SPEC_KEY = "aoti_cuda_graphs"
-SHARE_STATE_COMPILE_SPEC_KEY = "aoti_share_state"
-EXCLUDE_COMPILE_SPEC_KEY = "aoti_exclude"
-MINIMUM_MACOS_COMPILE_SPEC_KEY = "aoti_minimum_macos"
-GPU_CORES_COMPILE_SPEC_KEY = "aoti_gpu_cores"
-CODESIGN_IDENTITY_COMPILE_SPEC_KEY = "aoti_codesign_identity"
-
 # ExecuTorch's own key: its memory planning reads it, too.
 TARGET_DEVICE_COMPILE_SPEC_KEY = "target_device"
 
 _OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
+_SEPARATORS = {"tuning": "\n"}  # of names that are paths; those of other lists have no comma
 
 
 @dataclass(frozen=True)
 class LoweringOptions:
     """What a user can choose for one delegate.
+
+    The compile spec of a field has its name behind ``aoti_``; that of ``target_device`` is
+    ExecuTorch's own.
 
     Attributes:
         targets: names of the targets to make code for, one blob each; empty: the device's default.
@@ -116,37 +106,12 @@ def encode(options: LoweringOptions) -> list[CompileSpec]:
     """Write the options that differ from their defaults as compile specs, in a fixed order."""
     from executorch.exir.backend.compile_spec_schema import CompileSpec
 
-    specs = []
-    if options.targets:
-        specs.append(CompileSpec(TARGETS_COMPILE_SPEC_KEY, ",".join(options.targets).encode()))
-    if options.external_data:
-        specs.append(CompileSpec(EXTERNAL_DATA_COMPILE_SPEC_KEY, options.external_data.encode()))
-    if options.debug_info:
-        specs.append(CompileSpec(DEBUG_INFO_COMPILE_SPEC_KEY, _TRUE))
-    if options.keep_sources:
-        specs.append(CompileSpec(KEEP_SOURCES_COMPILE_SPEC_KEY, options.keep_sources.encode()))
-    if options.max_autotune:
-        specs.append(CompileSpec(MAX_AUTOTUNE_COMPILE_SPEC_KEY, _TRUE))
-    if options.tuning:
-        specs.append(CompileSpec(TUNING_COMPILE_SPEC_KEY, "\n".join(options.tuning).encode()))
-    if options.save_tuning:
-        specs.append(CompileSpec(SAVE_TUNING_COMPILE_SPEC_KEY, options.save_tuning.encode()))
-    if options.cuda_graphs:
-        specs.append(CompileSpec(CUDA_GRAPHS_COMPILE_SPEC_KEY, _TRUE))
-    if not options.share_state:
-        specs.append(CompileSpec(SHARE_STATE_COMPILE_SPEC_KEY, _FALSE))
-    if options.exclude:
-        specs.append(CompileSpec(EXCLUDE_COMPILE_SPEC_KEY, ",".join(options.exclude).encode()))
-    if options.target_device:
-        specs.append(CompileSpec(TARGET_DEVICE_COMPILE_SPEC_KEY, options.target_device.encode()))
-    if options.minimum_macos:
-        specs.append(CompileSpec(MINIMUM_MACOS_COMPILE_SPEC_KEY, options.minimum_macos.encode()))
-    if options.gpu_cores:
-        specs.append(CompileSpec(GPU_CORES_COMPILE_SPEC_KEY, str(options.gpu_cores).encode()))
-    if options.codesign_identity:
-        identity = options.codesign_identity.encode()
-        specs.append(CompileSpec(CODESIGN_IDENTITY_COMPILE_SPEC_KEY, identity))
-    return specs
+    given = [(key, field, getattr(options, field.name)) for key, field in _FIELDS.items()]
+    return [
+        CompileSpec(key, _written(field, value))
+        for key, field, value in given
+        if value != field.default
+    ]
 
 
 def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
@@ -159,82 +124,58 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
         LoweringError: an unknown key that begins with ``aoti_`` (the message lists the known ones),
             a key given twice, or a value that does not parse. Other keys are for plugins.
     """
-    values: dict[str, bytes] = {}
+    values: dict[str, Any] = {}
     for spec in compile_specs:
-        if not spec.key.startswith(_OUR_PREFIX) and spec.key not in _KNOWN_KEYS:
-            continue  # a plugin's own
-        if spec.key not in _KNOWN_KEYS:
+        field = _FIELDS.get(spec.key)
+        if field is None:
+            if not spec.key.startswith(_OUR_PREFIX):
+                continue  # a plugin's own
             raise LoweringError(
-                f"unknown compile spec {spec.key!r}; known: {', '.join(sorted(_KNOWN_KEYS))}"
+                f"unknown compile spec {spec.key!r}; known: {', '.join(sorted(_FIELDS))}"
             )
-        if spec.key in values:
+        if field.name in values:
             raise LoweringError(f"compile spec {spec.key!r} is given twice")
-        values[spec.key] = bytes(spec.value)
-    tuned = TUNING_COMPILE_SPEC_KEY in values
-    targets = _text(values, TARGETS_COMPILE_SPEC_KEY)
-    excluded = _text(values, EXCLUDE_COMPILE_SPEC_KEY)
-    return LoweringOptions(
-        targets=tuple(targets.split(",")) if targets else (),
-        external_data=_text(values, EXTERNAL_DATA_COMPILE_SPEC_KEY),
-        debug_info=_flag(values, DEBUG_INFO_COMPILE_SPEC_KEY),
-        keep_sources=_text(values, KEEP_SOURCES_COMPILE_SPEC_KEY),
-        max_autotune=_flag(values, MAX_AUTOTUNE_COMPILE_SPEC_KEY),
-        tuning=tuple(_text(values, TUNING_COMPILE_SPEC_KEY).split("\n")) if tuned else (),
-        save_tuning=_text(values, SAVE_TUNING_COMPILE_SPEC_KEY),
-        cuda_graphs=_flag(values, CUDA_GRAPHS_COMPILE_SPEC_KEY),
-        share_state=_flag(values, SHARE_STATE_COMPILE_SPEC_KEY, default=_TRUE),
-        exclude=tuple(excluded.split(",")) if excluded else (),
-        target_device=_text(values, TARGET_DEVICE_COMPILE_SPEC_KEY),
-        minimum_macos=_text(values, MINIMUM_MACOS_COMPILE_SPEC_KEY),
-        gpu_cores=_number(values, GPU_CORES_COMPILE_SPEC_KEY),
-        codesign_identity=_text(values, CODESIGN_IDENTITY_COMPILE_SPEC_KEY),
-    )
+        values[field.name] = _read(spec.key, field, bytes(spec.value))
+    return LoweringOptions(**values)
 
 
 def shares_state(compile_specs: Sequence[CompileSpec]) -> bool:
     """Whether ``share_state`` is as by default; other compile specs are not looked at."""
     return all(
-        spec.key != SHARE_STATE_COMPILE_SPEC_KEY or bytes(spec.value) != _FALSE
+        spec.key != f"{_OUR_PREFIX}share_state" or bytes(spec.value) != _FALSE
         for spec in compile_specs
     )
 
 
-_KNOWN_KEYS = frozenset(
-    (
-        TARGETS_COMPILE_SPEC_KEY,
-        EXTERNAL_DATA_COMPILE_SPEC_KEY,
-        DEBUG_INFO_COMPILE_SPEC_KEY,
-        KEEP_SOURCES_COMPILE_SPEC_KEY,
-        MAX_AUTOTUNE_COMPILE_SPEC_KEY,
-        TUNING_COMPILE_SPEC_KEY,
-        SAVE_TUNING_COMPILE_SPEC_KEY,
-        CUDA_GRAPHS_COMPILE_SPEC_KEY,
-        SHARE_STATE_COMPILE_SPEC_KEY,
-        EXCLUDE_COMPILE_SPEC_KEY,
-        TARGET_DEVICE_COMPILE_SPEC_KEY,
-        MINIMUM_MACOS_COMPILE_SPEC_KEY,
-        GPU_CORES_COMPILE_SPEC_KEY,
-        CODESIGN_IDENTITY_COMPILE_SPEC_KEY,
-    )
-)
+def _key(field: Field[Any]) -> str:
+    return field.name if field.name == TARGET_DEVICE_COMPILE_SPEC_KEY else _OUR_PREFIX + field.name
 
 
-def _text(values: dict[str, bytes], key: str) -> str:
+_FIELDS = {_key(field): field for field in fields(LoweringOptions)}
+
+
+def _written(field: Field[Any], value: Any) -> bytes:
+    if isinstance(value, bool):
+        return _TRUE if value else _FALSE
+    if isinstance(value, tuple):
+        return _SEPARATORS.get(field.name, ",").join(value).encode()
+    return str(value).encode()
+
+
+def _read(key: str, field: Field[Any], value: bytes) -> Any:
+    """Read a value as what the option's default is."""
+    if isinstance(field.default, bool):
+        if value not in (_FALSE, _TRUE):
+            raise LoweringError(f"compile spec {key!r} is 0 or 1; found {value!r}")
+        return value == _TRUE
     try:
-        return values.get(key, b"").decode()
+        text = value.decode()
     except UnicodeDecodeError as error:
-        raise LoweringError(f"compile spec {key!r} is not UTF-8: {values[key]!r}") from error
-
-
-def _number(values: dict[str, bytes], key: str) -> int:
-    text = _text(values, key) or "0"
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise LoweringError(f"compile spec {key!r} is a number; found {text!r}")
-    return int(text)
-
-
-def _flag(values: dict[str, bytes], key: str, *, default: bytes = _FALSE) -> bool:
-    value = values.get(key, default)
-    if value not in (_FALSE, _TRUE):
-        raise LoweringError(f"compile spec {key!r} is 0 or 1; found {value!r}")
-    return value == _TRUE
+        raise LoweringError(f"compile spec {key!r} is not UTF-8: {value!r}") from error
+    if isinstance(field.default, tuple):
+        return tuple(text.split(_SEPARATORS.get(field.name, ","))) if text else ()
+    if isinstance(field.default, int):
+        if not re.fullmatch(r"[0-9]{0,9}", text):
+            raise LoweringError(f"compile spec {key!r} is a number; found {text!r}")
+        return int(text or "0")
+    return text

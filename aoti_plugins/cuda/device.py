@@ -60,7 +60,7 @@ def _passes() -> Iterable[GraphPass]:
 
 
 def _decompositions() -> Mapping[OpOverload, Callable[..., Any]]:
-    from aoti_plugins.cuda.bags.decompositions import DECOMPOSITIONS
+    from aoti_plugins.cuda.embedding_bags.decompositions import DECOMPOSITIONS
     from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
 
     return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS}

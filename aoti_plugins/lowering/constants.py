@@ -12,7 +12,8 @@ from aoti_plugins.lowering.inductor.capture import GeneratedConstant
 from aoti_plugins.lowering.values import dtype_code
 from aoti_plugins.payload import ConstantKind, ConstantRef
 
-_ALIGNMENT = 64
+ALIGNMENT = 64
+"""Of a weight in a program and in the memory of any device, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def pack(
     storages: list[bytes] = []
     references: list[ConstantRef] = []
     for index, group in enumerate(by_storage.values()):
-        low = min(_extent(constant.value)[0] for constant in group) // _ALIGNMENT * _ALIGNMENT
+        low = min(_extent(constant.value)[0] for constant in group) // ALIGNMENT * ALIGNMENT
         high = max(_extent(constant.value)[1] for constant in group)
         storages.append(_bytes(group[0].value, low, high))
         refs = [_reference(constant, index, low, kinds) for constant in group]

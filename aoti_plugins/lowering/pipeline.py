@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
     from torch.export import ExportedProgram
 
-_WEIGHTS_ALIGNMENT = 64
 _SO_ALIGNMENT = 16
 
 
@@ -260,7 +259,7 @@ class _Lowering:
 
     def _add_weights(self, data: bytes) -> StorageRef:
         tag = self._options.external_data or None
-        key, sha256 = self._add_blob("weights", data, _WEIGHTS_ALIGNMENT, tag)
+        key, sha256 = self._add_blob("weights", data, constants.ALIGNMENT, tag)
         return StorageRef(key, len(data), sha256)
 
     def _add_blob(

@@ -60,7 +60,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Way:
+class Verdict:
     """How one node is run.
 
     Attributes:
@@ -108,20 +108,20 @@ class Support:
             self._decided[node] = self._decide(node)
         return self._decided[node]
 
-    def way(self, node: Node) -> Way:
+    def verdict(self, node: Node) -> Verdict:
         """How a node is run, or why it is not."""
         refusal = self.refusal(node)
         if refusal is not None:
-            return Way(refusal)
+            return Verdict(refusal)
         if node.op != "call_function" or node.target is operator.getitem:
-            return Way()
+            return Verdict()
         if is_assertion(node) or _is_symbolic_arithmetic(node):
-            return Way()
+            return Verdict()
         if self._is_handled(node):
-            return Way(is_replaced=True)
+            return Verdict(is_replaced=True)
         answers = [self._ask(probe, node) for probe in self._probes]
         own = f"aoti_torch_{self._device.torch_type}_"
-        return Way(
+        return Verdict(
             kernels=frozenset(s for a in answers for s in a.shims if s.startswith(own)),
             is_decomposed=any(answer.is_decomposed for answer in answers),
         )

@@ -15,7 +15,7 @@ from aoti_plugins.cpu.device import CPU
 from aoti_plugins.cuda.device import CUDA
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.partitioning import Plan
-from aoti_plugins.lowering.support import Way
+from aoti_plugins.lowering.support import Verdict
 from aoti_plugins.mps.device import MPS
 from aoti_plugins.plugin_system.manager import get_manager
 
@@ -78,22 +78,26 @@ def _plan(name: str) -> Plan:
 def _ask(exported: ExportedProgram, device: str, plan: Plan) -> Found:
     try:
         program = plan.decompose_unknown_ops(exported)
-        ways = tuple(_ways(program, plan))
-        if any(way.refusal for way in ways):
+        verdicts = tuple(_verdicts(program, plan))
+        if any(verdict.refusal for verdict in verdicts):
             # As ExecuTorch does, which takes apart what the delegate does not take whole.
             others = torch.export.default_decompositions()
             for op in plan.ops_to_keep_whole(copy.deepcopy(program)):  # it renames some
                 others.pop(op, None)
-            ways = tuple(_ways(program.run_decompositions(others), plan))
+            verdicts = tuple(_verdicts(program.run_decompositions(others), plan))
     except (LoweringError, RuntimeError, AssertionError) as error:
         return Found(_first_line(error))
     gone = _ops(exported) - _ops(program)
     ours = get_manager().decompositions(device).keys()
     return Found(
-        next((f"{w.refusal.op}: {w.refusal.reason}" for w in ways if w.refusal), ""),
-        tuple(sorted({k for way in ways for k in way.kernels if not k.startswith(_LAUNCHES)})),
-        any(way.is_decomposed for way in ways) or bool(gone & ours),
-        any(way.is_replaced for way in ways),
+        next((f"{v.refusal.op}: {v.refusal.reason}" for v in verdicts if v.refusal), ""),
+        tuple(
+            sorted(
+                {k for verdict in verdicts for k in verdict.kernels if not k.startswith(_LAUNCHES)}
+            )
+        ),
+        any(verdict.is_decomposed for verdict in verdicts) or bool(gone & ours),
+        any(verdict.is_replaced for verdict in verdicts),
     )
 
 
@@ -101,11 +105,11 @@ def _ops(program: ExportedProgram) -> set[object]:
     return {node.target for node in program.graph.nodes if node.op == "call_function"}
 
 
-def _ways(program: ExportedProgram, plan: Plan) -> Iterator[Way]:
+def _verdicts(program: ExportedProgram, plan: Plan) -> Iterator[Verdict]:
     support = plan.support()
     for node in program.graph.nodes:
         if node.op == "call_function":
-            yield support.way(node)
+            yield support.verdict(node)
 
 
 def _first_line(error: BaseException) -> str:

@@ -97,7 +97,7 @@ def with_nothing(arguments: list[Any], how: str) -> tuple[list[Any], list[Any]]:
 
 def error_of(case: tuple[str, int, str, str, str], device: str) -> float:
     """The largest difference of values; infinite where the maximum of another row is chosen."""
-    from aoti_plugins.cuda.bags import op
+    from aoti_plugins.cuda.embedding_bags import op
     from aoti_plugins.lowering.decompositions.embedding_bag import reduced_by
 
     arguments = arguments_of(*case)

@@ -25,7 +25,7 @@ from aoti_plugins.lowering.decompositions import (
     CUDA_DECOMPOSITIONS,
     DECOMPOSITIONS,
     ONLY_FOR,
-    counted,
+    data_sizes,
     windows,
 )
 from aoti_plugins.runtime import Program
@@ -315,7 +315,7 @@ def test_only_masks_are_counted() -> None:
 
     program = torch.export.export(Both(), (torch.randn(3, 4), torch.tensor([1, 2])))
     nodes = [n for n in program.graph.nodes if n.target is ATEN.index.Tensor]
-    assert [ONLY_FOR[counted.index](node) for node in nodes] == [False, True]
+    assert [ONLY_FOR[data_sizes.index](node) for node in nodes] == [False, True]
 
 
 class OfFunction(torch.nn.Module):

@@ -12,7 +12,7 @@ import torch
 from decomposed import ATEN, FLOATS, check, some
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from aoti_plugins.cuda.bags.decompositions import DECOMPOSITIONS as BY_KERNELS
+from aoti_plugins.cuda.embedding_bags.decompositions import DECOMPOSITIONS as BY_KERNELS
 from aoti_plugins.lowering.decompositions import (
     CPU_DECOMPOSITIONS,
     CUDA_DECOMPOSITIONS,

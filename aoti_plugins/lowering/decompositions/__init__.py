@@ -21,7 +21,7 @@ from aoti_plugins.lowering.decompositions import (
     avg_pool,
     complex_numbers,
     cosine_windows,
-    counted,
+    data_sizes,
     distances,
     divisors,
     embedding_bag,
@@ -83,14 +83,14 @@ DECOMPOSITIONS: Table = {
     _aten.polar.default: complex_numbers.polar,
     _aten.sub.Tensor: complex_numbers.subtract,
     _aten.view_as_complex.default: complex_numbers.view_as_complex,
-    _aten.index.Tensor: counted.index,
+    _aten.index.Tensor: data_sizes.index,
     _aten.index_add.default: index_dim.index_add,
     _aten.index_copy.default: index_dim.index_copy,
     _aten.index_select.default: index_dim.index_select,
-    _aten.masked_select.default: counted.masked_select,
-    _aten.nonzero.default: counted.nonzero,
-    _aten.repeat_interleave.Tensor: counted.repeat_interleave,
-    _aten.repeat_interleave.self_Tensor: counted.composite_repeat_interleave,
+    _aten.masked_select.default: data_sizes.masked_select,
+    _aten.nonzero.default: data_sizes.nonzero,
+    _aten.repeat_interleave.Tensor: data_sizes.repeat_interleave,
+    _aten.repeat_interleave.self_Tensor: data_sizes.composite_repeat_interleave,
     _aten._fft_c2r.default: fourier.fft_c2r,
     _aten._cdist_forward.default: distances.cdist,
     _aten._pdist_forward.default: distances.pdist,
@@ -286,7 +286,7 @@ def _has_eight_bits(node: Node) -> bool:
 
 def _has_mask(node: Node) -> bool:
     indices: Any = node.args[1]
-    return any(one is not None and counted.is_mask(one.meta["val"]) for one in indices)
+    return any(one is not None and data_sizes.is_mask(one.meta["val"]) for one in indices)
 
 
 ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
@@ -299,7 +299,7 @@ ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
     complex_numbers.multiply: _is_complex,
     complex_numbers.subtract: _is_complex,
     complex_numbers.to_copy: _is_complex,
-    counted.index: lambda node: _has_mask(node) or _is_complex(node),
+    data_sizes.index: lambda node: _has_mask(node) or _is_complex(node),
     products.integer_product: _is_integer,
     **dict.fromkeys(complex_numbers.MOVES.values(), _is_complex),
 }

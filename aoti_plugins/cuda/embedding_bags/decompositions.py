@@ -25,7 +25,7 @@ DECOMPOSITIONS: dict[OpOverload, Callable[..., Any]] = {
 
 def _by_kernel(bags: Bags) -> Reduced:
     # The op needs triton where it is registered, so not before it is used.
-    from aoti_plugins.cuda.bags import op
+    from aoti_plugins.cuda.embedding_bags import op
 
     del op
     fields = [getattr(bags, field.name) for field in dataclasses.fields(bags)]

@@ -59,7 +59,7 @@ def _(*arguments):  # type: ignore[no-untyped-def]
 
 def by_kernels(bags: Bags) -> Reduced:
     """Reduce on the GPU, or into a graph that is traced."""
-    from aoti_plugins.cuda.bags import kernels
+    from aoti_plugins.cuda.embedding_bags import kernels
 
     values, chosen = _results(bags)
     rows, width = bags.weight.shape
