@@ -13,7 +13,7 @@ from aoti_plugins.lowering.values import dtype_code
 from aoti_plugins.payload import ConstantKind, ConstantRef
 
 ALIGNMENT = 64
-"""Of a weight in a program and in the memory of any device, in bytes."""
+"""Of a weight in a program, whatever the device, in bytes; storages are cut at multiples of it."""
 
 
 @dataclass(frozen=True)

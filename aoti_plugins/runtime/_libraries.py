@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import logging
 import os
 import sys
 from pathlib import Path
 
+from aoti_plugins.device import Device
 from aoti_plugins.errors import RuntimeLoadError
 from aoti_plugins.native_files import CORE, LIBRARY_SUFFIX, has_library, library
 from aoti_plugins.plugin_system.devices import delegates
 from aoti_plugins.runtime import _kernel_libraries
 from aoti_plugins.runtime._locks import new_lock
+
+logger = logging.getLogger(__name__)
 
 # ExecuTorch's own backends that a delegate of ours can stand in for; must match
 # native/src/cuda/upstream_backend.h.
@@ -100,8 +104,19 @@ def register_all() -> None:
     _kernel_libraries.announce(load(library(CORE)))
     for device in delegates().values():
         if has_library(device.libraries[-1]):
-            for name in device.libraries:
-                load(library(name))
+            _load_delegate(device)
+
+
+def _load_delegate(device: Device) -> None:
+    try:
+        for name in device.libraries:
+            load(library(name))
+    except RuntimeLoadError as error:
+        if not os.path.isabs(device.libraries[-1]):
+            raise
+        logger.warning(
+            "programs for device %r of another package cannot run: %s", device.name, error
+        )
 
 
 def load_executorch() -> None:

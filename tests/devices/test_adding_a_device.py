@@ -52,6 +52,29 @@ x = numpy.linspace(-1, 1, 18, dtype=numpy.float32).reshape(3, 6)
 (y,) = Program(sys.argv[1])(x)
 print(json.dumps([y.tolist(), "AcmeBackend" in backends(), "torch" in sys.modules]))
 """
+STATE = """
+import json, sys
+import numpy, torch
+from acme_device.partitioner import AcmePartitioner
+from aoti_plugins.runtime import Program
+from executorch.exir import to_edge_transform_and_lower
+
+class Total(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.total += x
+        return self.total * 1
+
+one = torch.ones(3)
+methods = {name: torch.export.export(Total(), (one,)) for name in ("first", "second")}
+edge = to_edge_transform_and_lower(methods, partitioner=[AcmePartitioner()])
+program = Program(edge.to_executorch().buffer)
+loaded = [program.method(name) for name in methods]  # a buffer lives as long as one of them
+print(json.dumps([method(one.numpy())[0].tolist() for method in loaded]))
+"""
 STOCK = """
 import json, sys
 import torch
@@ -143,6 +166,10 @@ def test_it_runs_under_executorchs_own_runtime(
     path, _, expected = lowered
     found = json.loads(acme.output("-c", STOCK, str(path)))
     assert found == [pytest.approx(row, rel=1e-5) for row in expected]
+
+
+def test_its_methods_share_buffers(acme: Acme) -> None:
+    assert json.loads(acme.output("-c", STATE)) == [[1, 1, 1], [2, 2, 2]]
 
 
 def test_the_command_line_knows_it(acme: Acme, tmp_path: Path) -> None:

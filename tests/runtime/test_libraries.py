@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aoti_plugins import native_files
+from aoti_plugins.cpu.device import CPU
 from aoti_plugins.errors import RuntimeLoadError
 from aoti_plugins.runtime import _libraries, backends, register
 
@@ -38,6 +40,18 @@ def test_register_is_idempotent() -> None:
     assert before.count("AotiCpuBackend") == 1
     register("cpu")
     assert backends() == before
+
+
+def test_a_broken_library_of_another_package_harms_no_other_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "libacme.so"
+    broken.write_text("no library")
+    acme = dataclasses.replace(CPU, name="acme", libraries=(*CPU.libraries, broken))
+    monkeypatch.setattr(_libraries, "delegates", lambda: {"acme": acme, "cpu": CPU})
+    _libraries.register_all()
+    assert f"for device 'acme' of another package cannot run: {broken} does not load" in caplog.text
+    assert "AotiCpuBackend" in backends()
 
 
 def test_unknown_device() -> None:
