@@ -55,10 +55,11 @@ _REMARKS = """\
   (`self.classifier = self.classifier.to(self.dtype)`: "Couldn't swap Linear.weight").
 - Of the fourth run, `aria_text` was not exported by torch 2.11 (2.14 does, and on the CPU the
   program is whole and right). `deepseek_v2` and `llama4_text` left views of complex numbers to
-  ExecuTorch, which are delegated since. `jetmoe` splits by sizes that the data decides
-  (`inputs.split(expert_size)`), and that split and two ops that use it stay outside. g++ failed for
-  `gpt_bigcode`, while fifteen other models were lowered; what it said was not kept. The same model
-  is lowered for an H100 by torch 2.11 and 2.14 on a machine without a GPU.
+  ExecuTorch; since then these are delegated, and the programs for the CPU are whole and right.
+  `jetmoe` splits by sizes that the data decides (`inputs.split(expert_size)`); the split and each
+  `index_put` of what comes of it stay outside. g++ failed for `gpt_bigcode`, while fifteen other
+  models were lowered; what it said was not kept. The same model is lowered for an H100 by torch
+  2.11 and 2.14 on a machine without a GPU.
 """
 
 
