@@ -11,13 +11,13 @@ import torch
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import toolkit
 from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
+from aoti_plugins.cuda.inductor.properties import GpuProperties
 from aoti_plugins.cuda.target import CudaTarget, cuda_target_of, device_target
 from aoti_plugins.cuda.tuning.cubin import registers_and_spills
 from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.device import check_flags
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
-from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
 from aoti_plugins.payload import PayloadFlag
 from aoti_plugins.types import Target
 
@@ -29,7 +29,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     On a machine with such a GPU, configurations are measured on it, unless the user gave records.
     Elsewhere nothing needs a GPU: records and estimates decide.
     """
-    from aoti_plugins.lowering.inductor.gpu.assembler_files import assembler_files
+    from aoti_plugins.cuda.inductor.assembler_files import assembler_files
 
     gpu = cuda_target_of(target)
     measured = _is_here(gpu) and not options.tuning
@@ -43,7 +43,7 @@ def probe_environment(target: Target, options: LoweringOptions) -> Iterator[None
     """Patches under which Inductor says what it would generate; no kernel is compiled."""
     from torch._inductor import config
 
-    from aoti_plugins.lowering.inductor.gpu.no_compilation import no_kernel_compilation
+    from aoti_plugins.cuda.inductor.no_compilation import no_kernel_compilation
 
     del options
     gpu = cuda_target_of(target)
@@ -67,9 +67,9 @@ def _is_here(gpu: CudaTarget) -> bool:
 
 @contextlib.contextmanager
 def _on_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
-    from aoti_plugins.lowering.inductor.config_choice import measured_configs
-    from aoti_plugins.lowering.inductor.few_rows import ALL, few_rows_choice
-    from aoti_plugins.lowering.inductor.gpu.steady_times import steady_times
+    from aoti_plugins.cuda.inductor.config_choice import measured_configs
+    from aoti_plugins.cuda.inductor.few_rows import ALL, few_rows_choice
+    from aoti_plugins.cuda.inductor.steady_times import steady_times
 
     path = Path(options.save_tuning) if options.save_tuning else None
     records = Records.load([path] if path is not None and path.exists() else [])
@@ -83,8 +83,8 @@ def _on_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
 def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
     from torch._inductor import config
 
-    from aoti_plugins.lowering.inductor.config_choice import choose_configs
-    from aoti_plugins.lowering.inductor.gpu.autotune_block import autotune_block_on_fakes
+    from aoti_plugins.cuda.inductor.autotune_block import autotune_block_on_fakes
+    from aoti_plugins.cuda.inductor.config_choice import choose_configs
 
     records = Records.load(options.tuning) if options.tuning else None
     with (
@@ -98,17 +98,17 @@ def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _common(gpu: CudaTarget) -> Iterator[None]:
-    from aoti_plugins.lowering.inductor.gpu.convolution import (
+    from aoti_plugins.cuda.inductor.convolution import (
         convolution_choices,
         convolution_layout,
     )
-    from aoti_plugins.lowering.inductor.gpu.fp_fusion import joined_multiply_add
-    from aoti_plugins.lowering.inductor.gpu.fresh_kernels import fresh_kernels
-    from aoti_plugins.lowering.inductor.gpu.line_info import no_line_info
-    from aoti_plugins.lowering.inductor.gpu.masked_atomics import masked_atomics
-    from aoti_plugins.lowering.inductor.gpu.padded_views import padded_views
-    from aoti_plugins.lowering.inductor.gpu.searches import searches_of_pytorch
-    from aoti_plugins.lowering.inductor.gpu.triton_version import known_triton_version
+    from aoti_plugins.cuda.inductor.fp_fusion import joined_multiply_add
+    from aoti_plugins.cuda.inductor.fresh_kernels import fresh_kernels
+    from aoti_plugins.cuda.inductor.line_info import no_line_info
+    from aoti_plugins.cuda.inductor.masked_atomics import masked_atomics
+    from aoti_plugins.cuda.inductor.padded_views import padded_views
+    from aoti_plugins.cuda.inductor.searches import searches_of_pytorch
+    from aoti_plugins.cuda.inductor.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
@@ -132,11 +132,11 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _described(gpu: CudaTarget) -> Iterator[None]:
-    from aoti_plugins.lowering.inductor.gpu.described import described_gpu
+    from aoti_plugins.cuda.inductor.described import described_gpu
+    from aoti_plugins.cuda.inductor.triton_driver import triton_driver
     from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
     from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
-    from aoti_plugins.lowering.inductor.gpu.triton_driver import triton_driver
 
     properties = gpu_properties(gpu)
     with (

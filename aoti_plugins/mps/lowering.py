@@ -27,11 +27,11 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
-    from aoti_plugins.lowering.inductor.metal.described import described_apple_gpu
-    from aoti_plugins.lowering.inductor.metal.literals import literals_of_macos
-    from aoti_plugins.lowering.inductor.metal.sources import small_sources
     from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
+    from aoti_plugins.mps.inductor.described import described_apple_gpu
+    from aoti_plugins.mps.inductor.literals import literals_of_macos
+    from aoti_plugins.mps.inductor.sources import small_sources
 
     literals = literals_of_macos if "zig_target" in target.properties else contextlib.nullcontext
     with (

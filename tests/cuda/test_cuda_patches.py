@@ -16,38 +16,41 @@ from support import older_than
 from torch import nn
 from torch._inductor.lowering import lowerings
 
-import aoti_plugins.lowering.inductor.few_rows  # noqa: F401  (what it patches is watched, too)
+import aoti_plugins.cuda.inductor.few_rows  # noqa: F401  (what it patches is watched, too)
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import lowering
-from aoti_plugins.cuda.target import as_target, target_by_name
-from aoti_plugins.cuda.tuning.records import Records
-from aoti_plugins.lowering.inductor import config_choice, few_rows
-from aoti_plugins.lowering.inductor.gpu import (
+from aoti_plugins.cuda.inductor import (
     assembler_files,
     autotune_block,
-    conv_weights,
+    config_choice,
     convolution,
     described,
-    fake_tensors,
+    few_rows,
     fp_fusion,
     fresh_kernels,
-    indexing,
     line_info,
     masked_atomics,
     no_compilation,
     padded_views,
-    patterns,
-    placement,
     searches,
     steady_times,
     triton_driver,
     triton_version,
 )
-from aoti_plugins.lowering.inductor.metal.described import described_apple_gpu
-from aoti_plugins.lowering.inductor.metal.literals import literals_of_macos
-from aoti_plugins.lowering.inductor.metal.sources import small_sources
+from aoti_plugins.cuda.target import as_target, target_by_name
+from aoti_plugins.cuda.tuning.records import Records
+from aoti_plugins.lowering.inductor.gpu import (
+    conv_weights,
+    fake_tensors,
+    indexing,
+    patterns,
+    placement,
+)
 from aoti_plugins.mps import lowering as mps_lowering
 from aoti_plugins.mps import target as mps_target
+from aoti_plugins.mps.inductor.described import described_apple_gpu
+from aoti_plugins.mps.inductor.literals import literals_of_macos
+from aoti_plugins.mps.inductor.sources import small_sources
 
 GPU = target_by_name("h100")
 PROPERTIES = lowering.gpu_properties(GPU)

@@ -13,7 +13,7 @@ from torch._inductor import config, ir
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V, ops
 
-from aoti_plugins.lowering.inductor.gpu.padded_views import padded_views
+from aoti_plugins.cuda.inductor.padded_views import padded_views
 
 SIZE = (2, 3, 24, 9, 4)  # 2592 float16 in a row of the first dim, which are padded to 2624
 

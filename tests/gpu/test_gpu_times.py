@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._inductor.runtime.benchmarking import InductorBenchmarker
 
-from aoti_plugins.lowering.inductor.gpu.steady_times import steady_times
+from aoti_plugins.cuda.inductor.steady_times import steady_times
 
 pytestmark = pytest.mark.gpu
 

@@ -14,16 +14,16 @@ from torch import nn
 from torch.nn import functional
 
 from aoti_plugins.compile_specs import LoweringOptions
-from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
-from aoti_plugins.cuda.tuning.records import KERNEL, PRODUCT, Entry, Records
-from aoti_plugins.lowering.inductor import few_rows
-from aoti_plugins.lowering.inductor.config_choice import (
+from aoti_plugins.cuda.inductor import few_rows
+from aoti_plugins.cuda.inductor.config_choice import (
     choose_configs,
     measured_configs,
     timed_fusions,
 )
+from aoti_plugins.cuda.inductor.product_choice import with_cost_of_fusion
+from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
+from aoti_plugins.cuda.tuning.records import KERNEL, PRODUCT, Entry, Records
 from aoti_plugins.lowering.inductor.generate import generate
-from aoti_plugins.lowering.inductor.product_choice import with_cost_of_fusion
 
 pytest.importorskip("triton")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch._inductor.runtime.benchmarking import InductorBenchmarker
 
-from aoti_plugins.lowering.inductor.gpu.steady_times import ROUNDS, steady_times
+from aoti_plugins.cuda.inductor.steady_times import ROUNDS, steady_times
 
 
 class Gpu:

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from aoti_plugins.lowering.inductor.metal.conditions import (
+from aoti_plugins.mps.inductor.conditions import (
     without_empty_conditions,
     without_known_conditions,
 )
-from aoti_plugins.lowering.inductor.metal.declarations import declarations
-from aoti_plugins.lowering.inductor.metal.sources import small_source
+from aoti_plugins.mps.inductor.declarations import declarations
+from aoti_plugins.mps.inductor.sources import small_source
 
 HELPERS = Path(torch.__file__).parent / "include" / "c10" / "metal"
 KERNEL = "kernel void generated_kernel(device float* out) {{ {} }}"

@@ -1,7 +1,7 @@
 """Take what is added out of matrix products of a few rows.
 
 Inductor keeps product and sum together in ``addmm`` unless everything that reads it is pointwise.
-For a few rows there is a kernel of our own (``lowering/inductor/few_rows.py``), for ``mm``; the sum
+For a few rows there is a kernel of our own (``cuda/inductor/few_rows.py``), for ``mm``; the sum
 becomes a part of it, or of whatever reads it.
 """
 
@@ -11,7 +11,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from aoti_plugins.lowering.inductor.few_rows import has_few_rows
+from aoti_plugins.cuda.inductor.few_rows import has_few_rows
 
 _aten = torch.ops.aten
 

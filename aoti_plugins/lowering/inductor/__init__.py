@@ -1,5 +1,5 @@
-"""Everything that touches the insides of Inductor, and the only place that does.
+"""What touches the insides of Inductor for more than one device.
 
-Each patch is a context manager in a file of its own that says why it exists and when it can go; a
-test checks that the original is back afterwards.
+Only this folder and ``inductor/`` of a device do. Each patch is a context manager in a file of its
+own that says why it exists and when it can go; a test checks that the original is back afterwards.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aoti_plugins.lowering.inductor.metal.declarations import Declaration
+from aoti_plugins.mps.inductor.declarations import Declaration
 
 # What is compiled is Metal, and PyTorch's headers are not used without the rest of PyTorch.
 _TRUE = frozenset(

@@ -17,8 +17,8 @@ from unittest import mock
 
 import torch
 
+from aoti_plugins.cuda.inductor.properties import GpuProperties
 from aoti_plugins.lowering.inductor.gpu.answers import fresh_answers
-from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
 from aoti_plugins.lowering.inductor.patching import patch
 
 

@@ -25,13 +25,13 @@ from unittest import mock
 import torch
 
 from aoti_plugins.errors import PatchError
-from aoti_plugins.lowering.inductor.metal.conditions import (
+from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.versions import tested_range
+from aoti_plugins.mps.inductor.conditions import (
     without_empty_conditions,
     without_known_conditions,
 )
-from aoti_plugins.lowering.inductor.metal.declarations import Declaration, declarations
-from aoti_plugins.lowering.inductor.patching import patch
-from aoti_plugins.lowering.inductor.versions import tested_range
+from aoti_plugins.mps.inductor.declarations import Declaration, declarations
 
 _SOURCE = re.compile(r'(?P<before>R"MTL\()(?P<source>.*)(?P<after>\)MTL")', re.DOTALL)
 

@@ -24,22 +24,22 @@ from unittest import mock
 
 import torch
 
-from aoti_plugins.cuda.target import CudaTarget
-from aoti_plugins.cuda.tuning.records import Entry, Records
-from aoti_plugins.lowering.inductor import few_rows
-from aoti_plugins.lowering.inductor.kernel_choice import (
+from aoti_plugins.cuda.inductor import few_rows
+from aoti_plugins.cuda.inductor.kernel_choice import (
     KernelChoice,
     config_dict,
     has_choice,
     key_of,
 )
-from aoti_plugins.lowering.inductor.patching import patch
-from aoti_plugins.lowering.inductor.product_choice import (
+from aoti_plugins.cuda.inductor.product_choice import (
     ProductChoice,
     measured_product,
     no_precompilation,
     with_cost_of_fusion,
 )
+from aoti_plugins.cuda.target import CudaTarget
+from aoti_plugins.cuda.tuning.records import Entry, Records
+from aoti_plugins.lowering.inductor.patching import patch
 from aoti_plugins.lowering.inductor.versions import torch_version
 
 logger = logging.getLogger(__name__)

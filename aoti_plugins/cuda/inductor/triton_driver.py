@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-from aoti_plugins.lowering.inductor.gpu.properties import GpuProperties
+from aoti_plugins.cuda.inductor.properties import GpuProperties
 from aoti_plugins.lowering.inductor.patching import patch
 
 # Of one compiled kernel: registers of a thread, bytes that it spills.

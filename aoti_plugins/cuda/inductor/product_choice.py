@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from aoti_plugins.cuda.inductor import few_rows
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
 from aoti_plugins.cuda.tuning.cost_model import Launch, Product, Tile
@@ -25,7 +26,6 @@ from aoti_plugins.cuda.tuning.records import (
     Records,
     product_key,
 )
-from aoti_plugins.lowering.inductor import few_rows
 
 logger = logging.getLogger(__name__)
 
