@@ -20,6 +20,9 @@ from aoti_plugins.cuda.passes.small_weights import small_weights
 from aoti_plugins.cuda.small_weights import layout
 from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
 
+LEFT_TO_INDUCTOR = ("int8, rows", "int8 by a cast")
+"""Its own kernels are faster for 8 bits with one scale for a row."""
+
 
 class Packed(nn.Module):
     """A weight as torchao packs it on an NVIDIA GPU; any bits are one."""
@@ -65,8 +68,9 @@ def test_products_are_replaced_and_equal(name: str, dtype: torch.dtype) -> None:
     expected = copy.deepcopy(program).module()(x)
     small_weights(program)
     found = program.module()(x)
-    assert targets(program).count("aoti_plugins.small_weight_linear.default") == 2
-    assert not any("dequantize" in target for target in targets(program))
+    replaced = 0 if name in LEFT_TO_INDUCTOR else 2
+    assert targets(program).count("aoti_plugins.small_weight_linear.default") == replaced
+    assert not replaced or not any("dequantize" in target for target in targets(program))
     # Sums here are of float32, and weights are not rounded to 16 bits.
     torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 

@@ -131,8 +131,11 @@ def run(call: Call, out: torch.Tensor, config: Config | None = None) -> None:
 
 
 def _is_at_most(size: Size, most: int) -> Size:
-    """1 or 0, as arithmetic that generated code can do."""
-    return torch.sym_min(1, most // torch.sym_max(size, 1))
+    """1 or 0, as arithmetic that generated code can do.
+
+    PyTorch takes no dynamic size for 0: of the larger of it and 1 only the size would be left.
+    """
+    return torch.sym_min(1, (most + 1) // (size + 1))
 
 
 def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size = 1) -> None:

@@ -21,7 +21,6 @@ from aoti_plugins.lowering.program_constants import constant_of
 _aten = torch.ops.aten
 
 _DEQUANTIZE = "torchao::dequantize_affine"
-_CASTS = ("aten::_to_copy", "dim_order_ops::_to_dim_order_copy")
 _TRANSPOSES = ("aten::t", "aten::t_copy")
 _PERMUTES = ("aten::permute", "aten::permute_copy")
 _INTEGERS = (torch.int8, torch.uint8)
@@ -63,19 +62,12 @@ class SmallWeight:
 
 def weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
     """The weight ``[n, k]`` that a node computes from constants."""
-    name = _name(node)
-    if name == _DEQUANTIZE:
-        return _dequantized(program, node)
-    return _of_integers(program, node.args[0]) if name in _CASTS else None
+    return _dequantized(program, node) if _name(node) == _DEQUANTIZE else None
 
 
 def transposed_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
     """The weight ``[n, k]`` whose transpose ``[k, n]`` a node computes from constants."""
-    if _is_transpose(node):
-        return weight_of(program, node.args[0])
-    if _name(node) in _CASTS and _is_transpose(node.args[0]):
-        return _of_integers(program, node.args[0].args[0])
-    return None
+    return weight_of(program, node.args[0]) if _is_transpose(node) else None
 
 
 def packed_weight_of(program: ExportedProgram, node: Node) -> SmallWeight | None:
@@ -116,14 +108,6 @@ def _dequantized(program: ExportedProgram, node: Node) -> SmallWeight | None:
         bits,
         ZERO_POINT if has_zeros else NO_ZERO,
     )
-
-
-def _of_integers(program: ExportedProgram, node: Any) -> SmallWeight | None:
-    """A matrix of int8 as it is: what it is multiplied with comes later."""
-    codes = constant_of(program, node)
-    if codes is None or codes.dim() != 2 or codes.dtype != torch.int8:
-        return None
-    return SmallWeight(node.name, codes, torch.ones(codes.size(0), 1), None, 8, NO_ZERO)
 
 
 def _is_transpose(node: Any) -> bool:
