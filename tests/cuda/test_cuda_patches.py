@@ -1,4 +1,4 @@
-"""Every patch of a GPU lowering changes something inside its block, and all is back afterwards."""
+"""What all patches of a GPU lowering change together is back afterwards; what single ones do."""
 
 from __future__ import annotations
 
@@ -12,48 +12,20 @@ from unittest import mock
 
 import pytest
 import torch
-from support import older_than
-from torch import nn
 from torch._inductor.lowering import lowerings
 
 import aoti_plugins.cuda.inductor.few_rows  # noqa: F401  (what it patches is watched, too)
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import lowering
 from aoti_plugins.cuda.inductor import (
-    assembler_files,
-    autotune_block,
-    config_choice,
     convolution,
-    described,
-    few_rows,
-    fp_fusion,
-    fresh_kernels,
-    line_info,
-    masked_atomics,
-    no_compilation,
-    padded_views,
-    searches,
-    steady_times,
-    triton_driver,
     triton_version,
 )
 from aoti_plugins.cuda.target import as_target, target_by_name
-from aoti_plugins.cuda.tuning.records import Records
-from aoti_plugins.lowering.inductor.gpu import (
-    conv_weights,
-    fake_tensors,
-    indexing,
-    patterns,
-    placement,
-)
 from aoti_plugins.mps import lowering as mps_lowering
 from aoti_plugins.mps import target as mps_target
-from aoti_plugins.mps.inductor.described import described_apple_gpu
-from aoti_plugins.mps.inductor.literals import literals_of_macos
-from aoti_plugins.mps.inductor.sources import small_sources
 
 GPU = target_by_name("h100")
-PROPERTIES = lowering.gpu_properties(GPU)
 TARGET = as_target(GPU)
 WATCHED = ("torch._inductor", "torch.cuda", "torch._dynamo.device_interface", "triton")
 FAKE = ("torch._subclasses.fake_tensor", "torch._C", "torch.utils._triton", "torch.backends.mps")
@@ -63,41 +35,9 @@ PRINTERS = "torch.utils._sympy.printers"
 _Context = Callable[[], AbstractContextManager[Any]]
 
 
-def _placement() -> placement.Placement:
-    module = torch.fx.symbolic_trace(nn.Linear(2, 2))
-    return placement.Placement(module, [torch.randn(1, 2)], torch.device("cuda:0"))
-
-
-PATCHES: dict[str, _Context] = {
-    "convolution layout": convolution.convolution_layout,
-    "convolution choices": convolution.convolution_choices,
-    "assembler files": assembler_files.assembler_files,
-    "autotune block": autotune_block.autotune_block_on_fakes,
-    "described": lambda: described.described_gpu(PROPERTIES),
-    "fake tensors": fake_tensors.no_device_init,
-    "fused multiply-add": fp_fusion.joined_multiply_add,
-    "fresh kernels": fresh_kernels.fresh_kernels,
-    "indexing": indexing.indexing_by_ops,
-    "line info": line_info.no_line_info,
-    "no compilation": no_compilation.no_kernel_compilation,
-    "padded views": padded_views.padded_views,
-    "patterns": patterns.patterns_on_cpu,
-    "placement": lambda: placement.placed_constants(_placement()),
-    "weights of convolutions": lambda: conv_weights.channels_last_weights(_placement()),
-    "searches": searches.searches_of_pytorch,
-    "steady times": steady_times.steady_times,
-    "triton driver": lambda: triton_driver.triton_driver(PROPERTIES, lambda *_: (32, 0)),
-    "triton version": triton_version.known_triton_version,
-    "chosen": lambda: config_choice.choose_configs(GPU),
-    "measured": lambda: config_choice.measured_configs(GPU, Records()),
-    "few rows": lambda: few_rows.few_rows_choice(GPU),
-    # Later versions do it themselves.
-    **({"masked atomics": masked_atomics.masked_atomics} if older_than(2, 13) else {}),
+WHOLE: dict[str, _Context] = {
     "all": lambda: lowering.environment(TARGET, LoweringOptions()),
     "all of a probe": lambda: lowering.probe_environment(TARGET, LoweringOptions()),
-    "apple gpu": lambda: described_apple_gpu(10),
-    "literals of macOS": literals_of_macos,
-    "metal sources": small_sources,
     "all of mps": lambda: mps_lowering.environment(mps_target.TARGETS[0], LoweringOptions()),
 }
 
@@ -173,13 +113,13 @@ def _differences(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("name", PATCHES)
+@pytest.mark.parametrize("name", WHOLE)
 def test_patch_and_way_back(name: str, fails: bool) -> None:
-    with PATCHES[name]():  # imports what it needs, and fills caches
+    with WHOLE[name]():  # imports what it needs, and fills caches
         pass
     before = _state()
     try:
-        with PATCHES[name]():
+        with WHOLE[name]():
             inside = _state()
             if fails:
                 raise KeyError

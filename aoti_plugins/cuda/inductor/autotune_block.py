@@ -21,7 +21,12 @@ _GUARDS = torch._C._dynamo.guards
 _EMPTY = "_empty_strided_cuda"
 
 
-@patch
+@patch(
+    "torch._inductor.codegen.wrapper.PythonWrapperCodegen.generate_and_run_autotune_block",
+    "torch._C._dynamo.guards._empty_strided_cuda",
+    why="Inductor's autotuning code makes tensors on the GPU.",
+    until="aot_compile takes a target",
+)
 def autotune_block_on_fakes() -> Iterator[None]:
     """Run the autotuning block on fake tensors.
 

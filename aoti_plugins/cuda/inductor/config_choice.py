@@ -47,7 +47,14 @@ logger = logging.getLogger(__name__)
 _SHOWN_MISSES = 10
 
 
-@patch
+@patch(
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.precompile",
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.make_precompile_fn",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.do_autotuning",
+    why="Inductor would time candidates on a GPU that is not there.",
+    until="Inductor takes a function that times a choice",
+)
 def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterator[None]:
     """Choose configurations for a GPU without running anything.
 
@@ -87,7 +94,12 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
         _report(records)
 
 
-@patch
+@patch(
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.do_autotuning",
+    why="What Inductor measures would be forgotten.",
+    until="Inductor takes a function that times a choice",
+)
 def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
     """Let Inductor measure on the GPU of this machine, and add what it finds to the records.
 

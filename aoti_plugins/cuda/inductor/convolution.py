@@ -27,7 +27,11 @@ from torch._prims_common import suggest_memory_format
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._C._conv_determine_backend_memory_format",
+    why="A build of PyTorch without CUDA predicts another layout than our runtime's.",
+    until="aot_compile takes a target",
+)
 def convolution_layout() -> Iterator[None]:
     """Results are channels last where input or weight are, except in float64."""
 
@@ -42,7 +46,12 @@ def convolution_layout() -> Iterator[None]:
         yield
 
 
-@patch
+@patch(
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__",
+    "torch._inductor.select_algorithm.TritonTemplateCaller",
+    why="Templates without tensor cores are weighed against a library that uses them.",
+    until="templates follow allow_tf32",
+)
 def convolution_choices() -> Iterator[None]:
     """Weigh no template without tensor cores against a library that may use them."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache, TritonTemplateCaller

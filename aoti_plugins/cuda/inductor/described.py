@@ -22,7 +22,14 @@ from aoti_plugins.lowering.inductor.gpu.answers import fresh_answers
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch.cuda.is_available",
+    "torch.cuda.get_device_properties",
+    "torch.cuda.current_device",
+    "torch.cuda.device",
+    why="Inductor asks a GPU that is not there for its figures.",
+    until="aot_compile takes a target",
+)
 def described_gpu(gpu: GpuProperties) -> Iterator[None]:
     """Let this process believe in one GPU, ``cuda:0``, with these properties."""
     with contextlib.ExitStack() as stack:
@@ -72,7 +79,13 @@ class _NoGuard:
         """Failures go on."""
 
 
-@patch
+@patch(
+    "torch._dynamo.device_interface.device_interfaces",
+    "torch._dynamo.device_interface.CudaInterface",
+    "torch._dynamo.device_interface.init_device_reg",
+    why="Inductor's device interface asks a GPU that is not there.",
+    until="aot_compile takes a target",
+)
 def _device_interface(gpu: GpuProperties) -> Iterator[None]:
     from torch._dynamo import device_interface
 

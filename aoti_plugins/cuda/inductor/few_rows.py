@@ -89,7 +89,12 @@ _SOURCE = r"""
 """
 
 
-@patch
+@patch(
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__",
+    "torch._inductor.fx_passes.post_grad.should_prefer_unfused_addmm",
+    why="Products of a few rows waste tensor cores, or need a library.",
+    until="Inductor brings such a template",
+)
 def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
     """Offer the kernel wherever a product has at most ``MOST_ROWS`` rows.
 

@@ -15,7 +15,13 @@ from unittest import mock
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._inductor.async_compile.CompiledTritonKernels._cache",
+    "torch._inductor.codecache.PyCodeCache.modules",
+    "torch._inductor.codecache.CudaKernelParamCache.cache",
+    why="Inductor does not hand out the binary of a kernel that it has met before.",
+    until="aot_compile forgets kernels between calls",
+)
 def fresh_kernels() -> Iterator[None]:
     """Forget compiled kernels for the time of the block."""
     from torch._inductor.async_compile import CompiledTritonKernels

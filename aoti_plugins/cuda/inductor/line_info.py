@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "triton.knobs.compilation.disable_line_info",
+    why="Binaries would hold the paths of generated files.",
+    until="never: a switch",
+)
 def no_line_info() -> Iterator[None]:
     """Compile kernels without line tables."""
     import triton

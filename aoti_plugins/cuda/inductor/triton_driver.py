@@ -22,7 +22,12 @@ from aoti_plugins.lowering.inductor.patching import patch
 ReadBinary = Callable[[bytes, str], tuple[int, int]]
 
 
-@patch
+@patch(
+    "triton.runtime.driver._active",
+    "torch._inductor.runtime.triton_helpers.set_driver_to_gpu",
+    why="Triton asks the driver for its target.",
+    until="Inductor takes the target from device properties alone",
+)
 def triton_driver(gpu: GpuProperties, read_binary: ReadBinary) -> Iterator[None]:
     """Make the described GPU Triton's active target.
 

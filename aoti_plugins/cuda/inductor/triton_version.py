@@ -19,7 +19,13 @@ from aoti_plugins.lowering.artifacts.compile_cache import cached_text
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "triton.runtime.cache.triton_key",
+    "triton.runtime.autotuner.triton_key",
+    "torch._inductor.runtime.triton_compat.triton_key",
+    why="Every process would spend seconds on Triton's digest of itself.",
+    until="Triton keeps it",
+)
 def known_triton_version() -> Iterator[None]:
     """Let Triton and Inductor take the digest from the cache."""
     from torch._inductor.runtime import triton_compat

@@ -89,7 +89,12 @@ FindValue = Callable[[str, torch.Tensor], torch.Tensor]
 """The value of a constant, from its FQN and the tensor that Inductor has for it."""
 
 
-@patch
+@patch(
+    "torch._inductor.codecache.AotCodeCompiler.compile",
+    "torch._inductor.codecache.CudaKernelParamCache.set",
+    why="Inductor's own compile step bakes in this host's flags and libtorch.",
+    until="Inductor offers its sources without compiling them",
+)
 def captured_code(
     find_value: FindValue = lambda fqn, tensor: tensor,
 ) -> Iterator[GeneratedCode]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -18,6 +17,7 @@ from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weight
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.own_folders import own_folders
+from aoti_plugins.lowering.inductor.patching import inductor_lock
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
 from aoti_plugins.lowering.inductor.size_checks import size_checks
@@ -36,9 +36,6 @@ BASE_OPTIONS: Mapping[str, Any] = {
 }
 
 _SHIM_CALL = re.compile(r"\baoti_torch_\w+(?=\()")
-
-# Inductor keeps its state in globals: one lowering at a time.
-inductor_lock = threading.RLock()
 
 
 @dataclass(frozen=True)

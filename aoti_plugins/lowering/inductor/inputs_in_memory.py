@@ -23,8 +23,7 @@ from torch.utils import _pytree as pytree
 
 from aoti_plugins.errors import UnsupportedError
 from aoti_plugins.lowering.inductor.blame import causes
-from aoti_plugins.lowering.inductor.generate import inductor_lock
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import inductor_lock, patch
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +79,12 @@ def generate_in_steps(
                 in_memory.add(node.target)
 
 
-@patch
+@patch(
+    "torch._inductor.graph.GraphLowering.call_function",
+    "torch._inductor.ir.ExternKernel.realize_input",
+    why="A lowering that cannot work with an unstored input fails the whole graph.",
+    until="nodes can be handed back from preprocess",
+)
 def inputs_in_memory(ops: Collection[Any]) -> Iterator[_Failure]:
     """Store what these ops read before they are lowered.
 

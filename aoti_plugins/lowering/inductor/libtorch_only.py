@@ -14,7 +14,12 @@ import torch
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._C._get_mkldnn_enabled()",
+    "torch._C._set_mkldnn_enabled",
+    why="Inductor would call oneDNN's kernels, which only libtorch has.",
+    until="never: a switch",
+)
 def no_onednn() -> Iterator[None]:
     """Trace and generate as if PyTorch had been built without oneDNN."""
     before = torch._C._get_mkldnn_enabled()
@@ -25,7 +30,12 @@ def no_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-@patch
+@patch(
+    "torch.backends.cuda.flash_sdp_enabled()",
+    "torch.nn.attention.sdpa_kernel",
+    why="Inductor would call fused attention kernels, which only libtorch has.",
+    until="never: a switch",
+)
 def math_attention() -> Iterator[None]:
     """Decompose scaled dot-product attention into matrix products and softmax."""
     from torch.nn.attention import SDPBackend, sdpa_kernel

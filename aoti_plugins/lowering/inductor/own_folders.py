@@ -31,7 +31,12 @@ _MANAGER = "TRITON_CACHE_MANAGER"
 _CHECKED_MANAGER = "aoti_plugins.lowering.inductor.gpu.checked_cache:CheckedCacheManager"
 
 
-@patch
+@patch(
+    "os.environ",
+    "torch._inductor.runtime.cache_dir_utils.default_cache_dir",
+    why="Inductor runs Python files from a folder that everybody can write to.",
+    until="Inductor has a folder of the user's own",
+)
 def own_folders() -> Iterator[None]:
     """Let Inductor and Triton use folders of ours.
 

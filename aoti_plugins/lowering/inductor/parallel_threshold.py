@@ -17,7 +17,11 @@ from unittest import mock
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._inductor.codegen.cpp.CppKernel.decide_parallel_depth",
+    why="Small loops would start all threads.",
+    until="decide_parallel_depth keeps depth 0 with dynamic threads",
+)
 def parallel_threshold() -> Iterator[None]:
     """Generate CPU kernels that start threads only for loops above the threshold."""
     from torch._inductor import config

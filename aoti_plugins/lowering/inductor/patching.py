@@ -1,65 +1,149 @@
-"""Say which patch does not fit the PyTorch that is there.
+"""What is changed inside PyTorch, Triton and the environment while code is generated: as values.
 
-A patch of PyTorch's insides is a context manager. When what it replaces is gone, its set-up fails;
-whoever lowers has to learn which patch that was and which PyTorch it knows, and not that an op is
-unsupported.
+``patch`` makes a ``Patch`` of a generator and puts it on one list. To open it takes the lock of all
+lowerings, and checks that what it replaces is there: whoever lowers has to learn which patch does
+not fit which PyTorch, and not that an op is unsupported.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
+import importlib
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from types import TracebackType
-from typing import ParamSpec, TypeVar
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import torch
 
 from aoti_plugins.errors import PatchError
-from aoti_plugins.lowering.inductor.versions import tested_range
+from aoti_plugins.lowering.inductor.versions import Version, tested_range, torch_version
 
 _Given = ParamSpec("_Given")
 _Yielded = TypeVar("_Yielded")
 
+# Inductor keeps its state in globals: one lowering at a time.
+inductor_lock = threading.RLock()
+
+
+@dataclass(frozen=True)
+class Patch(Generic[_Given, _Yielded]):
+    """One change for the time of a block; calling it gives the context manager.
+
+    Attributes:
+        set_up: a generator that changes, yields once, and puts back.
+        targets: what it changes or relies on, by dotted name; with ``()`` a function that says how
+            a switch is set. Each must be there.
+        why: what would happen without it, in a sentence.
+        until: when it can go.
+        before: the first PyTorch that does not need it: from there on it changes nothing.
+    """
+
+    set_up: Callable[_Given, Iterator[_Yielded]]
+    targets: tuple[str, ...]
+    why: str
+    until: str
+    before: Version | None = None
+
+    @property
+    def name(self) -> str:
+        """Module and function."""
+        return f"{self.set_up.__module__}.{self.set_up.__name__}"
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the PyTorch that is there needs it."""
+        return self.before is None or torch_version() < self.before
+
+    @property
+    def device(self) -> str:
+        """``"cuda"``, ``"mps"``, or ``"any"`` where it is not one device's own."""
+        place = self.set_up.__module__.split(".")[1]
+        return "any" if place == "lowering" else place
+
+    def __call__(
+        self, *args: _Given.args, **kwargs: _Given.kwargs
+    ) -> AbstractContextManager[_Yielded]:
+        """Make the change; see ``set_up`` for arguments.
+
+        Raises:
+            PatchError: on entry: what it changes is not there, or not as it was.
+        """
+        return self._opened(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _opened(self, *args: _Given.args, **kwargs: _Given.kwargs) -> Iterator[_Yielded]:
+        with ExitStack() as stack:
+            stack.enter_context(inductor_lock)
+            if not self.is_needed:
+                yield cast(_Yielded, None)
+                return
+            try:
+                self.check()
+                inner = contextlib.contextmanager(self.set_up)(*args, **kwargs)
+                yielded = stack.enter_context(inner)
+            except (AttributeError, ImportError) as error:
+                raise self.misfit(error) from error
+            yield yielded
+
+    def check(self) -> None:
+        """Look for every target.
+
+        Raises:
+            AttributeError: one is not there.
+            ImportError: its module is not there.
+        """
+        for target in self.targets:
+            found(target)
+
+    def misfit(self, error: Exception) -> PatchError:
+        """The error that says that it does not fit the PyTorch that is there."""
+        return PatchError(
+            f"the patch {self.name} does not fit PyTorch {torch.__version__}: {error}. "
+            f"This version of aoti_plugins was tested with PyTorch {tested_range()}: install "
+            "one of these, or a newer aoti_plugins."
+        )
+
+
+_PATCHES: dict[str, Patch[Any, Any]] = {}
+
 
 def patch(
-    set_up: Callable[_Given, Iterator[_Yielded]],
-) -> Callable[_Given, AbstractContextManager[_Yielded]]:
-    """Make a context manager of a generator that patches PyTorch or Triton.
+    *targets: str, why: str, until: str, before: Version | None = None
+) -> Callable[[Callable[_Given, Iterator[_Yielded]]], Patch[_Given, _Yielded]]:
+    """Make a patch of a generator, and list it; arguments as ``Patch``'s."""
 
-    As ``contextlib.contextmanager``, but a module, class or function that is missing before the
-    ``yield`` is a ``PatchError``.
+    def made(set_up: Callable[_Given, Iterator[_Yielded]]) -> Patch[_Given, _Yielded]:
+        one = Patch(set_up, targets, why, until, before)
+        _PATCHES[one.name] = one
+        return one
+
+    return made
+
+
+def known_patches() -> tuple[Patch[Any, Any], ...]:
+    """Those of all modules that are imported, by name."""
+    return tuple(one for _, one in sorted(_PATCHES.items()))
+
+
+def found(target: str) -> Any:
+    """What a target names; what its function returns where it ends with ``()``.
+
+    Raises:
+        AttributeError: it is not there.
+        ImportError: its module is not there.
     """
-    manager = contextlib.contextmanager(set_up)
-    name = f"{set_up.__module__}.{set_up.__name__}"
-
-    @functools.wraps(set_up)
-    def opened(*args: _Given.args, **kwargs: _Given.kwargs) -> AbstractContextManager[_Yielded]:
-        return _Patch(name, manager(*args, **kwargs))
-
-    return opened
-
-
-class _Patch(AbstractContextManager[_Yielded]):
-    def __init__(self, name: str, inner: AbstractContextManager[_Yielded]) -> None:
-        self._name = name
-        self._inner = inner
-
-    def __enter__(self) -> _Yielded:
-        try:
-            return self._inner.__enter__()
-        except (AttributeError, ImportError) as error:
-            raise PatchError(
-                f"the patch {self._name} does not fit PyTorch {torch.__version__}: {error}. "
-                f"This version of aoti_plugins was tested with PyTorch {tested_range()}: install "
-                "one of these, or a newer aoti_plugins."
-            ) from error
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return self._inner.__exit__(kind, error, traceback)
+    root, *names = target.removesuffix("()").split(".")
+    value: Any = importlib.import_module(root)
+    path = root
+    for name in names:
+        path += f".{name}"
+        if not hasattr(value, name) and isinstance(value, ModuleType):
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(path)
+        if not hasattr(value, name):
+            raise AttributeError(f"there is no {path!r}")
+        value = getattr(value, name)
+    return value() if target.endswith("()") else value

@@ -29,10 +29,10 @@ from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import (
     forget_pending_sizes,
     generation,
-    inductor_lock,
     shims_called,
 )
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
+from aoti_plugins.lowering.inductor.patching import inductor_lock
 from aoti_plugins.lowering.inductor.versions import warn_if_untested
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS

@@ -22,7 +22,11 @@ _TRANSFORMS = (torch.ops.aten._fft_c2c.default, torch.ops.aten._fft_r2c.default)
 _VIEW = torch.ops.aten.view.dtype
 
 
-@patch
+@patch(
+    "torch._inductor.graph.fallback_handler",
+    why="Transforms get strides that devices disagree on.",
+    until="Inductor keeps to a graph's strides for what it does not generate",
+)
 def row_major_transforms() -> Iterator[None]:
     """Inputs of transforms, and real tensors that are viewed as complex, are row-major."""
     from torch._inductor import graph

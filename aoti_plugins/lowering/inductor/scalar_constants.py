@@ -18,7 +18,13 @@ from unittest import mock
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._inductor.graph.GraphLowering.get_attr",
+    "torch._inductor.lowering.tensor",
+    "torch._inductor.ir.Constant",
+    why="Integer constants without dimensions take a wrong dtype in some lowerings.",
+    until="GraphLowering.get_attr gives a TensorBox for each tensor",
+)
 def scalar_constants() -> Iterator[None]:
     """Lower graphs whose constants without dimensions are tensors."""
     from torch._inductor import ir

@@ -16,7 +16,14 @@ from aoti_plugins.lowering.inductor.patching import patch
 NAMES = ("avx512", "avx2", "neon", "scalar")
 
 
-@patch
+@patch(
+    "torch._inductor.lowering.lowerings",
+    "torch._inductor.cpu_vec_isa.pick_vec_isa",
+    "torch._inductor.codecache.pick_vec_isa",
+    "torch._inductor.codegen.cpp_micro_gemm.pick_vec_isa",
+    why="Vector code would be for this machine.",
+    until="the instruction set is an option",
+)
 def vector_isa(name: str) -> Iterator[None]:
     """Generate CPU kernels for one instruction set inside the block.
 

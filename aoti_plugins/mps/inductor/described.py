@@ -30,7 +30,13 @@ _MODULES_THAT_ASK = (
 )
 
 
-@patch
+@patch(
+    "torch._inductor.utils.get_gpu_type",
+    "torch._inductor.utils.is_big_gpu",
+    "torch.backends.mps.get_core_count",
+    why="Inductor takes every GPU for CUDA's.",
+    until="aot_compile takes a target",
+)
 def described_apple_gpu(cores: int) -> Iterator[None]:
     """Let this process believe in one Apple GPU.
 

@@ -66,7 +66,12 @@ _COMBINE = {
 }
 
 
-@patch
+@patch(
+    "torch._inductor.codegen.mps.MetalKernel.__init__",
+    "torch._inductor.codegen.mps.MetalKernel.codegen_kernel",
+    why="Kernels' sources are large, and some reductions of integers wrong.",
+    until="Inductor names helpers one by one, and its reductions know active lanes",
+)
 def small_sources() -> Iterator[None]:
     """Let every kernel's source have what it uses, and nothing else."""
     from torch._inductor.codegen.mps import MetalKernel

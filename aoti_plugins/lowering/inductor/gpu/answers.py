@@ -40,7 +40,10 @@ _KEPT = ("torch._inductor.kernel.mm.lazy_register_extern_choice",)
 _Cached: TypeAlias = "functools._lru_cache_wrapper[Any]"
 
 
-@patch
+@patch(
+    why="One target would get answers that were remembered for another.",
+    until="aot_compile takes a target",
+)
 def fresh_answers() -> Iterator[None]:
     """Answers from before the block are unknown in it, and those from it are unknown behind it."""
     forget_answers()

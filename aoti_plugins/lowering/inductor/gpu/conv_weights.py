@@ -22,7 +22,11 @@ from aoti_plugins.lowering.inductor.patching import patch
 _convolution = torch.ops.aten.convolution.default
 
 
-@patch
+@patch(
+    "torch._inductor.graph.GraphLowering.add_tensor_constant",
+    why="Weights of convolutions would be converted in every call.",
+    until="Inductor converts them without freezing",
+)
 def channels_last_weights(placement: Placement) -> Iterator[None]:
     """Convert the fakes of weights that nothing but two-dimensional convolutions read.
 

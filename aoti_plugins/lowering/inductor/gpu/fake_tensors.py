@@ -16,7 +16,13 @@ import torch
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._subclasses.fake_tensor.init_gpu_context",
+    "torch._subclasses.fake_tensor.FakeTensorMode.avoid_device_init",
+    "torch.Tensor.copy_",
+    why="A fake tensor on a GPU initialises the device.",
+    until="FakeTensorMode has an argument for it",
+)
 def no_device_init() -> Iterator[None]:
     """Leave the device alone when a fake tensor on it is made."""
     from torch._subclasses import fake_tensor

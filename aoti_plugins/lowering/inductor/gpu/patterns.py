@@ -18,7 +18,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from aoti_plugins.lowering.inductor.patching import patch
 
 
-@patch
+@patch(
+    "torch._inductor.fx_passes.fuse_attention._sfdp_init",
+    "torch._inductor.fx_passes.misc_patterns._misc_patterns_init",
+    "torch._inductor.fx_passes.pad_mm._pad_mm_init",
+    why="Inductor's patterns would be traced on a GPU that is not there.",
+    until="patterns are traced without a device",
+)
 def patterns_on_cpu() -> Iterator[None]:
     """Trace the patterns on the CPU when they are set up inside the block."""
     from torch._inductor.fx_passes import fuse_attention, misc_patterns, pad_mm

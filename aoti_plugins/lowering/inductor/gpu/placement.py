@@ -137,7 +137,13 @@ def _mode_of(module: GraphModule) -> FakeTensorMode | None:
     return None
 
 
-@patch
+@patch(
+    "torch._inductor.graph.is_same_tensor",
+    "torch._inductor.graph.GraphLowering.init_wrapper_code",
+    "torch._inductor.utils.is_same_tensor",
+    why="Constants that are fakes cannot be told apart, and take no device memory.",
+    until="aot_compile takes fake constants",
+)
 def placed_constants(placement: Placement) -> Iterator[None]:
     """Let Inductor tell constants apart by their real values, and know the device in any case."""
     from torch._inductor import graph, utils
