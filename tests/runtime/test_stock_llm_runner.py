@@ -31,7 +31,9 @@ for runner, prompt in zip(runners, prompts, strict=True):
 """
 
 
-@pytest.mark.parametrize("methods", [{"prefill": 24, "decode": 1}], ids=lambda m: " and ".join(m))
+@pytest.mark.parametrize(
+    "methods", [{"prefill": 24, "decode": 1}, {"forward": 24}], ids=lambda m: " and ".join(m)
+)
 def test_the_stock_text_runner_generates_what_eager_does(
     lowered_llamas: Callable[..., Path],
     run_python: Callable[..., str],
