@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -10,19 +11,25 @@ from rich.text import Text
 
 from aoti_plugins.cli._checks import CPU_PATH, RUN_CPU, Finding, run_checks
 from aoti_plugins.cli._output import console, json_option, print_json, table
+from aoti_plugins.cli._patches import patch_states
 from aoti_plugins.cli._quiet import quiet
 
 
 @click.command()
 @click.option("--run-only", is_flag=True, help="Judge only what running needs, not lowering.")
+@click.option("--patches", is_flag=True, help="List what lowering changes in PyTorch and Triton.")
 @json_option
 @click.pass_context
-def command(ctx: click.Context, run_only: bool, as_json: bool) -> None:
+def command(ctx: click.Context, run_only: bool, patches: bool, as_json: bool) -> None:
     """Check this machine: what is there, what is missing, for what.
 
     The exit code is 1 only if something is missing that lowering for or running on the CPU needs.
+    With --patches it only lists.
     """
     quiet()
+    if patches:
+        _show_patches(as_json)
+        return
     findings = run_checks()
     required = {RUN_CPU} if run_only else set(CPU_PATH)
     broken = [one for one in findings if not one.ok and required & set(one.needed_for)]
@@ -43,6 +50,23 @@ def _show(findings: list[Finding], broken: list[Finding]) -> None:
         out.print(f"Does not work here, or not fully: {', '.join(missing)}.")
     if not broken:
         out.print("The CPU path is complete.", style="green")
+
+
+def _show_patches(as_json: bool) -> None:
+    states = patch_states()
+    if as_json:
+        print_json({"patches": [asdict(one) for one in states]})
+        return
+    out = console()
+    rows = [(one.name.rpartition(".")[2], one.device, one.state, one.why) for one in states]
+    out.print(table("Patches", ("name", "device", "state", "why"), rows))
+    counts = Counter(
+        one.state if one.state in ("fits", "not needed") else "misfit" for one in states
+    )
+    out.print(
+        f"{len(states)} patches: {counts['fits']} fit, {counts['not needed']} are not needed, "
+        f"{counts['misfit']} do not fit."
+    )
 
 
 def _row(finding: Finding, broken: bool) -> tuple[Any, ...]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import importlib
 import inspect
-import pkgutil
+import json
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -15,16 +14,19 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from support import ROOT
 from torch import nn
+from torch._inductor import graph
 
-import aoti_plugins
+from aoti_plugins.cli import doctor
+from aoti_plugins.cli._patches import all_patches, patch_states
 from aoti_plugins.cuda.lowering import gpu_properties
 from aoti_plugins.cuda.target import target_by_name
 from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.errors import PatchError
 from aoti_plugins.lowering.inductor.gpu.placement import Placement
-from aoti_plugins.lowering.inductor.patching import Patch, found, known_patches
+from aoti_plugins.lowering.inductor.patching import Patch, found
 
 AnyPatch = Patch[Any, Any]
 GPU = target_by_name("h100")
@@ -52,14 +54,7 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
 }
 
 
-def _all_patches() -> tuple[AnyPatch, ...]:
-    for module in pkgutil.walk_packages(aoti_plugins.__path__, "aoti_plugins."):
-        if ".inductor." in module.name:
-            importlib.import_module(module.name)
-    return known_patches()
-
-
-PATCHES = _all_patches()
+PATCHES = all_patches()
 EACH = pytest.mark.parametrize("patch", PATCHES, ids=lambda one: one.name.rpartition(".")[2])
 
 
@@ -143,6 +138,16 @@ def test_every_patch_says_why_and_until_when() -> None:
     assert without == {"fresh_answers"}
 
 
+def test_doctor_says_of_each_whether_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    needless = {one.name for one in PATCHES if not one.is_needed}
+    assert {one.name for one in patch_states() if one.state == "not needed"} == needless
+    assert {one.state for one in patch_states() if one.name not in needless} == {"fits"}
+    monkeypatch.delattr(graph, "fallback_handler")
+    (misfit,) = (one for one in patch_states() if one.state not in ("fits", "not needed"))
+    assert misfit.name.endswith(".row_major_transforms")
+    assert misfit.state == "there is no 'torch._inductor.graph.fallback_handler'"
+
+
 def test_every_patch_is_listed() -> None:
     """``mock`` is used where patches are, and no block that uses it is made past the list."""
     places = {one.set_up.__module__ for one in PATCHES} | {OF_ONE_OBJECT}
@@ -160,3 +165,14 @@ def test_every_patch_is_listed() -> None:
 
 def _last(decorator: ast.expr) -> str:
     return ast.unparse(decorator).rpartition(".")[2]
+
+
+def test_doctor_lists_them() -> None:
+    listed = CliRunner().invoke(doctor.command, ["--patches"])
+    assert listed.exit_code == 0, listed.output
+    assert f"{len(PATCHES)} patches: " in listed.output
+    assert "0 do not fit." in listed.output
+    as_json = CliRunner().invoke(doctor.command, ["--patches", "--json"])
+    assert [one["name"] for one in json.loads(as_json.output)["patches"]] == [
+        one.name for one in PATCHES
+    ]
