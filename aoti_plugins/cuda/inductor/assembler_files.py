@@ -1,8 +1,7 @@
 """Keep the assembler's files together, so that an interrupted lowering leaves none behind.
 
 Triton writes assembly and log into the folder for temporary files and removes them when the
-assembler is done or has failed, but not when it is interrupted. Tested with triton 3.6 (torch 2.11)
-to 3.9 (torch 2.15). Can go when Triton removes them in any case.
+assembler is done or has failed, but not when it is interrupted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run Inductor's autotuning code without data.
 
-Ahead of time, Inductor writes a Python block that makes example tensors and calls every kernel,
-so that each is compiled and its best configuration is found. Without a GPU the tensors are fake;
-what the calls measure is answered by ``config_choice``. Tested with torch 2.11 to 2.15.
+Ahead of time, Inductor writes a Python block that makes example tensors and calls every kernel, so
+that each is compiled and its best configuration is found. Without a GPU the tensors are fake; what
+the calls measure is answered by ``config_choice``.
 """
 
 from __future__ import annotations

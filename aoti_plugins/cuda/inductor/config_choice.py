@@ -9,8 +9,7 @@ call, and writes down what it found.
 Patched: ``CachingAutotuner.precompile`` (a recorded configuration is the only candidate, of many
 candidates only the promising are compiled), ``CachingAutotuner.bench``, and of
 ``AlgorithmSelectorCache`` ``make_precompile_fn`` and ``do_autotuning``: templates are ranked
-without being compiled, because what they need is known from their tiles. Tested with torch 2.11
-to 2.15. Can go when Inductor takes a function that times a choice.
+without being compiled, because what they need is known from their tiles.
 """
 
 from __future__ import annotations

@@ -11,8 +11,6 @@ In float32, Inductor's templates for convolutions round to TF32 only where
 ``torch.backends.cudnn.allow_tf32``, does. Without tensor cores a template takes ten times as long
 as the library with them, and a minute to compile. ``convolution_choices`` leaves such templates
 out. Patched: ``AlgorithmSelectorCache.__call__``.
-
-Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Answer PyTorch's questions about the GPU from a description.
 
 Inductor asks ``torch.cuda`` and a ``DeviceInterface`` for the device's figures, its current index
-and stream, and guards its work with device contexts. None of these needs the device itself: what
-is generated depends on the figures alone. Inside the block every answer comes from the
-description and nothing reaches a driver, with a CPU build of PyTorch as with a CUDA build.
-Remembered answers are dropped on both sides of the block. Tested with torch 2.11 to 2.15. Can go
-when ``aot_compile`` takes a target.
+and stream, and guards its work with device contexts. None of these needs the device itself: what is
+generated depends on the figures alone. Inside the block every answer comes from the description and
+nothing reaches a driver, with a CPU build of PyTorch as with a CUDA build. Remembered answers are
+dropped on both sides of the block.
 """
 
 from __future__ import annotations

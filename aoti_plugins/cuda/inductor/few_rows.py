@@ -11,8 +11,7 @@ the library, which takes 115 ms and 235 MB of the host's memory.
 
 Patched: ``AlgorithmSelectorCache.__call__``, which gets one more choice (and the same epilogues as
 Inductor's own templates), and ``post_grad.should_prefer_unfused_addmm``, so that a product is not
-put together again with what is added to it. Tested with torch 2.11 to 2.15. Can go when Inductor
-brings such a template.
+put together again with what is added to it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Compile and choose every kernel of a lowering anew.
 
-Inductor keeps the kernels that a process has compiled, with the configuration that was chosen,
-and does not hand out the binary of one that it has met before. Inside the block it starts with
-none, and afterwards has again those that it had. Compiled code still comes from Triton's cache on
-disk. Tested with torch 2.11 to 2.15.
+Inductor keeps the kernels that a process has compiled, with the configuration that was chosen, and
+does not hand out the binary of one that it has met before. Inside the block it starts with none,
+and afterwards has again those that it had. Compiled code still comes from Triton's cache on disk.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Generate a wrapper without compiling the kernels that it launches.
 
-Enough to read which C shims it calls. Tested with torch 2.11 to 2.15.
+Enough to read which C shims it calls.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ Inductor gives Triton the name of the buffer that is searched, and not where a v
 computes. Triton's search finds NaN, which is larger than nothing, before all others (2.11), where
 PyTorch's kernels find it behind all. Inside the block Inductor's lowering of ``searchsorted`` gets
 whole buffers, and NaN goes behind all. Patched: the entry in
-``torch._inductor.lowering.lowerings``. Tested with torch 2.11 to 2.15. With the latter, only views
-of another dtype need it.
+``torch._inductor.lowering.lowerings``. With 2.15, only views of another dtype need it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ host: on a slow or busy one small kernels were "measured" at 20 to 60 us, and th
 was left to chance. Here the GPU first spins until the host has sent everything that will be timed.
 
 Patched: ``InductorBenchmarker.benchmark_gpu``, through which Inductor times templates, libraries
-and configurations. Tested with torch 2.11. Can go when Inductor measures that way.
+and configurations.
 """
 
 from __future__ import annotations

@@ -2,9 +2,7 @@
 
 Triton's compiler needs no GPU: it wants an active driver that names the target, and after a
 compilation it loads the binary to learn registers and spills. The driver here names the described
-target, reads registers and spills from the binary itself, and its launches do nothing. Tested
-with triton 3.6 (torch 2.11) to 3.9 (torch 2.15). Can go when Inductor takes the target from its
-device properties alone.
+target, reads registers and spills from the binary itself, and its launches do nothing.
 """
 
 from __future__ import annotations

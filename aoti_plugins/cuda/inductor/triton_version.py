@@ -2,8 +2,7 @@
 
 Triton puts a SHA-256 of its own files into the keys of what it caches. One of them has half a
 gigabyte, so that takes every process seconds. The digest is kept in our cache, by the names, sizes
-and times of those files. Tested with triton 3.6 (torch 2.11) to 3.9 (torch 2.15). Can go when
-Triton keeps it.
+and times of those files.
 """
 
 from __future__ import annotations

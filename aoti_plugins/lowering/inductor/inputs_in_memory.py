@@ -5,8 +5,7 @@ often an expression that nobody has stored, and a lowering that cannot work with
 there. Then the graph is generated anew, and what ops of this kind read is stored first. The
 delegate could not give the op back at that point: ExecuTorch has cut the program by then.
 
-Patched: ``GraphLowering.call_function``. Tested with torch 2.13. It can go when nodes can be handed
-back from ``preprocess``.
+Patched: ``GraphLowering.call_function``.
 """
 
 from __future__ import annotations

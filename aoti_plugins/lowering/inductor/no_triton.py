@@ -3,8 +3,7 @@
 An op of ``torch.library.triton_op`` becomes a kernel launch while Inductor traces it, and on the
 CPU or an Apple GPU that ends in a complaint about missing drivers. A launch with ``wrap_triton`` in
 a decomposition is worse: it writes to a tensor while nothing in the graph says so, and is dropped
-as dead code. The patch can go when Inductor itself says that a device has no Triton, and PyTorch
-keeps such launches. Tested with torch 2.11 to 2.15.
+as dead code.
 """
 
 from __future__ import annotations

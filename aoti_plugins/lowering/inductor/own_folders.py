@@ -4,8 +4,7 @@ Inductor's own folder has a name that everybody can guess, below a folder that e
 to, and it runs the Python files that it finds there. Here each process gets a new one, which goes
 with it: nothing of it saves time in a lowering. What Triton compiled does; it lies in the compile
 cache, with digests that are checked. A folder that the user chose stays, if nobody else can write
-to it. Set are environment variables, which both read whenever they need a folder. Tested with torch
-2.11 to 2.15. Can go when Inductor has a folder of the user's own.
+to it. Set are environment variables, which both read whenever they need a folder.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 With ``cpp.dynamic_threads`` Inductor opens a parallel region around every kernel and leaves the
 choice to OpenMP, whose answer is always "all threads": a loop over a thousand elements then costs
 tens of microseconds instead of one. Inductor's own threshold (``cpp.min_chunk_size``) is only
-honoured with a fixed number of threads. Inside the block it is honoured in both cases. Tested with
-torch 2.11 to 2.15. The patch can go when ``decide_parallel_depth`` keeps depth 0 with dynamic
-threads.
+honoured with a fixed number of threads. Inside the block it is honoured in both cases.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Inductor calls what has complex results as it is. It may lay out the real tensor
 likes, and leaves out a copy whose only end is another layout; the strides of the result it takes
 from what PyTorch says of the kernel, which for transforms differs from device to device. With
 row-major inputs all agree. Complex tensors it cannot copy, so the real ones that they are views of
-are made row-major, too. Tested with torch 2.11 to 2.15. The patch can go when Inductor keeps to
-the strides of a graph for what it does not generate.
+are made row-major, too.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@ a one to the lowerings of ops as a bare ``ir.Constant``, and these ask only a ``
 dtype: a division with ``rounding_mode="floor"`` takes integers for something else and truncates
 (``x // 2`` of -3 is then -1) or gives floats, and views of it do not work (``select_scatter`` of a
 number). Inside the block it is what ``torch.full((), number)`` would be, which is generated as a
-literal, too. Tested with torch 2.11 to 2.15. The patch can go when ``GraphLowering.get_attr``
-gives a ``TensorBox`` for each tensor.
+literal, too.
 """
 
 from __future__ import annotations

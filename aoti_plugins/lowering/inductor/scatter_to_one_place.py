@@ -3,8 +3,7 @@
 A sum by index into a dimension of size 1 (``x.index_add(0, index, y)`` with one row) has an index
 that does not vary from lane to lane. With ``cpp.dynamic_threads`` Inductor's vectorized atomic
 store asserts that it does, so the op could not be lowered. Inside the block such an index is spread
-over all lanes. Tested with torch 2.11 to 2.15. The patch can go when ``CppVecKernel.store`` does
-that.
+over all lanes.
 """
 
 from __future__ import annotations

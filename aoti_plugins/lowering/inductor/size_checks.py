@@ -3,8 +3,7 @@
 Where one dynamic size occurs in several inputs (``x`` is ``[n, m]``, ``y`` is ``[m, k]``),
 generated code reads it from one of them and trusts the others: with inputs that do not go together
 it would read beyond their ends. The delegate knows the bounds of each size, not what joins them; so
-the code gets a comparison for every such size. Tested with torch 2.11 to 2.15. The patch can go
-when Inductor's wrapper compares them itself.
+the code gets a comparison for every such size.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The result may be the operand itself: graphs that Inductor lowers here write to no operand of this
 operator that is read later. Patched: the entry in ``torch._inductor.lowering.lowerings``, which is
-none outside of the block. Tested with torch 2.11 to 2.15.
+none outside of the block.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 ``torch._inductor.aot_compile`` gives Inductor ``None`` in place of every input that is no tensor,
 in two places: an exported program has such inputs only where its graph does not use them. A
-partition also gets sizes and positions that the rest of the program computes. Inductor can
-generate code for them (a tensor of one element is passed), so here it gets them as they are. The
-checks of inputs that a wrapper can be asked for by an environment variable know tensors only; a
-graph with such inputs gets none. The delegate checks all inputs before.
-Tested with torch 2.11 to 2.15. The patch can go when ``aot_compile`` keeps symbolic inputs.
+partition also gets sizes and positions that the rest of the program computes. Inductor can generate
+code for them (a tensor of one element is passed), so here it gets them as they are. The checks of
+inputs that a wrapper can be asked for by an environment variable know tensors only; a graph with
+such inputs gets none. The delegate checks all inputs before.
 """
 
 from __future__ import annotations

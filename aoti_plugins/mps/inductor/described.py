@@ -2,8 +2,8 @@
 
 On a machine without one, Inductor takes every GPU for CUDA's and asks the Metal device for its
 number of cores. Patched, and put back: ``get_gpu_type`` in every module of Inductor's that imported
-it, ``is_big_gpu``, ``torch.backends.mps.get_core_count``. Remembered answers are dropped on
-both sides of the block. Tested with torch 2.11 to 2.15. Can go when ``aot_compile`` takes a target.
+it, ``is_big_gpu``, ``torch.backends.mps.get_core_count``. Remembered answers are dropped on both
+sides of the block.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Inductor looks at the system that it runs on: ``7L`` on Linux, ``7LL`` on macOS, where ``int64_t``
 is ``long long`` and ``std::max(7L, n)`` does not compile. Patched: the module ``sys`` that the
-printers of C++ see. Tested with torch 2.11 to 2.15. Can go when ``aot_compile`` takes a target.
+printers of C++ see.
 """
 
 from __future__ import annotations

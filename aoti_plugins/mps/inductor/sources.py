@@ -11,8 +11,6 @@ replaced by forms that stop at the last active lane.
 
 Patched: ``MetalKernel.codegen_kernel`` and, per kernel, ``MetalKernel.headers``, which is one set
 for the whole process upstream, so that a kernel's source depends on what was generated before it.
-Tested with torch 2.11 to 2.15. Can go when the generated source names its helpers one by one and
-the reductions know how many lanes are active.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Both keep answers of functions (``functools.cache``) that ask about the device: 
 shared memory, which instructions it has, a digest that names it. Which functions these are changes
 with every version; the modules that they are in hardly do. So every answer of a function in these
 modules is dropped. What a function is called once for is no answer and stays: those return nothing,
-or are named here. Tested with torch 2.11 to 2.15. Can go when ``aot_compile`` takes a target.
+or are named here.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Where Inductor decides for that layout, it converts images and weights, the weights too in every
 call of the program, with a kernel for each. Here a weight becomes a constant in that layout; its
 values follow when the constants are written (``capture.py``). Patched:
-``GraphLowering.add_tensor_constant``. Tested with torch 2.11 to 2.15. Can go when Inductor does
-that without ``freezing``.
+``GraphLowering.add_tensor_constant``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A fake tensor on ``cuda`` otherwise initialises the device when it is made, and its method ``copy_``
 asks for a guard of the device that a CPU build of PyTorch does not have; the op behind it does not.
-Tested with torch 2.11 to 2.15. Can go when ``FakeTensorMode`` has an argument for it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 ``x[...]`` sets the current device before it looks at the index, which a build of PyTorch without
 CUDA or Metal cannot do, for fake tensors either. PyTorch's decompositions index that way. Patched:
-``torch.Tensor.__getitem__``, for tensors on a GPU; the same ops are called by name. Tested with
-torch 2.11 to 2.15.
+``torch.Tensor.__getitem__``, for tensors on a GPU; the same ops are called by name.
 """
 
 from __future__ import annotations

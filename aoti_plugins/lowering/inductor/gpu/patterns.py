@@ -2,7 +2,7 @@
 
 The patterns (attention, padded products, …) are traced once per process, on whatever device there
 seems to be; without a real one, tracing on a GPU fails and would leave the setup half done. They
-are device independent, so they are traced on the CPU. Tested with torch 2.11 to 2.15.
+are device independent, so they are traced on the CPU.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 Parameters, buffers and inputs become fake tensors on the device; the real values stay where they
 are, in a table by identity, and are looked up when Inductor asks for the value of a constant. The
 same way serves a machine with a GPU: weights never take device memory while a program is lowered.
-Tested with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
