@@ -90,7 +90,9 @@ def _dequantized(program: ExportedProgram, node: Node) -> SmallWeight | None:
         return None
     if (point is None) != (given["zero_point"] is None) or given["block_size"][0] != 1:
         return None
-    low, high = (int(given[name]) for name in ("quant_min", "quant_max"))
+    limits = torch.iinfo(codes.dtype)
+    low = limits.min if given["quant_min"] is None else int(given["quant_min"])
+    high = limits.max if given["quant_max"] is None else int(given["quant_max"])
     bits = 4 if high - low < _CODES_OF_4_BITS else 8
     first = low if bits == 4 else 0 if codes.dtype == torch.int8 else 128
     groups = codes.size(1) // given["block_size"][1]
