@@ -3,8 +3,9 @@
 ExecuTorch checks edge programs: of ATen's ops only the core ones and those that it could decompose
 pass, whatever a partitioner says, and each with the dtypes that its own kernels know. Others
 (``torch.cumprod``, a product of complex numbers) would be refused before a delegate gets them. Ops
-of other namespaces pass. So between ATen and the delegate such an op goes by a name of ours, with
-the same schema and described by the original; nobody calls it.
+of other namespaces pass if their dtypes do, which is not so of all of torchao's. So between ATen
+and the delegate such an op goes by a name of ours, with the same schema and described by the
+original; nobody calls it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ from aoti_plugins.dtypes import BY_NAME
 
 _NAMESPACE = "aoti_plugins_carried"
 
-_DTYPES = frozenset(getattr(torch, name) for name in BY_NAME)
+_NAMESPACES = ("aten", "torchao")
+
+# A delegate has constants of the last one, which a graph pass reads as bytes.
+_DTYPES = frozenset(getattr(torch, name) for name in (*BY_NAME, "float8_e8m0fnu"))
 _ALIAS = re.compile(r"\(\w+!?(?: -> \*)?\)")
 
 _originals: dict[OpOverload, OpOverload] = {}
@@ -44,7 +48,8 @@ def original(op: Any) -> Any:
 
 def node_name(node: Node) -> str:
     """A node's name as it would be if its op were not carried."""
-    return node.name.replace(_NAMESPACE, "aten")
+    op = original(getattr(node.target, "_op", node.target))
+    return node.name.replace(_NAMESPACE, getattr(op, "namespace", "aten"))
 
 
 def carry(nodes: Iterable[Node]) -> None:
@@ -55,8 +60,8 @@ def carry(nodes: Iterable[Node]) -> None:
     """
     for node in nodes:
         op = node.target
-        is_aten = isinstance(op, OpOverload) and op.namespace == "aten"
-        if is_aten and (_is_refused(op) or _has_refused_dtype(op, node)):
+        is_theirs = isinstance(op, OpOverload) and op.namespace in _NAMESPACES
+        if is_theirs and (_is_refused(op) or _has_refused_dtype(op, node)):
             node.target = _carrier(op, _numbers(node))
 
 

@@ -137,6 +137,8 @@ class Support:
             return _refuse(node, "the option 'exclude' names it", "take it out of that option")
         if is_assertion(node) or _is_symbolic_arithmetic(node):
             return None
+        if self._is_handled(node):
+            return None
         try:
             _check_dtypes(node)
         except LoweringError as error:
@@ -145,8 +147,6 @@ class Support:
         missing = [why for name, why in self._device.missing_dtypes.items() if name in dtypes]
         if missing:
             return _refuse(node, missing[0], "cast in the model, to float32 for instance")
-        if self._is_handled(node):
-            return None
         judged = (self._judge(node, self._ask(probe, node)) for probe in self._probes)
         return next((refusal for refusal in judged if refusal is not None), None)
 

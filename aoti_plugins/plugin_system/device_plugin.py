@@ -55,15 +55,25 @@ class DevicePlugin:
 
     @hookimpl
     def aoti_graph_passes(self, device: str) -> Iterable[GraphPass]:
-        """From the edge dialect to ATen, from copies back to views, then the device's own."""
+        """From the edge dialect to ATen, from copies back to views, then the device's own.
+
+        Last, what is left of weights of few bits.
+        """
         if device != self.device.name:
             return ()
+        from aoti_plugins.lowering.passes import constants_as_bits
         from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
         from aoti_plugins.lowering.passes.restore_views import restore_views
 
         first = GraphPass("aoti_plugins.edge_to_aten", edge_to_aten)
         second = GraphPass("aoti_plugins.restore_views", restore_views, after=(first.name,))
-        return (first, second, *self.device.passes())
+        bits = GraphPass(
+            "aoti_plugins.constants_as_bits",
+            constants_as_bits.constants_as_bits,
+            after=(second.name,),
+            handles=constants_as_bits.is_replaced,
+        )
+        return (first, second, bits, *self.device.passes())
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

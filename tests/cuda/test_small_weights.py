@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import torch
+from exportable_weights import FORMS, OneProduct
+from exportable_weights import values_of as executorchs_values
 from small_weight_cases import CONFIGS, HIDDEN, WIDTH, quantised
 from support import lower
 from torch import Tensor, nn
@@ -83,6 +85,43 @@ def test_packed_weights_are_replaced_and_equal(group_size: int) -> None:
     assert targets(program) == ["aoti_plugins.small_weight_linear.default"]
     expected = mm_for_tensor_cores(x.float(), model.packed, group_size, model.scales.float())
     torch.testing.assert_close(program.module()(x).float(), expected, rtol=0.01, atol=0.5)
+
+
+EXECUTORCHS = ("int4", "int4, groups of 128", "q4_k", "q5_k")
+"""Its forms of which the kernels take products."""
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", FORMS)
+def test_weights_of_executorch(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(4)
+    weight, x = FORMS[name](HIDDEN, 512, dtype), torch.randn(3, 512).to(dtype)
+    program = export(OneProduct(weight), (x,)).run_decompositions({})
+    small_weights(program)
+    if name not in EXECUTORCHS:
+        assert not any("small_weight_linear" in target for target in targets(program))
+        return
+    assert targets(program) == ["aoti_plugins.small_weight_linear.default"]
+    expected = x.double() @ executorchs_values(weight).t()
+    usual = x @ executorchs_values(weight).to(dtype).t()
+    error = (program.module()(x).double() - expected).norm()
+    assert error <= 1.2 * (usual.double() - expected).norm()
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_programs_with_weights_of_executorch_are_whole(
+    name: str, tmp_path: Path, contents: Callable[[Path], Any]
+) -> None:
+    torch.manual_seed(4)
+    x, path = torch.randn(2, 512).bfloat16(), tmp_path / "model.pte"
+    model = OneProduct(FORMS[name](HIDDEN, 512, torch.bfloat16))
+    path.write_bytes(lower(model, (x,), partitioner=CudaPartitioner(target="h100")).buffer)
+    (payload,), blobs, outside = contents(path)
+    assert outside == []
+    called = "aoti_torch_cuda_small_weight_linear" in payload.targets[0].symbols
+    assert called == (name in EXECUTORCHS)
+    weights = sum(len(data) for key, data in blobs.items() if key.endswith("_weights_blob"))
+    assert weights < HIDDEN * 512 * 2 * 0.7
 
 
 class Odd(nn.Module):

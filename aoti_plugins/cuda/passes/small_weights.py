@@ -8,14 +8,15 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.cuda.small_weights.layout import pack_codes, pack_groups
-from aoti_plugins.cuda.small_weights.sources import (
-    SmallWeight,
+import aoti_plugins.cuda.small_weights.op  # noqa: F401  it declares the op
+from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pack_groups
+from aoti_plugins.lowering.program_constants import add_constant
+from aoti_plugins.lowering.small_weights.sources import (
     packed_weight_of,
     transposed_weight_of,
     weight_of,
 )
-from aoti_plugins.lowering.program_constants import add_constant
+from aoti_plugins.lowering.small_weights.weight import SmallWeight
 
 _aten = torch.ops.aten
 _DTYPES = (torch.float16, torch.bfloat16)
@@ -49,7 +50,7 @@ def _product(program: ExportedProgram, node: Node) -> tuple[Node, SmallWeight, N
         x, weight = node.args[0], packed_weight_of(program, node)
     else:
         return None
-    if weight is None or not weight.is_supported() or not isinstance(x, Node):
+    if weight is None or not is_supported(weight) or not isinstance(x, Node):
         return None
     if weight.bits == 8 and weight.scale.size(1) == 1:
         return None

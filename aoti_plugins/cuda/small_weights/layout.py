@@ -5,21 +5,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.small_weights.weight import SmallWeight
+
 ROWS = 8
 """Rows of a tile: the number of rows of a weight is a multiple of it."""
 
 DEPTH = {4: 128, 8: 64}
 """Weights of a row in a tile, by bits."""
 
-MIDDLE = {4: 8, 8: 0}
-"""The code that stands for 0 where there are no zeros."""
-
+_SMALLEST_GROUP = 32
 _PART = 32
 _LANES_OF_ROW = 4
 _CODES_OF_LANE = 8
 
 # Of eight codes in a row: first those in the lower halves of words.
 _ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def is_supported(weight: SmallWeight) -> bool:
+    """Whether the kernels take the sizes of a weight."""
+    (n, k), group = weight.codes.shape, weight.group_size
+    is_power = group >= _SMALLEST_GROUP and group & (group - 1) == 0
+    return n % ROWS == 0 and k % 8 == 0 and k > 0 and n > 0 and (group == k or is_power)
 
 
 def pack_codes(codes: Tensor, bits: int) -> Tensor:

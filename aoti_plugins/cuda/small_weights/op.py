@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from aoti_plugins.cuda.small_weights.layout import MIDDLE, ROWS, unpack_codes, unpack_groups
-
-NO_ZERO, ZERO_POINT, ADDED_ZERO = range(3)
-"""Kinds of zeros: none; what is taken from a code; what is added to a weight."""
+from aoti_plugins.cuda.small_weights.layout import ROWS, unpack_codes, unpack_groups
+from aoti_plugins.lowering.small_weights.weight import MIDDLE, ZERO_POINT
 
 
 @torch.library.custom_op(
@@ -36,7 +34,7 @@ def small_weight_linear(
         bias: ``[n]``, the dtype of ``x``.
         bits: 4 or 8.
         group_size: weights of a row that have one scale: a power of two from 32 on, or ``k``.
-        zero_kind: ``NO_ZERO``, ``ZERO_POINT`` or ``ADDED_ZERO``.
+        zero_kind: ``NO_ZERO``, ``ZERO_POINT`` or ``ADDED_ZERO`` of ``small_weights.weight``.
 
     Returns:
         ``[..., n]`` in the dtype of ``x``.

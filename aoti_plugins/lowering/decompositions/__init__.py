@@ -44,6 +44,7 @@ from aoti_plugins.lowering.decompositions import (
     search,
     segments,
     selection,
+    small_weights,
     triangular,
 )
 
@@ -265,8 +266,12 @@ MPS_DECOMPOSITIONS: Table = (
 
 def of_libraries() -> Table:
     """For ops of other libraries, of those that are imported, for every device."""
-    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
-    return {} if experts is None else {experts.default: row_groups.grouped_mm_of_transformers}
+    by_space: list[tuple[Any, dict[str, Callable[..., Any]]]] = [
+        (torch.ops.torchao, small_weights.OF_TORCHAO),
+        (torch.ops.transformers, {"grouped_mm_fallback": row_groups.grouped_mm_of_transformers}),
+    ]
+    named = [(getattr(space, name, None), how) for space, t in by_space for name, how in t.items()]
+    return {op.default: how for op, how in named if op is not None}
 
 
 def _is_complex(node: Node) -> bool:

@@ -5,7 +5,6 @@ All forms are brought to one: codes, and for each group of a row a scale and per
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,56 +12,29 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.cuda.small_weights.layout import MIDDLE, ROWS
-from aoti_plugins.cuda.small_weights.op import ADDED_ZERO, NO_ZERO, ZERO_POINT
 from aoti_plugins.lowering.decompositions.int4 import rows_for_tensor_cores
 from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.lowering.small_weights import gguf
+from aoti_plugins.lowering.small_weights.fields import fields
+from aoti_plugins.lowering.small_weights.weight import (
+    ADDED_ZERO,
+    MIDDLE,
+    NO_ZERO,
+    ZERO_POINT,
+    SmallWeight,
+)
 
-_aten = torch.ops.aten
-
-_DEQUANTIZE = "torchao::dequantize_affine"
 _TRANSPOSES = ("aten::t", "aten::t_copy")
 _PERMUTES = ("aten::permute", "aten::permute_copy")
 _INTEGERS = (torch.int8, torch.uint8)
-_SMALLEST_GROUP = 32
 _CODES_OF_4_BITS = 16
-
-
-@dataclass(frozen=True)
-class SmallWeight:
-    """A weight ``[n, k]`` of 4 or 8 bits.
-
-    Attributes:
-        name: of the placeholder that held it.
-        codes: ``[n, k]``, uint8 from 0 to 15 for 4 bits, int8 for 8.
-        scale: ``[n, groups]``.
-        zero: likewise; none for ``NO_ZERO``.
-        bits: 4 or 8.
-        zero_kind: of the zeros, as the operator has them.
-    """
-
-    name: str
-    codes: Tensor
-    scale: Tensor
-    zero: Tensor | None
-    bits: int
-    zero_kind: int
-
-    @property
-    def group_size(self) -> int:
-        """Weights of a row that have one scale."""
-        return self.codes.size(1) // self.scale.size(1)
-
-    def is_supported(self) -> bool:
-        """Whether the kernels take its sizes."""
-        (n, k), group = self.codes.shape, self.group_size
-        is_power = group >= _SMALLEST_GROUP and group & (group - 1) == 0
-        return n % ROWS == 0 and k % 8 == 0 and k > 0 and n > 0 and (group == k or is_power)
+_MIDDLE_OF_5_BITS = 16
 
 
 def weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
     """The weight ``[n, k]`` that a node computes from constants."""
-    return _dequantized(program, node) if _name(node) == _DEQUANTIZE else None
+    read = _READERS.get(name_of(node))
+    return None if read is None else read(program, node)
 
 
 def transposed_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
@@ -82,7 +54,12 @@ def packed_weight_of(program: ExportedProgram, node: Node) -> SmallWeight | None
     return SmallWeight(node.args[1].name, codes, scale, zero, 4, ADDED_ZERO)
 
 
-def _dequantized(program: ExportedProgram, node: Node) -> SmallWeight | None:
+def affine_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
+    """The weight ``[n, k]`` that ``torchao::dequantize_affine`` computes from constants."""
+    return _affine(program, node) if name_of(node) == _AFFINE else None
+
+
+def _affine(program: ExportedProgram, node: Node) -> SmallWeight | None:
     given = _arguments(node)
     codes, scale = (constant_of(program, given[name]) for name in ("input", "scale"))
     point = None if given["zero_point"] is None else constant_of(program, given["zero_point"])
@@ -99,21 +76,55 @@ def _dequantized(program: ExportedProgram, node: Node) -> SmallWeight | None:
     if scale.numel() != codes.size(0) * groups or (point is not None and point.is_floating_point()):
         return None
     zeros = torch.zeros_like(scale) if point is None else point.reshape(scale.shape).to(scale.dtype)
+    wide = (codes.to(torch.int16) - first).to(torch.uint8 if bits == 4 else torch.int8)
     zeros = (zeros - first).reshape(-1, groups)
+    return _with_zeros(given["input"].name, wide, scale.reshape(-1, groups), zeros, bits)
+
+
+def _int4(program: ExportedProgram, node: Node) -> SmallWeight | None:
+    """``torchao::dequantize_int4_tensor``."""
+    packed, scale, zero = (constant_of(program, one) for one in node.args[:3])
+    if packed is None or scale is None or zero is None:
+        return None
+    codes = fields(packed.view(torch.uint8), 8, 4).to(torch.uint8)
+    return _with_zeros(node.args[0].name, codes, scale.t(), zero.t(), 4)
+
+
+def _gguf(program: ExportedProgram, node: Node) -> SmallWeight | None:
+    """``torchao::dequantize_gguf``: 4 bits, and 5 as 8; groups of ``q6_k`` are too small."""
+    rows = constant_of(program, node.args[0])
+    if rows is None or node.args[1] == "q6_k":
+        return None
+    groups = gguf.read(rows, node.args[1])
+    if groups.minimum is None:
+        return None
+    codes, name = groups.codes.flatten(-2), node.args[0].name
+    if node.args[1] == "q4_k":
+        zero = groups.scale * MIDDLE[4] - groups.minimum
+        return SmallWeight(name, codes.to(torch.uint8), groups.scale, zero, 4, ADDED_ZERO)
+    zero = groups.scale * _MIDDLE_OF_5_BITS - groups.minimum
+    codes = (codes - _MIDDLE_OF_5_BITS).to(torch.int8)
+    return SmallWeight(name, codes, groups.scale, zero, 8, ADDED_ZERO)
+
+
+_AFFINE = "torchao::dequantize_affine"
+
+_READERS = {
+    _AFFINE: _affine,
+    "torchao::dequantize_int4_tensor": _int4,
+    "torchao::dequantize_gguf": _gguf,
+}
+
+
+def _with_zeros(name: str, codes: Tensor, scale: Tensor, zeros: Tensor, bits: int) -> SmallWeight:
+    """A weight whose zeros are taken from its codes, or are left out where that changes nothing."""
     has_zeros = bool((zeros != MIDDLE[bits]).any())
-    wide = codes.to(torch.int16) - first
-    return SmallWeight(
-        given["input"].name,
-        wide.to(torch.uint8 if bits == 4 else torch.int8),
-        scale.reshape(-1, groups),
-        zeros if has_zeros else None,
-        bits,
-        ZERO_POINT if has_zeros else NO_ZERO,
-    )
+    kind = ZERO_POINT if has_zeros else NO_ZERO
+    return SmallWeight(name, codes, scale, zeros if has_zeros else None, bits, kind)
 
 
 def _is_transpose(node: Any) -> bool:
-    name = _name(node)
+    name = name_of(node)
     return name in _TRANSPOSES or (name in _PERMUTES and list(node.args[1]) == [1, 0])
 
 
@@ -125,7 +136,7 @@ def _arguments(node: Any) -> dict[str, Any]:
     return {**given, **node.kwargs}
 
 
-def _name(node: Any) -> str:
-    """Schema name of the op that a node calls."""
+def name_of(node: Any) -> str:
+    """Schema name of the op that a node calls; empty where it calls none."""
     schema = getattr(node.target, "_schema", None) if isinstance(node, Node) else None
     return schema.name if schema is not None else ""
