@@ -83,9 +83,10 @@ def _no_options(options: LoweringOptions) -> Mapping[str, Any]:
     return {}
 
 
-def _plain_headers() -> BlobHeaders:
+def _plain_headers(target: Target) -> BlobHeaders:
     from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
 
+    del target
     return BlobHeaders()
 
 
@@ -137,7 +138,7 @@ class Device:
         aliases: names that stand for a target found on this machine, for instance ``"native"``.
         torch_device: where the program's tensors are while code is generated.
         delegate_name: what its delegate calls itself in payloads; empty: as the device.
-        headers: what the C++ of a blob is compiled with.
+        headers: what the C++ of a blob for a target is compiled with.
         kernel_image: what is embedded for one GPU kernel.
         build: compiles and links the generated code.
         features: what a machine must have to run some code.
@@ -164,7 +165,7 @@ class Device:
     aliases: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     torch_device: str = "cpu"
     delegate_name: str = ""
-    headers: Callable[[], BlobHeaders] = _plain_headers
+    headers: Callable[[Target], BlobHeaders] = _plain_headers
     kernel_image: Callable[[Target, GpuKernel], bytes] = _binary
     build: Callable[[GeneratedCode, SharedObjectBuild, Target, LoweringOptions], SharedObject] = (
         _elf

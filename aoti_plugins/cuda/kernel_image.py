@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 
+from aoti_plugins.cuda.inductor.early_launch import begins_early, waiting_binary
 from aoti_plugins.cuda.target import cuda_target_of
 from aoti_plugins.lowering.inductor.capture import GpuKernel
 from aoti_plugins.types import Target
@@ -29,6 +30,8 @@ _ALIGNMENT = 64
 def kernel_image(target: Target, kernel: GpuKernel) -> bytes:
     """The bytes to embed for a kernel."""
     gpu = cuda_target_of(target)
+    if begins_early(gpu):
+        return waiting_binary(gpu, kernel)
     if not gpu.ptx:
         return kernel.binary
     arch = gpu.capability_number

@@ -11,6 +11,7 @@ import torch
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import toolkit
 from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
+from aoti_plugins.cuda.inductor.early_launch import begins_early
 from aoti_plugins.cuda.inductor.properties import GpuProperties
 from aoti_plugins.cuda.target import CudaTarget, cuda_target_of, device_target
 from aoti_plugins.cuda.tuning.cubin import registers_and_spills
@@ -176,12 +177,13 @@ def features(target: Target, code: GeneratedCode, options: LoweringOptions) -> t
     return (*target.features, f"shared_memory_{shared}")
 
 
-def headers() -> BlobHeaders:
+def headers(target: Target) -> BlobHeaders:
     """CUDA's headers, and our names for the driver's functions."""
+    early = ("AOTIP_EARLY_LAUNCHES",) if begins_early(cuda_target_of(target)) else ()
     return BlobHeaders(
         preludes=("aoti_plugins/blob_prelude.h", "aoti_plugins/cuda_blob_prelude.h"),
         include_dirs=(toolkit.include_dir(),),
-        defines=("USE_CUDA",),
+        defines=("USE_CUDA", *early),
     )
 
 

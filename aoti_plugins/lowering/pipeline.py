@@ -240,7 +240,7 @@ class _Lowering:
             target_flags=tuple(target.properties["cxx_flags"]),
             runtime_libraries=tuple(map(native_files.library, self._device.libraries)),
             include_dir=native_files.include_dir(),
-            headers=self._device.headers(),
+            headers=self._device.headers(target),
             images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},
             objects=self._shims.objects(called),
             libraries=tuple(library.path for library, _ in self._shims.libraries(called)),

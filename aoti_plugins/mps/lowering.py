@@ -48,8 +48,9 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         yield
 
 
-def headers() -> BlobHeaders:
+def headers(target: Target) -> BlobHeaders:
     """PyTorch's wrapper for Metal, and what it leaves to libtorch."""
+    del target
     return BlobHeaders(
         preludes=("aoti_plugins/mps_blob_prelude.h",),
         defines=("USE_MPS",),

@@ -61,12 +61,13 @@ def test_every_symbol_is_ours_or_the_systems(
 ) -> None:
     libraries = [native_files.library(library) for library in CUDA.libraries]
     ours = set().union(*(read_shared_object(p.read_bytes()).exported for p in libraries))
-    for _, blob in blobs(name, cuda_programs, contents):
+    for target, blob in blobs(name, cuda_programs, contents):
         info = read_shared_object(blob)
         assert set(info.needed) <= SYSTEM | {path.name for path in libraries}
         prefixed = {symbol for symbol in info.undefined if symbol.startswith("aotip_")}
         assert prefixed <= ours
-        assert "aotip_cuLaunchKernel" in prefixed
+        launch = "aotip_launch_early" if target.name == "h100" else "aotip_cuLaunchKernel"
+        assert {"aotip_launch_early", "aotip_cuLaunchKernel"} & prefixed == {launch}
         foreign = [
             s for s in info.undefined if re.match(r"(cu[A-Z]|cuda[A-Z]|aoti_|_?at_|_ZN2at)", s)
         ]

@@ -22,8 +22,8 @@ from aoti_plugins.cuda.passes.small_weights import small_weights
 from aoti_plugins.cuda.small_weights import layout
 from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
 
-LEFT_TO_INDUCTOR = ("int8, rows", "int8 by a cast")
-"""Its own kernels are faster for 8 bits with one scale for a row."""
+LEFT_TO_INDUCTOR = ("int8 by a cast",)
+"""A product with the codes as they are, scaled afterwards: no weight is dequantised."""
 
 
 class Packed(nn.Module):

@@ -25,9 +25,8 @@ _DTYPES = (torch.float16, torch.bfloat16)
 def small_weights(program: ExportedProgram) -> None:
     """Replace products by ``aoti_plugins::small_weight_linear``, in place; expects ATen ops.
 
-    Those whose weight is a constant of 4 bits, or of 8 bits with several scales in a row, and whose
-    other factor is float16 or bfloat16, in the outermost graph. Inductor's own kernels are faster
-    for 8 bits with one scale. What became of the weight before, if anything else needs it, stays.
+    Those whose weight is a constant of 4 or 8 bits and whose other factor is float16 or bfloat16,
+    in the outermost graph. What became of the weight before, if anything else needs it, stays.
     """
     graph = program.graph
     for node in list(graph.nodes):
@@ -51,8 +50,6 @@ def _product(program: ExportedProgram, node: Node) -> tuple[Node, SmallWeight, N
     else:
         return None
     if weight is None or not is_supported(weight) or not isinstance(x, Node):
-        return None
-    if weight.bits == 8 and weight.scale.size(1) == 1:
         return None
     dtype = x.meta["val"].dtype
     if dtype not in _DTYPES or node.meta["val"].dtype != dtype:

@@ -53,6 +53,7 @@ class GpuKernel:
         assembly: the assembly that it was made from; for CUDA, PTX.
         config: what was chosen for it: block sizes, warps, stages.
         shared_nbytes: dynamic shared memory of a block.
+        fuses_products: whether the assembler may round a product that is added to only once.
     """
 
     name: str
@@ -61,6 +62,7 @@ class GpuKernel:
     assembly: str
     config: Mapping[str, Any]
     shared_nbytes: int
+    fuses_products: bool = True
 
 
 @dataclass
@@ -119,6 +121,7 @@ def captured_code(
             assembly=asm,
             config=params["config"],
             shared_nbytes=params["shared_mem"],
+            fuses_products=params.get("triton_meta", {}).get("enable_fp_fusion", True),
         )
         original_set(key, params, binary, bin_type, asm, *rest)
 

@@ -31,7 +31,11 @@
 #pragma redefine_extname cuGetErrorString aotip_cuGetErrorString
 #pragma redefine_extname cuInit aotip_cuInit
 #pragma redefine_extname cuLaunchCooperativeKernel aotip_cuLaunchCooperativeKernel
+#ifdef AOTIP_EARLY_LAUNCHES  // all kernels of the blob wait for those before them by themselves
+#pragma redefine_extname cuLaunchKernel aotip_launch_early
+#else
 #pragma redefine_extname cuLaunchKernel aotip_cuLaunchKernel
+#endif
 #pragma redefine_extname cuLaunchKernelEx aotip_cuLaunchKernelEx
 #pragma redefine_extname cuMemcpyAsync aotip_cuMemcpyAsync
 #pragma redefine_extname cuMemcpyDtoDAsync_v2 aotip_cuMemcpyDtoDAsync_v2

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cuda/driver.h"
+#include "cuda/early_launch.h"
 #include "cuda/gpu.h"
 #include "cuda/stream.h"
 
@@ -119,22 +120,10 @@ Status launch_early(int32_t gpu, const char* name, unsigned int blocks, unsigned
   if (function == nullptr || where == nullptr) {
     return Status::kFailed;
   }
-  if (where->major < 9 || driver().cuLaunchKernelEx == nullptr) {
-    return launch(function, blocks, threads, arguments);
-  }
-  CUlaunchAttribute early{};
-  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  early.value.programmaticStreamSerializationAllowed = 1;
-  CUlaunchConfig config{};
-  config.gridDimX = blocks;
-  config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = threads;
-  config.blockDimY = config.blockDimZ = 1;
-  config.hStream = current_stream().handle;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  AOTIP_CU(cuLaunchKernelEx, &config, function, arguments, nullptr);
-  return Status::kOk;
+  const Launch config{function, {blocks, 1, 1}, {threads, 1, 1}, 0, current_stream().handle};
+  const CUresult code =
+      where->major < 9 ? launch_in_order(config, arguments) : launch_early(config, arguments);
+  return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);
 }
 
 Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** arguments) noexcept {

@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "cuda/driver.h"
+#include "cuda/early_launch.h"
 #include "cuda/gpu.h"
 #include "cuda/kernel_container.h"
 #include "cuda/module_log.h"
@@ -205,6 +206,19 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction funct
     return noted("cuLaunchKernelEx (CUDA 11.8)", CUDA_ERROR_NOT_SUPPORTED);
   }
   return noted("cuLaunchKernelEx", driver().cuLaunchKernelEx(config, function, parameters, extra));
+}
+
+/// cuLaunchKernel for kernels that wait for their inputs by themselves.
+__attribute__((visibility("default"))) CUresult CUDAAPI aotip_launch_early(
+    CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+    unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_nbytes,
+    CUstream stream, void** parameters, void**) {
+  if (__builtin_expect(open_driver() == nullptr, 0)) {
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  const cuda::Launch launch{
+      function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_nbytes, stream};
+  return noted("cuLaunchKernelEx", cuda::launch_early(launch, parameters));
 }
 
 CUresult CUDAAPI cuTensorMapEncodeTiled(

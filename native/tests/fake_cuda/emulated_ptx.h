@@ -76,6 +76,8 @@ inline uint4 load_once(const uint4* from) {
   return *from;
 }
 
+inline void prefetch_bytes(const void*, uint32_t) {}
+
 inline void wait_for_inputs() {}
 inline void let_next_begin() {}
 

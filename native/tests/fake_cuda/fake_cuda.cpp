@@ -259,6 +259,24 @@ CUresult submit(CUstream stream, std::function<void()> work) {
   return CUDA_SUCCESS;
 }
 
+CUresult launch(CUfunction function, unsigned int blocks, unsigned int threads, CUstream stream,
+                void** parameters) {
+  const fake_cuda::Kernel* kernel = function->kernel;
+  auto values = std::make_shared<std::vector<std::vector<char>>>();
+  for (size_t i = 0; i < kernel->argument_nbytes.size(); ++i) {
+    const char* from = static_cast<const char*>(parameters[i]);
+    values->emplace_back(from, from + kernel->argument_nbytes[i]);
+  }
+  return submit(stream, [=] {
+    std::vector<void*> arguments;
+    for (std::vector<char>& value : *values) {
+      arguments.push_back(value.data());
+    }
+    kernel->run(arguments.data(), blocks, threads);
+    ++state().launches;
+  });
+}
+
 CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned, int gpu) {
   State& s = state();
   if (!pinned && s.device_nbytes + nbytes > s.memory) {
@@ -817,20 +835,16 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
                         unsigned int threads, unsigned int, unsigned int, unsigned int,
                         CUstream stream, void** parameters, void**) {
   ENTER();
-  const fake_cuda::Kernel* kernel = function->kernel;
-  auto values = std::make_shared<std::vector<std::vector<char>>>();
-  for (size_t i = 0; i < kernel->argument_nbytes.size(); ++i) {
-    const char* from = static_cast<const char*>(parameters[i]);
-    values->emplace_back(from, from + kernel->argument_nbytes[i]);
+  return launch(function, blocks, threads, stream, parameters);
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
+                          void**) {
+  ENTER();
+  if (config->numAttrs != 1 ||
+      config->attrs[0].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+    return CUDA_ERROR_INVALID_VALUE;
   }
-  return submit(stream, [=] {
-    std::vector<void*> arguments;
-    for (std::vector<char>& value : *values) {
-      arguments.push_back(value.data());
-    }
-    kernel->run(arguments.data(), blocks, threads);
-    ++state().launches;
-  });
+  return launch(function, config->gridDimX, config->blockDimX, config->hStream, parameters);
 }
 CUresult cuLaunchCooperativeKernel(CUfunction, unsigned int, unsigned int, unsigned int,
                                    unsigned int, unsigned int, unsigned int, unsigned int, CUstream,

@@ -51,6 +51,13 @@ inline __device__ uint4 load_once(const uint4* from) {
   return found;
 }
 
+/// Begins to bring bytes into the GPU's cache: `nbytes` is a multiple of 16, as is `from`.
+inline __device__ void prefetch_bytes(const void* from, uint32_t nbytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(nbytes) : "memory");
+#endif
+}
+
 /// Waits for the kernels before this one, where it was launched before they ended.
 inline __device__ void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900

@@ -230,7 +230,18 @@ struct SmallProduct {
     }
   }
 
+  /// Weights of the whole block on their way to the cache, while the kernel in front still runs.
+  __device__ void prefetch() const {
+    if (threadIdx.x == 0) {
+      const int tiles = min(TILES, p.n / 8 - first_tile);
+      prefetch_bytes(static_cast<const uint4*>(p.weight) +
+                         static_cast<int64_t>(first_tile) * tiles_along_k * 32,
+                     static_cast<uint32_t>(tiles * tiles_along_k * 32 * sizeof(uint4)));
+    }
+  }
+
   __device__ void run() {
+    let_next_begin();
     Held<TILES> held[kAhead];
 #pragma unroll
     for (int ahead = 0; ahead < kAhead; ++ahead) {
@@ -238,7 +249,7 @@ struct SmallProduct {
         fetch(warp + ahead * warps, held[ahead]);
       }
     }
-    let_next_begin();
+    prefetch();
     wait_for_inputs();
     for (int base = warp; base < tiles_along_k; base += warps * kAhead) {
 #pragma unroll

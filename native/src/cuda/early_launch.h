@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cuda.h>
+
+namespace aoti_plugins::cuda {
+
+/// Where and how wide a kernel runs.
+struct Launch {
+  CUfunction function = nullptr;
+  unsigned int grid[3] = {1, 1, 1};
+  unsigned int block[3] = {1, 1, 1};
+  unsigned int shared_nbytes = 0;
+  CUstream stream = nullptr;
+};
+
+/// Launches a kernel behind those in front of it on its stream; the driver must be open.
+CUresult launch_in_order(const Launch& launch, void** arguments) noexcept;
+
+/// Launches a kernel that may begin before those in front of it on its stream have ended: it waits
+/// for them by itself, before it reads or writes anything that they write or read. All its blocks
+/// have to, or a kernel behind it could begin too early. The driver must be open. Drivers before
+/// CUDA 12.3 launch in order.
+CUresult launch_early(const Launch& launch, void** arguments) noexcept;
+
+}  // namespace aoti_plugins::cuda
