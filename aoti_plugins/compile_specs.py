@@ -48,6 +48,8 @@ class LoweringOptions:
             other methods of the program that do.
         exclude: ops that stay outside the delegate, by their whole names, for instance
             ``"aten.cumsum.default"``.
+        allow_missing_kernels: lowering goes on where an op stays outside that ExecuTorch has no
+            kernel for.
         target_device: the device to run on, with its index, for instance ``"cuda:1"``; ExecuTorch
             then plans memory there. Empty: the first one, and ExecuTorch plans none (CUDA).
         minimum_macos: the oldest macOS that the program is to run on, such as ``"14.0"`` (MPS);
@@ -66,6 +68,7 @@ class LoweringOptions:
     cuda_graphs: bool = False
     share_state: bool = True
     exclude: tuple[str, ...] = ()
+    allow_missing_kernels: bool = False
     target_device: str = ""
     minimum_macos: str = ""
     gpu_cores: int = 0

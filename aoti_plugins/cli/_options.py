@@ -1,4 +1,4 @@
-"""Turns ``--option name=value`` into the keyword arguments of a device's partitioner."""
+"""Options of several commands, and how ``--option name=value`` is read for a partitioner."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ import ctypes
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
+import click
+
 from aoti_plugins.errors import LoweringError
+
+program_argument = click.argument("program", type=click.Path(path_type=Path))
+
+data_option = click.option(
+    "--data",
+    "data_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A .ptd file with weights of the program; may be repeated.",
+)
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

@@ -10,12 +10,13 @@ from typing import Any
 import click
 from rich.console import Console
 
+from aoti_plugins.cli._options import program_argument
 from aoti_plugins.cli._output import console, json_option, nbytes_text, print_json, table
 from aoti_plugins.cli._pte import inspect_program
 
 
 @click.command()
-@click.argument("program", type=click.Path(path_type=Path))
+@program_argument
 @click.option("--constants", "all_constants", is_flag=True, help="List every constant.")
 @json_option
 def command(program: Path, all_constants: bool, as_json: bool) -> None:

@@ -39,8 +39,15 @@ from aoti_plugins.errors import LoweringError
     multiple=True,
     metavar="NAME=VALUE",
     help="An option of the device's partitioner, such as target, targets, external_data, "
-    "debug_info, keep_sources, for cuda also max_autotune, tuning, save_tuning, cuda_graphs, "
-    "target_device, for mps minimum_macos, gpu_cores, codesign_identity; may be repeated.",
+    "debug_info, keep_sources, share_state, allow_missing_kernels, for cuda also max_autotune, "
+    "tuning, save_tuning, cuda_graphs, target_device, for mps minimum_macos, gpu_cores, "
+    "codesign_identity; may be repeated.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="OP",
+    help="An op that stays outside the delegate, such as aten.cumsum.default; may be repeated.",
 )
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
@@ -52,6 +59,7 @@ def command(
     output: Path | None,
     device: str,
     option_texts: tuple[str, ...],
+    exclude: tuple[str, ...],
     external_weights: bool,
     method: str,
     as_json: bool,
@@ -69,6 +77,8 @@ def command(
             quiet()
             partitioner = partitioner_for(device)
         options = parse_options(option_texts, partitioner)
+        if exclude:
+            options["exclude"] = (*options.get("exclude", ()), *exclude)
         if external_weights:
             options.setdefault("external_data", True)
         chosen = partitioner(**options)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cli._options import data_option, program_argument
 from aoti_plugins.cli._output import console, json_option, print_json, seconds_text, table
 from aoti_plugins.cli._values import (
     check_output_path,
@@ -21,14 +22,8 @@ from aoti_plugins.runtime import Program
 
 
 @click.command()
-@click.argument("program", type=click.Path(path_type=Path))
-@click.option(
-    "--data",
-    "data_files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A .ptd file with weights stored outside the program; may be repeated.",
-)
+@program_argument
+@data_option
 @click.option("--method", "method_name", help="Method to run.  [default: forward, or the only one]")
 @click.option(
     "-i",

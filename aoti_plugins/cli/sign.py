@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from aoti_plugins.cli._options import data_option, program_argument
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_destination
@@ -16,7 +17,7 @@ from aoti_plugins.signing.sign import sign_file, sign_program
 
 
 @click.command()
-@click.argument("program", type=click.Path(path_type=Path))
+@program_argument
 @click.option(
     "--key",
     "key_file",
@@ -29,13 +30,7 @@ from aoti_plugins.signing.sign import sign_file, sign_program
     type=click.Path(path_type=Path),
     help="File whose first line is the passphrase of the key.",
 )
-@click.option(
-    "--data",
-    "data_files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A .ptd file with weights of the program; may be repeated.",
-)
+@data_option
 @click.option(
     "-o",
     "--output",

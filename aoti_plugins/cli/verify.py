@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from aoti_plugins.cli._options import data_option, program_argument
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.signing.keys import public_keys
@@ -15,7 +16,7 @@ from aoti_plugins.signing.verify import Checked, Report, verify_program
 
 
 @click.command()
-@click.argument("program", type=click.Path(path_type=Path))
+@program_argument
 @click.option(
     "--key",
     "key_files",
@@ -23,13 +24,7 @@ from aoti_plugins.signing.verify import Checked, Report, verify_program
     type=click.Path(path_type=Path),
     help="A public key, Ed25519 in PEM; one of those given has to have signed.",
 )
-@click.option(
-    "--data",
-    "data_files",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="A .ptd file with weights of the program; may be repeated.",
-)
+@data_option
 @click.option("--whole-files", is_flag=True, help="Demand a .sig beside each file.")
 @json_option
 @click.pass_context

@@ -33,6 +33,8 @@ class CpuPartitioner(DevicePartitioner):
             those that have one name.
         exclude: ops that stay outside although they could be lowered, such as
             ``["aten.cumsum.default"]``, for ExecuTorch or for the partitioner that comes next.
+        allow_missing_kernels: go on where an op is in no delegate in the end and ExecuTorch has no
+            kernel for it: whoever loads the program has to register one.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -54,6 +56,7 @@ class CpuPartitioner(DevicePartitioner):
         keep_sources: str = "",
         share_state: bool = True,
         exclude: Sequence[str] = (),
+        allow_missing_kernels: bool = False,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         super().__init__(
@@ -66,4 +69,5 @@ class CpuPartitioner(DevicePartitioner):
             keep_sources=keep_sources,
             share_state=share_state,
             exclude=exclude,
+            allow_missing_kernels=allow_missing_kernels,
         )

@@ -50,6 +50,8 @@ class CudaPartitioner(DevicePartitioner):
             those that have one name.
         exclude: ops that stay outside although they could be lowered, such as
             ``["aten.cumsum.default"]``, for ExecuTorch or for the partitioner that comes next.
+        allow_missing_kernels: go on where an op is in no delegate in the end and ExecuTorch has no
+            kernel for it: whoever loads the program has to register one.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -76,6 +78,7 @@ class CudaPartitioner(DevicePartitioner):
         target_device: str = "",
         share_state: bool = True,
         exclude: Sequence[str] = (),
+        allow_missing_kernels: bool = False,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         super().__init__(
@@ -93,6 +96,7 @@ class CudaPartitioner(DevicePartitioner):
             target_device=target_device,
             share_state=share_state,
             exclude=exclude,
+            allow_missing_kernels=allow_missing_kernels,
         )
 
 

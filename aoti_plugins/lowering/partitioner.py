@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import torch
     from torch.export import ExportedProgram
 
+_EDGE = "EDGE"
+
 
 class DevicePartitioner(Partitioner):
     """Asks the plan of one device; subclasses turn their arguments into compile specs.
@@ -78,8 +80,14 @@ class DevicePartitioner(Partitioner):
         """Ops that Inductor handles better whole, wherever this program uses them.
 
         Called by ExecuTorch, with a copy of the user's program: ops that ExecuTorch would refuse
-        get names of ours in it.
+        get names of ours in it. It asks last about the edge program, when all delegates have taken
+        what they take.
+
+        Raises:
+            LoweringError: in the edge program an op is left that ExecuTorch has no kernel for.
         """
+        if ep.dialect == _EDGE:
+            self._plan.check_kernels(ep)
         return self._plan.ops_to_keep_whole(ep), None
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -25,7 +25,7 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
-from aoti_plugins.lowering.support import Support, warn, warn_of_state
+from aoti_plugins.lowering.support import Support, listed, warn, warn_of_state
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
@@ -104,6 +104,29 @@ class Plan:
                     taken += [node] if is_taken else []
         carried_ops.carry(taken)
         return [op for op, is_refused in refused.items() if not is_refused]
+
+    def check_kernels(self, program: ExportedProgram) -> None:
+        """Refuse an edge program with ops that nobody runs, unless the user allows it.
+
+        Raises:
+            LoweringError: what is in no delegate and has no kernel, and what to do about it.
+        """
+        if self._options.allow_missing_kernels:
+            return
+        support = self.support()
+        left = [
+            refusal
+            for module in _graphs(program.graph_module)
+            for node in self._candidates(program, module)
+            if node.target not in _NO_COMPUTE
+            if (refusal := support.refusal(node)) is not None and refusal.kernel
+        ]
+        if left:
+            raise LoweringError(
+                "ExecuTorch has no kernel for what is in no delegate, so that the program could "
+                f"not be loaded:\n{listed(left)}\nWhere the kernels are registered before the "
+                "program is loaded, give the partitioner allow_missing_kernels=True."
+            )
 
     def decompose_unknown_ops(self, program: ExportedProgram) -> ExportedProgram:
         """Decompose those ops of an ATen program that ExecuTorch does not let into edge programs.

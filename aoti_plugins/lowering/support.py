@@ -217,21 +217,26 @@ def warn(refusals: Iterable[Refusal], device: str) -> None:
 
     It says of each op for which ExecuTorch has no kernel that it has none.
     """
+    refusals = list(refusals)
+    if refusals:
+        logger.warning(
+            "%d node(s) stay outside the %s delegate, for ExecuTorch's own kernels:\n%s",
+            len(refusals),
+            device,
+            listed(refusals),
+        )
+
+
+def listed(refusals: Iterable[Refusal]) -> str:
+    """A line or two for each op and reason."""
     by_reason: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in refusals:
         by_reason.setdefault((refusal.op, refusal.reason), []).append(refusal)
-    if not by_reason:
-        return
     lines = []
     for group in by_reason.values():
         more = f" (and {len(group) - 1} more like it)" if len(group) > 1 else ""
         lines.append(f"- {group[0]}{more}")
-    logger.warning(
-        "%d node(s) stay outside the %s delegate, for ExecuTorch's own kernels:\n%s",
-        sum(map(len, by_reason.values())),
-        device,
-        "\n".join(lines),
-    )
+    return "\n".join(lines)
 
 
 def warn_of_state(buffers: Sequence[str], device: str) -> None:

@@ -39,6 +39,8 @@ class MpsPartitioner(DevicePartitioner):
             those that have one name.
         exclude: ops that stay outside although they could be lowered, such as
             ``["aten.cumsum.default"]``, for ExecuTorch or for the partitioner that comes next.
+        allow_missing_kernels: go on where an op is in no delegate in the end and ExecuTorch has no
+            kernel for it: whoever loads the program has to register one.
         compile_specs: the same options as compile specs, instead of the arguments above.
 
     Raises:
@@ -63,6 +65,7 @@ class MpsPartitioner(DevicePartitioner):
         keep_sources: str = "",
         share_state: bool = True,
         exclude: Sequence[str] = (),
+        allow_missing_kernels: bool = False,
         compile_specs: Sequence[CompileSpec] | None = None,
     ) -> None:
         super().__init__(
@@ -78,5 +81,6 @@ class MpsPartitioner(DevicePartitioner):
             codesign_identity=codesign_identity,
             share_state=share_state,
             exclude=exclude,
+            allow_missing_kernels=allow_missing_kernels,
         )
         checked_macos(minimum_macos)

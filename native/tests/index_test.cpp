@@ -213,6 +213,10 @@ BOOST_AUTO_TEST_CASE(scatter_violations_leave_the_result_alone) {
   BOOST_TEST(fails(make({4}, kF32), make({2}, kI64), src, 0) == "the sizes of out and self differ");
   BOOST_TEST(fails(out, make({2}, kI64), make({3}, kF64), 0) ==
              "src is float64 on cpu, expected float32 on cpu");
+  BOOST_TEST(fails(out, make({2}, kI64), make({}, kF32), 0) ==
+             "src has 0 dims, expected 1 as index");
+  BOOST_TEST(fails(out, make({2}, kI64), make({3, 3}, kF32), 0) ==
+             "src has 2 dims, expected 1 as index");
   BOOST_TEST(fails(out, Handle(), src, 0) == "index is null");
   BOOST_TEST(aoti_torch_cpu_scatter_reduce_two_out(out.get(), self.get(), 0, make({2}, kI64).get(),
                                                    src.get(), "xor", 1) == 1);

@@ -129,7 +129,8 @@ def test_without_the_kernel_the_op_stays_outside(caplog: pytest.LogCaptureFixtur
     from aoti_plugins import CpuPartitioner
 
     exported = torch.export.export(Cube(), (torch.randn(5),))
-    edge = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
+    partitioner = CpuPartitioner(allow_missing_kernels=True)
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
     left = [str(n.target) for n in edge.exported_program().graph.nodes if n.op == "call_function"]
     assert any("cube" in target for target in left)
     message = "\n".join(record.getMessage() for record in caplog.records)

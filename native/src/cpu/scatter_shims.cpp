@@ -75,6 +75,10 @@ Status check_index(const Scatter& s) {
   AOTIP_CHECK(index.ndim() == s.out->ndim() || index.numel() == 0,
               "index has %lld dims, expected %lld", static_cast<long long>(index.ndim()),
               static_cast<long long>(s.out->ndim()));
+  AOTIP_CHECK(s.src == nullptr || s.src->ndim() == index.ndim() || index.numel() == 0,
+              "src has %lld dims, expected %lld as index",
+              static_cast<long long>(s.src != nullptr ? s.src->ndim() : 0),
+              static_cast<long long>(index.ndim()));
   for (int64_t d = 0; d < index.ndim() && index.numel() > 0; ++d) {
     const bool fits = (d == s.dim || index.size(d) <= s.out->size(d)) &&
                       (s.src == nullptr || index.size(d) <= s.src->size(d));
