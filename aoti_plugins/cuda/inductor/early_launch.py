@@ -7,27 +7,32 @@ launched in turn; so launches cost no time between kernels, and a chain of them 
 without. Inductor's own switch for it (``triton.enable_pdl``) waits only where it sees that a kernel
 reads what the last one wrote, which a third kernel cannot rely on, and leaves out templates.
 
-Triton has made the binary when we get the kernel: its assembly is assembled once more, by the same
-assembler with the same options. Which launch it gets is decided for a whole blob, by a macro
+Triton has made the binary when we get the kernel: Triton assembles the assembly once more, with the
+instructions in it. Which launch it gets is decided for a whole blob, by a macro
 (``native/include/aoti_plugins/cuda_blob_prelude.h``).
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
-import subprocess
-import tempfile
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import torch
 
+from aoti_plugins.cuda.inductor.assembler_files import assembler_files
+from aoti_plugins.cuda.inductor.line_info import no_line_info
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.inductor.capture import GpuKernel
 
 _FIRST_CAPABILITY = (9, 0)
-_OWN_ASSEMBLER = (10, 0)  # from here on Triton has another one
+_SETTING = "TRITON_PTXAS_PATH"
+_WARP = 32
 _ENTRY = re.compile(r"\.entry\b[^{]*\{\n")
 _INSTRUCTIONS = "\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n"
 
@@ -61,45 +66,31 @@ def assembly_that_waits(kernel: GpuKernel) -> str:
 
 
 def assembled(gpu: CudaTarget, kernel: GpuKernel, assembly: str) -> bytes:
-    """What Triton's assembler makes of PTX, with the options that Triton gives it.
+    """What Triton makes of PTX: with the assembler and the options of its own.
 
     Raises:
-        LoweringError: it failed; with what it said.
+        LoweringError: the assembler failed; with what it said.
     """
-    fusion = () if kernel.fuses_products else ("--fmad=false",)
-    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as folder:
-        source, binary = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        source.write_text(assembly, encoding="utf-8")
-        done = subprocess.run(
-            [
-                _assembler(gpu),
-                "-lineinfo",
-                "-suppress-debug-info",
-                *fusion,
-                f"--gpu-name={gpu.arch}",
-                source,
-                "-o",
-                binary,
-            ],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
+    from triton.backends.compiler import GPUTarget
+    from triton.backends.nvidia.compiler import CUDABackend
+    from triton.runtime.errors import PTXASError
+
+    capability = gpu.capability_number
+    backend = CUDABackend(GPUTarget("cuda", capability, _WARP))
+    options = backend.parse_options({"enable_fp_fusion": kernel.fuses_products})
+    said = io.StringIO()  # on a failure Triton prints the whole assembly
+    with no_line_info(), assembler_files(), _pytorchs_assembler(), redirect_stdout(said):
+        try:
+            return bytes(backend.make_cubin(assembly, {}, options, capability))
+        except PTXASError as error:
             raise LoweringError(
-                f"the assembler failed for the kernel {kernel.name} "
-                f"(exit status {done.returncode}): {done.stderr.strip()}"
-            )
-        return binary.read_bytes()
+                f"the assembler failed for the kernel {kernel.name}: {error}"
+            ) from error
 
 
-def _assembler(gpu: CudaTarget) -> str:
-    """The one that Triton was given: a setting of the user's, PyTorch's own, or Triton's own."""
-    from triton import knobs
-
-    if gpu.capability >= _OWN_ASSEMBLER and hasattr(knobs.nvidia, "ptxas_blackwell"):
-        return str(knobs.nvidia.ptxas_blackwell.path)
+def _pytorchs_assembler() -> AbstractContextManager[Any]:
+    """Let Triton take PyTorch's assembler, if it brings one and the user names none."""
     own = Path(torch.__file__).parent / "bin" / "ptxas"
-    if "TRITON_PTXAS_PATH" not in os.environ and os.access(own, os.X_OK):
-        return str(own)
-    return str(knobs.nvidia.ptxas.path)
+    if _SETTING in os.environ or not os.access(own, os.X_OK):
+        return nullcontext()
+    return mock.patch.dict(os.environ, {_SETTING: str(own)})
