@@ -185,6 +185,35 @@ def test_layouts_of_outputs(check: Callable[..., None]) -> None:
     check(Layouts().eval(), x.to(memory_format=torch.channels_last))
 
 
+def test_sums_of_products_with_a_factor(check: Callable[..., None]) -> None:
+    """PyTorch's compiler fuses them, and loses the factor."""
+
+    def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        found = [torch.add(x @ y, y, alpha=2), torch.add(y, x @ y, alpha=3)]
+        found += [torch.add(x @ y, y.sin() @ x, alpha=2), torch.sub(x @ y, y, alpha=2)]
+        return [*found, torch.add(torch.addmm(y, x, y, alpha=2), x, alpha=0.5)]
+
+    torch.manual_seed(0)
+    check(compute, torch.randn(4, 4), torch.randn(4, 4))
+
+
+def test_writes_to_copies_of_what_was_joined(check: Callable[..., None]) -> None:
+    """What is joined may lie inside the result, where a write would change it."""
+
+    def compute(x: torch.Tensor, index: torch.Tensor) -> list[torch.Tensor]:
+        found = []
+        for y in (x.sin(), x.softmax(0), x.cos().mT):
+            found += [torch.cat([x, y], -1), y.index_add(0, index, x)]
+        y = x.tanh()
+        changed = torch.cat([y.clone(), x])
+        written = y.clone()
+        written[1:3] = x[:2]
+        return [*found, changed, written, torch.stack([y, x]), y.index_put((index,), x)]
+
+    torch.manual_seed(0)
+    check(compute, torch.randn(4, 4), torch.tensor([3, 1, 1, 0]))
+
+
 def test_repeated_elements_are_refused(lower_whole: Callable[..., bytes]) -> None:
     with pytest.raises(LoweringError, match=r"strides .0, 1., .* repeats its elements; export"):
         lower_whole(lambda x: x * 2, (torch.randn(1, 3).expand(4, 3),))

@@ -13,8 +13,10 @@ import torch
 from torch._guards import detect_fake_mode
 
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
+from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
+from aoti_plugins.lowering.inductor.kept_operands import kept_operands
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.own_folders import own_folders
 from aoti_plugins.lowering.inductor.patching import inductor_lock
@@ -108,6 +110,8 @@ def generation(
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
         stack.enter_context(stored_values())
+        stack.enter_context(complete_matches())
+        stack.enter_context(kept_operands())
         stack.enter_context(scalar_constants())
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())

@@ -1,0 +1,100 @@
+"""Random whole modules, as users write them, equal eager PyTorch.
+
+A failure prints the module and its inputs as a program that makes them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from executorch.exir import to_edge_transform_and_lower
+from random_module_packs import CALLS, copied, problems
+from random_modules import random_module
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.runtime import Program
+
+TOGETHER = 20
+PARTS = 50
+
+pytestmark = [
+    # Eager's words on its own functions, and Inductor's on casts between two dtypes of 16 bits.
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+Lower = Callable[[nn.Module, tuple[Any, ...]], bytes]
+
+
+def _check(first: int, count: int, lower: Lower) -> None:
+    def run(model: nn.Module, inputs: tuple[Any, ...]) -> list[list[Any]]:
+        flat = pytree.tree_leaves(inputs)
+        with Program(lower(model, inputs)) as program:
+            return [[copied(value) for value in program(*flat)] for _ in range(CALLS)]
+
+    found = problems([random_module(seed) for seed in range(first, first + count)], run)
+    assert not found, "\n\n".join([f"{len(found)} of {count} modules", *found])
+
+
+def test_a_seed_gives_one_module() -> None:
+    one, again = random_module(7), random_module(7)
+    assert str(one) == str(again)
+    assert str(one) != str(random_module(8))
+    torch.testing.assert_close(one.make()(*one.example()), again.make()(*again.example()))
+
+
+def test_what_is_printed_makes_the_module_again() -> None:
+    for seed in range(5):
+        program = random_module(seed)
+        space: dict[str, Any] = {"torch": torch, "nn": nn, "F": torch.nn.functional}
+        exec(str(program), space)
+        expected = program.make()(*program.example())
+        torch.testing.assert_close(space["module"](*space["inputs"]), expected)
+
+
+def test_a_wrong_value_is_found() -> None:
+    def wrong(model: nn.Module, inputs: tuple[Any, ...]) -> list[list[Any]]:
+        calls = []
+        for _ in range(CALLS):
+            values = [copied(value) for value in pytree.tree_leaves(model(*inputs))]
+            calls.append(values)
+        last = next(value for value in reversed(calls[1]) if value.numel())
+        last.view(-1)[-1] = ~last.view(-1)[-1] if last.dtype == torch.bool else last.max() + 1
+        return calls
+
+    programs = [random_module(seed) for seed in range(3)]
+    (found,) = problems(programs, wrong)
+    assert "call 1, output" in found
+    assert str(programs[2]) in found
+
+
+def test_a_few(lower_whole: Lower) -> None:
+    _check(0, 10, lower_whole)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many(part: int, lower_whole: Lower) -> None:
+    """10,000 modules; run the parts side by side (``-n 2``)."""
+    for index in range(10):
+        _check((part * 10 + index) * TOGETHER, TOGETHER, lower_whole)
+
+
+def _whole_for_a_gpu(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
+    exported = torch.export.export(model, inputs)
+    program = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    return bytes(program.to_executorch().buffer)
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_on_a_gpu(part: int) -> None:
+    """1000 modules, lowered for the GPU that is there."""
+    _check(part * TOGETHER, TOGETHER, _whole_for_a_gpu)
