@@ -2,7 +2,8 @@
 
 ``x.clone()`` and ``x.to(dtype)`` keep the order of the strides of ``x``. Where that is neither
 row-major nor channels-last, as for an input that was transposed, ExecuTorch fails to make an edge
-program. The elements are the same in a row-major copy.
+program. The elements are the same in a row-major copy. It also fails at the casts that it puts in
+itself, before sums and products of tensors of two dtypes; those are put in here, then.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.fx import GraphModule
 
 _aten = torch.ops.aten
@@ -27,10 +29,11 @@ def row_major_copies(modules: Iterable[GraphModule]) -> dict[OpOverload, Callabl
         modules: graphs of an ATen program; nodes carry ``meta["val"]``.
     """
     copied = [
-        node.args[0].meta.get("val")
+        source.meta.get("val")
         for module in modules
         for node in module.graph.nodes
         if node.target in _TABLE
+        for source in node.all_input_nodes
     ]
     return _TABLE if any(isinstance(x, Tensor) and not _has_format(x) for x in copied) else {}
 
@@ -106,6 +109,41 @@ def _to_layout(
     return _converted(x, copy, memory_format, dtype=dtype, layout=layout, device=device)
 
 
+def _promoted(op: OpOverload, kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> Callable[..., Any]:
+    """An op whose operands without a format are cast before it, where their dtypes differ."""
+
+    def compute(x: Any, y: Any, **options: Any) -> Any:
+        chosen = kind
+        if op is _aten.div.Tensor_mode and options.get("rounding_mode") is None:
+            chosen = _TO_FLOAT
+        dtype = elementwise_dtypes(x, y, type_promotion_kind=chosen)[1]
+        cast = [_cast(value, dtype) for value in (x, y)]
+        if cast[0] is x and cast[1] is y:
+            return NotImplemented
+        return op(*cast, **options)
+
+    return compute
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    if not isinstance(value, Tensor) or value.dtype == dtype or _has_format(value):
+        return value
+    return _aten._to_copy(value, dtype=dtype, memory_format=torch.contiguous_format)
+
+
+_DEFAULT = ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+_TO_FLOAT = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
+
+# As in executorch/exir/passes/remove_mixed_type_operators.py.
+_PROMOTED: dict[OpOverload, ELEMENTWISE_TYPE_PROMOTION_KIND] = {
+    _aten.add.Tensor: _DEFAULT,
+    _aten.mul.Tensor: _DEFAULT,
+    _aten.sub.Tensor: _DEFAULT,
+    _aten.div.Tensor: _TO_FLOAT,
+    _aten.div.Tensor_mode: _DEFAULT,
+    _aten.minimum.default: _DEFAULT,
+}
+
 _TABLE: dict[OpOverload, Callable[..., Any]] = {
     _aten.clone.default: _clone,
     _aten._to_copy.default: _to_copy,
@@ -113,4 +151,5 @@ _TABLE: dict[OpOverload, Callable[..., Any]] = {
     _aten.to.device: _to_device,
     _aten.to.other: _to_other,
     _aten.to.dtype_layout: _to_layout,
+    **{op: _promoted(op, kind) for op, kind in _PROMOTED.items()},
 }

@@ -58,6 +58,19 @@ def test_copies_of_layouts_without_a_memory_format(check: Callable[..., None]) -
     )
 
 
+def test_two_dtypes_in_layouts_without_a_memory_format(check: Callable[..., None]) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> list[torch.Tensor]:
+        found = [x + 0.5, x * y, y - x, x / 2, x / x, torch.minimum(x, y), torch.add(x, y, alpha=2)]
+        found += [torch.div(x, y + 20, rounding_mode=mode) for mode in (None, "floor", "trunc")]
+        return [*found, z * torch.arange(3.0), z.mT + 1.5, y.to(torch.float64) + y, x > y]
+
+    torch.manual_seed(0)
+    x = torch.randint(-9, 10, (2, 4, 3), dtype=torch.int32).transpose(1, 2)
+    y = torch.randn(2, 4, 3).transpose(1, 2)
+    z = torch.randn(4, 1, 3, 2).to(torch.bfloat16).permute(3, 1, 0, 2)
+    check(compute, x, y, z, rtol=1e-2, atol=1e-2)
+
+
 def test_dtypes_that_edge_programs_have_unchecked(check: Callable[..., None]) -> None:
     def compute(*tensors: torch.Tensor) -> list[torch.Tensor]:
         small, large, e4, e5, c64, c128 = tensors
