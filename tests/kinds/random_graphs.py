@@ -7,7 +7,8 @@ comparison of computed floats), so that eager PyTorch is a fair reference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +20,6 @@ FLOATS = (torch.float32, torch.float32, torch.float64, torch.bfloat16, torch.flo
 DTYPES = (*FLOATS, torch.int64, torch.int32, torch.bool)
 MOST_NUMEL = 4096
 
-Step = Callable[[Sequence[Tensor]], Tensor]
-
 
 @dataclass(frozen=True)
 class Input:
@@ -30,93 +29,128 @@ class Input:
     dtype: torch.dtype
     order: tuple[int, ...]
 
-    def make(self, generator: torch.Generator) -> Tensor:
-        """Random values: floats about 1, integers from -9 to 9."""
-        stored = [self.shape[dim] for dim in self.order]
-        if self.dtype.is_floating_point:
-            values = torch.randn(stored, generator=generator, dtype=torch.float64)
-        else:
-            values = torch.randint(-9, 10, stored, generator=generator)
+    def text(self, seed: int) -> str:
+        """An expression for random values: floats about 1, integers from -9 to 9."""
+        stored = tuple(self.shape[dim] for dim in self.order)
         back = [self.order.index(dim) for dim in range(len(self.shape))]
-        typed = values > 0 if self.dtype == torch.bool else values.to(self.dtype)
-        return typed.permute(back)
+        given = _generator(seed)
+        if self.dtype.is_floating_point:
+            values = f"torch.randn({stored}, {given}, dtype=torch.float64)"
+        else:
+            values = f"torch.randint(-9, 10, {stored}, {given})"
+        typed = f"({values} > 0)" if self.dtype == torch.bool else f"{values}.to({self.dtype})"
+        return f"{typed}.permute({back})"
+
+    def make(self, seed: int) -> Tensor:
+        """The values of that expression."""
+        made = eval(self.text(seed), {"torch": torch})
+        assert isinstance(made, Tensor)
+        return made
 
 
 @dataclass
 class Graph:
-    """Inputs, and steps with their names; every step sees all values before it."""
+    """Inputs, and steps as expressions: ``v0``, ``v1``, … are all values before a step."""
 
     inputs: list[Input]
-    steps: list[Step] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+
+    def make_inputs(self, call: int) -> list[Tensor]:
+        """The inputs of one call."""
+        return [one.make(_seed(call, index)) for index, one in enumerate(self.inputs)]
+
+    def text(self, call: int) -> str:
+        """The statements that compute all values of one call."""
+        made = [one.text(_seed(call, index)) for index, one in enumerate(self.inputs)]
+        lines = [f"v{index} = {text}" for index, text in enumerate([*made, *self.steps])]
+        return "\n".join([f"{name} = {text}" for name, text in self.weights().items()] + lines)
+
+    def weights(self) -> dict[str, str]:
+        """The constants that the steps name, as expressions."""
+        return {
+            name: f"torch.randn({rows}, {columns}, {_generator(int(rows))}) / {columns}"
+            for name, rows, columns in _WEIGHT.findall(" ".join(self.steps))
+        }
 
     def __repr__(self) -> str:
-        return f"Graph({self.inputs}, {self.names})"
+        return f"\n{self.text(0)}\n"
+
+
+_WEIGHT = re.compile(r"\b(w(\d+)_(\d+))\b")
+
+
+def _generator(seed: int) -> str:
+    return f"generator=torch.Generator().manual_seed({seed})"
+
+
+def _seed(call: int, index: int) -> int:
+    return 100 * call + index
 
 
 class Model(nn.Module):
-    """A graph as a module; returns what no step has used."""
+    """A graph as a module; returns the last two values."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         self._graph = graph
+        self._weights = evaluated(graph.weights())
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Apply all steps."""
         values = list(inputs)
         for step in self._graph.steps:
-            values.append(step(values))
+            values.append(apply(step, values, self._weights))
         return tuple(values[len(inputs) :][-2:])
 
 
-_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "sigmoid": torch.sigmoid,
-    "sin": torch.sin,
-    "relu": torch.relu,
-    "gelu": nn.functional.gelu,
-    "sqrt_abs": lambda x: x.abs().sqrt(),
-    "neg": torch.neg,
-    "halve": lambda x: x * 0.5,
+def evaluated(texts: Mapping[str, str]) -> dict[str, Tensor]:
+    """The values of expressions."""
+    return {name: eval(text, {"torch": torch}) for name, text in texts.items()}
+
+
+def apply(step: str, values: Sequence[Tensor], weights: Mapping[str, Tensor]) -> Tensor:
+    """The value of a step."""
+    named = {f"v{index}": value for index, value in enumerate(values)}
+    found = eval(step, {"torch": torch, **weights, **named})
+    assert isinstance(found, Tensor)
+    return found
+
+
+_UNARY = {
+    "tanh": "{x}.tanh()",
+    "sigmoid": "{x}.sigmoid()",
+    "sin": "{x}.sin()",
+    "relu": "{x}.relu()",
+    "gelu": "torch.nn.functional.gelu({x})",
+    "sqrt_abs": "{x}.abs().sqrt()",
+    "neg": "-{x}",
+    "halve": "{x} * 0.5",
 }
-_WHOLE_UNARY: dict[str, Callable[[Tensor], Tensor]] = {
-    "neg": torch.neg,
-    "abs": torch.abs,
-    "clamp": lambda x: x.clamp(-5, 7),
-    "modulo": lambda x: x % 7,
+_WHOLE_UNARY = {
+    "neg": "-{x}",
+    "abs": "{x}.abs()",
+    "clamp": "{x}.clamp(-5, 7)",
+    "modulo": "{x} % 7",
 }
-_BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "add": torch.add,
-    "sub": torch.sub,
-    "mul": lambda x, y: (x * y).clamp(-100, 100),
-    "maximum": torch.maximum,
-}
-_REDUCTIONS: dict[str, Callable[..., Tensor]] = {
-    "sum": lambda x, dim, keep: x.sum(dim, keep),
-    "mean": lambda x, dim, keep: x.mean(dim, keep),
-    "amax": lambda x, dim, keep: x.amax(dim, keep),
-    "amin": lambda x, dim, keep: x.amin(dim, keep),
-    "softmax": lambda x, dim, keep: x.softmax(dim) if keep else x.log_softmax(dim),
-}
+_BINARY = ["{x} + {y}", "{x} - {y}", "({x} * {y}).clamp(-100, 100)", "torch.maximum({x}, {y})"]
+_REDUCTIONS = ["sum({d}, {k})", "mean({d}, {k})", "amax({d}, {k})", "amin({d}, {k})"]
+_SOFTMAXES = ["softmax({d})", "log_softmax({d})"]
 
 
 @st.composite
 def graphs(draw: st.DrawFn, most_steps: int = 6) -> Graph:
     """Graphs of one to three inputs and up to ``most_steps`` steps."""
     graph = Graph(draw(st.lists(_inputs(), min_size=1, max_size=3)))
-    generator = torch.Generator().manual_seed(0)
-    values = [one.make(generator) for one in graph.inputs]
+    values = graph.make_inputs(0)
     for _ in range(draw(st.integers(1, most_steps))):
-        name, step = draw(_steps(values))
-        result = step(values)
+        step = draw(_steps(values))
+        result = apply(step, values, evaluated(Graph([], [step]).weights()))
         if result.numel() > MOST_NUMEL:
             break
-        graph.names.append(name)
         graph.steps.append(step)
         values.append(result)
     if not graph.steps:
-        graph.names.append("clone(0)")
-        graph.steps.append(lambda values: values[0].clone())
+        graph.steps.append("v0.clone()")
     return graph
 
 
@@ -131,31 +165,29 @@ def _inputs(draw: st.DrawFn) -> Input:
 
 
 @st.composite
-def _steps(draw: st.DrawFn, values: Sequence[Tensor]) -> tuple[str, Step]:
+def _steps(draw: st.DrawFn, values: Sequence[Tensor]) -> str:
     at = draw(st.integers(0, len(values) - 1))
     kinds = [_pointwise, _pair, _views, _indexing]
     if values[at].dim() > 0 and values[at].dtype != torch.bool:
         kinds.append(_reductions)
     if values[at].dim() >= 2 and values[at].dtype in FLOATS:
         kinds += [_products, _products]
-    name, step = draw(draw(st.sampled_from(kinds))(values, at))
-    return f"{name}({at})", step
+    return draw(draw(st.sampled_from(kinds))(values, at))
 
 
 @st.composite
-def _pointwise(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step]:
+def _pointwise(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> str:
     dtype = values[at].dtype
     if dtype == torch.bool:
-        return "not", lambda values: ~values[at]
+        return f"~v{at}"
     table = _UNARY if dtype.is_floating_point else _WHOLE_UNARY
     # ExecuTorch makes tensors of numbers: where nothing has dimensions, the wider dtype wins.
     numbers = () if values[at].dim() else ("clamp", "halve", "modulo")
-    name = draw(st.sampled_from(sorted(set(table) - set(numbers))))
-    return name, lambda values: table[name](values[at])
+    return table[draw(st.sampled_from(sorted(set(table) - set(numbers))))].format(x=f"v{at}")
 
 
 @st.composite
-def _pair(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step]:
+def _pair(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> str:
     """Two values of one dtype that broadcast, or a choice by a mask."""
     x = values[at]
     fitting = [
@@ -166,88 +198,60 @@ def _pair(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step
     other = draw(st.sampled_from(fitting))
     if values[other].dtype == torch.bool:
         fill = x.dtype != torch.bool and draw(st.booleans())
-        if fill:
-            return f"where {other}", lambda values: torch.where(values[other], values[at], 2)
-        return f"or {other}", lambda values: values[other] | (values[at] == values[at])
-    name = draw(st.sampled_from(sorted(_BINARY)))
-    return f"{name} {other}", lambda values: _BINARY[name](values[at], values[other])
+        return f"torch.where(v{other}, v{at}, 2)" if fill else f"v{other} | (v{at} == v{at})"
+    return draw(st.sampled_from(_BINARY)).format(x=f"v{at}", y=f"v{other}")
 
 
 @st.composite
-def _reductions(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step]:
+def _reductions(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> str:
     x = values[at]
-    names = sorted(_REDUCTIONS) if x.is_floating_point() else ["amax", "amin", "sum"]
-    name = draw(st.sampled_from(names))
+    floats = x.is_floating_point()
+    ways = [way for way in _REDUCTIONS if floats or not way.startswith("mean")]
+    way = draw(st.sampled_from([*ways, *(_SOFTMAXES if floats else [])]))
     dim = draw(st.integers(-x.dim(), x.dim() - 1))
-    keep = draw(st.booleans())
-    return f"{name} {dim} {keep}", lambda values: _REDUCTIONS[name](values[at], dim, keep)
+    return f"v{at}." + way.format(d=dim, k=draw(st.booleans()))
 
 
 @st.composite
-def _views(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step]:
+def _views(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> str:
     x = values[at]
-    names = ["unsqueeze", "flatten"]
-    if x.dim() > 0:
-        names += ["permute", "slice", "flip", "expand", "cat", "select"]
-    name = draw(st.sampled_from(names))
     dim = draw(st.integers(0, max(x.dim() - 1, 0)))
     size = x.size(dim) if x.dim() else 1
     start = draw(st.integers(0, size - 1))
-    step = draw(st.integers(1, 2))
-    order = draw(st.permutations(range(x.dim())))
-    views: dict[str, Callable[[Tensor], Tensor]] = {
-        "unsqueeze": lambda x: x.unsqueeze(dim),
-        "flatten": lambda x: x.reshape(-1),
-        "permute": lambda x: x.permute(order),
-        "slice": lambda x: x[(slice(None),) * dim + (slice(start, None, step),)],
-        "flip": lambda x: x.flip(dim),
-        "expand": lambda x: x.unsqueeze(0).expand(2, *x.shape),
-        "cat": lambda x: torch.cat([x, x], dim),
-        "select": lambda x: x.select(dim, start),
-    }
-    return f"{name} {dim} {start} {step} {order}", lambda values: views[name](values[at])
+    ways = ["{x}.unsqueeze({d})", "{x}.reshape(-1)"]
+    if x.dim() > 0:
+        places = f"{':, ' * dim}{start}::{draw(st.integers(1, 2))}"
+        ways += [f"{{x}}[{places}]", f"{{x}}.permute({draw(st.permutations(range(x.dim())))})"]
+        ways += ["{x}.flip({d})", f"{{x}}.unsqueeze(0).expand(2, *{tuple(x.shape)})"]
+        ways += ["torch.cat([{x}, {x}], {d})", f"{{x}}.select({{d}}, {start})"]
+    return draw(st.sampled_from(ways)).format(x=f"v{at}", d=dim)
 
 
 @st.composite
-def _indexing(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step]:
+def _indexing(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> str:
     x = values[at]
     if x.dim() == 0:
-        return "clone", lambda values: values[at].clone()
+        return f"v{at}.clone()"
     dim = draw(st.integers(0, x.dim() - 1))
     chosen = draw(st.lists(st.integers(0, x.size(dim) - 1), min_size=1, max_size=5))
-    indices = torch.tensor(chosen)
-    name = draw(st.sampled_from(["index_select", "gather", "index_add", "advanced"]))
-    if name == "index_add" and x.dtype == torch.bool:
-        name = "index_select"
-    ways: dict[str, Callable[[Tensor], Tensor]] = {
-        "index_select": lambda x: x.index_select(dim, indices),
-        "gather": lambda x: x.gather(dim, _along(indices, x, dim)),
-        "index_add": lambda x: x.index_add(dim, indices, x.index_select(dim, indices)),
-        "advanced": lambda x: x[(slice(None),) * dim + (indices,)],
-    }
-    return f"{name} {dim} {chosen}", lambda values: ways[name](values[at])
+    index = f"torch.tensor({chosen})"
+    sizes = [len(chosen) if one == dim else size for one, size in enumerate(x.shape)]
+    shape = [-1 if one == dim else 1 for one in range(x.dim())]
+    ways = [f"{{x}}.index_select({dim}, {index})", f"{{x}}[{':, ' * dim}{index}]"]
+    ways.append(f"{{x}}.gather({dim}, {index}.view({shape}).expand({sizes}))")
+    if x.dtype != torch.bool:
+        added = f"{{x}}.index_select({dim}, {index})"
+        ways.append(f"{{x}}.index_add({dim}, {index}, {added})")
+    return draw(st.sampled_from(ways)).format(x=f"v{at}")
 
 
 @st.composite
-def _products(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> tuple[str, Step]:
-    name = draw(st.sampled_from(["gram", "outer", "linear"]))
+def _products(draw: st.DrawFn, values: Sequence[Tensor], at: int) -> str:
+    x = values[at]
     columns = draw(st.sampled_from([1, 3, 16]))
-    depth = values[at].size(-1)
-    weight = torch.randn(columns, depth, generator=torch.Generator().manual_seed(columns))
-    ways: dict[str, Callable[[Tensor], Tensor]] = {
-        "gram": lambda x: x @ x.mT / depth,
-        "outer": lambda x: x.mT @ x / x.size(-2),
-        "linear": lambda x: nn.functional.linear(x, weight.to(x.dtype) / depth),
-    }
-    return f"{name} {columns}", lambda values: ways[name](values[at])
-
-
-def _along(indices: Tensor, x: Tensor, dim: int) -> Tensor:
-    shape = [1] * x.dim()
-    shape[dim] = -1
-    sizes = list(x.shape)
-    sizes[dim] = len(indices)
-    return indices.view(shape).expand(sizes)
+    ways = [f"{{x}} @ {{x}}.mT / {x.size(-1)}", f"{{x}}.mT @ {{x}} / {x.size(-2)}"]
+    ways.append(f"torch.nn.functional.linear({{x}}, w{columns}_{x.size(-1)}.to({x.dtype}))")
+    return draw(st.sampled_from(ways)).format(x=f"v{at}")
 
 
 def _broadcasts(one: Sequence[int], other: Sequence[int]) -> bool:

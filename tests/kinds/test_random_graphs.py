@@ -9,14 +9,15 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from random_graphs import Graph, Model, graphs, tolerance
+from random_graphs import Graph, Input, Model, graphs, tolerance
 from torch import nn
 
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.runtime import Program
 
 SETTINGS = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 # Compiling takes most of the time, so a few graphs make one program.
@@ -43,26 +44,65 @@ class Models(nn.Module):
 
 def _check(drawn: list[Graph], lower_whole: Callable[..., bytes]) -> None:
     models = Models(drawn)
-    generator = torch.Generator().manual_seed(1)
-    example, *others = [
-        tuple(one.make(generator) for graph in drawn for one in graph.inputs) for _ in range(3)
-    ]
+    example, *others = [_inputs(drawn, call) for call in range(3)]
     with Program(lower_whole(models, example)) as program:
-        for inputs in others:
+        for call, inputs in enumerate(others, 1):
             expected = models(*inputs)
             found = iter(program(*inputs))
             for graph, right in zip(drawn, expected, strict=True):
-                _compare(graph, [next(found) for _ in right], right)
+                _compare(graph, call, [next(found) for _ in right], right)
             assert not list(found)
 
 
-def _compare(graph: Graph, found: list[torch.Tensor], expected: tuple[torch.Tensor, ...]) -> None:
-    for one, other in zip(found, expected, strict=True):
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        wide, right = one.double(), other.double()
-        scale = 1 + right.abs().max().item() if right.numel() else 1
-        error = (wide - right).abs().max().item() if right.numel() else 0
-        assert error <= tolerance(graph, expected) * scale, graph
+def _inputs(drawn: list[Graph], call: int) -> tuple[torch.Tensor, ...]:
+    return tuple(value for graph in drawn for value in graph.make_inputs(call))
+
+
+def _compare(
+    graph: Graph, call: int, found: list[torch.Tensor], expected: tuple[torch.Tensor, ...]
+) -> None:
+    values = len(graph.inputs) + len(graph.steps)
+    for index, (one, other) in enumerate(zip(found, expected, strict=True)):
+        problem = _problem(one, other, tolerance(graph, expected))
+        name = f"v{values - len(expected) + index}"
+        if problem:
+            raise AssertionError(f"{name}: {problem}\nimport torch\n{graph.text(call)}")
+
+
+def _problem(found: torch.Tensor, expected: torch.Tensor, relative: float) -> str:
+    """What is wrong with an output; empty if nothing is."""
+    if (found.dtype, found.shape) != (expected.dtype, expected.shape):
+        kinds = f"{found.dtype} {tuple(found.shape)}"
+        return f"found {kinds}, expected {expected.dtype} {tuple(expected.shape)}"
+    wide, right = found.double(), expected.double()
+    allowed = relative * (1 + right.abs().max().item()) if right.numel() else 0
+    wrong = ((wide - right).abs() > allowed) | (wide.isnan() != right.isnan())
+    if not wrong.any():
+        return ""
+    place = tuple(wrong.nonzero()[0].tolist())
+    return (
+        f"{int(wrong.sum())} of {wrong.numel()} values are wrong, the first at {place}: found"
+        f" {found[place].item()!r}, expected {expected[place].item()!r} within {allowed:.3g}"
+        f"; {expected.dtype}, shape {tuple(expected.shape)}, strides {found.stride()}"
+    )
+
+
+def test_a_wrong_graph_is_printed_as_a_program_that_makes_it() -> None:
+    step = "v0.index_select(1, torch.tensor([2, 0]))"
+    graph = Graph([Input((2, 3), torch.float32, (1, 0))], [step])
+    (inputs,) = graph.make_inputs(1)
+    (right,) = Model(graph)(inputs)
+    wrong = right.clone()
+    wrong[1, 0] += 1
+    with pytest.raises(AssertionError) as caught:
+        _compare(graph, 1, [wrong], (right,))
+    message, _, program = str(caught.value).partition("\n")
+    assert "v1: 1 of 4 values are wrong, the first at (1, 0): found " in message
+    space: dict[str, torch.Tensor] = {}
+    exec(program, space)
+    assert space["v0"].stride() == inputs.stride() == (1, 2)
+    torch.testing.assert_close(space["v0"], inputs, rtol=0, atol=0)
+    torch.testing.assert_close(space["v1"], right, rtol=0, atol=0)
 
 
 @settings(SETTINGS, max_examples=5, derandomize=True)
