@@ -1,4 +1,4 @@
-"""The CPU delegate's lowering side; its runtime side is native/src/delegate/backend.cpp."""
+"""The CPU delegate's lowering side; its runtime side is native/src/cpu/."""
 
 from __future__ import annotations
 

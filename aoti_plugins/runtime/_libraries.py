@@ -19,7 +19,7 @@ from aoti_plugins.runtime._locks import new_lock
 logger = logging.getLogger(__name__)
 
 # ExecuTorch's own backends that a delegate of ours can stand in for; must match
-# native/src/cuda/upstream_backend.h.
+# native/src/cuda/upstream/upstream_backend.h.
 UPSTREAM_IDS = {"cuda": "CudaBackend"}
 
 # In this order: each needs those before it. The last one is optional, for programs that mix

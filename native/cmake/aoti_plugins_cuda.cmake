@@ -64,7 +64,7 @@ function(aotip_device_kernels target)
     COMMENT "Compiling the kernels for NVIDIA GPUs" VERBATIM)
   add_custom_target(${target}_kernels DEPENDS "${image}")
   add_dependencies(${target} ${target}_kernels)
-  set_property(SOURCE src/cuda/device_kernels.cpp APPEND PROPERTY OBJECT_DEPENDS "${image}")
-  set_property(SOURCE src/cuda/device_kernels.cpp APPEND
+  set_property(SOURCE src/cuda/driver/device_kernels.cpp APPEND PROPERTY OBJECT_DEPENDS "${image}")
+  set_property(SOURCE src/cuda/driver/device_kernels.cpp APPEND
                PROPERTY COMPILE_DEFINITIONS "AOTIP_DEVICE_KERNELS=\"${image}\"")
 endfunction()

@@ -1,45 +1,45 @@
 # The MPS delegate: Metal is looked for when a program is loaded, so it builds everywhere.
 
 set(aotip_mps_runtime
-    src/mps/objc.cpp
-    src/mps/gpu.cpp
-    src/mps/buffer_index.cpp
-    src/mps/buffer_pool.cpp
-    src/mps/commands.cpp
-    src/mps/stream.cpp
-    src/mps/pipeline_archive.cpp
-    src/mps/shader_library.cpp
-    src/mps/encode.cpp
-    src/mps/kernel.cpp
-    src/mps/device_copy.cpp
-    src/mps/mps_device.cpp
-    src/mps/storage.cpp
-    src/mps/options.cpp
-    src/mps/target.cpp
-    src/mps/session.cpp
-    src/mps/names.cpp
-    src/mps/kernel_shims.cpp
-    src/mps/memory_shims.cpp)
+    src/mps/driver/objc.cpp
+    src/mps/driver/gpu.cpp
+    src/mps/memory/buffer_index.cpp
+    src/mps/memory/buffer_pool.cpp
+    src/mps/driver/commands.cpp
+    src/mps/driver/stream.cpp
+    src/mps/driver/pipeline_archive.cpp
+    src/mps/driver/shader_library.cpp
+    src/mps/driver/encode.cpp
+    src/mps/driver/kernel.cpp
+    src/mps/memory/device_copy.cpp
+    src/mps/session/mps_device.cpp
+    src/mps/memory/storage.cpp
+    src/mps/session/options.cpp
+    src/mps/session/target.cpp
+    src/mps/session/session.cpp
+    src/mps/exports/names.cpp
+    src/mps/exports/kernel_shims.cpp
+    src/mps/exports/memory_shims.cpp)
 
 # Operators over kernels of our own.
 set(aotip_mps_operators
-    src/mps/metal_types.cpp
-    src/mps/lines.cpp
-    src/mps/matmul.cpp
-    src/mps/matmul_shims.cpp
-    src/mps/conv.cpp
-    src/mps/conv_shims.cpp
-    src/mps/attention.cpp
-    src/mps/attention_shims.cpp
-    src/mps/scan_shims.cpp
-    src/mps/sort.cpp
-    src/mps/sort_shims.cpp
-    src/mps/scatter.cpp
-    src/mps/scatter_shims.cpp
-    src/mps/index_put.cpp
-    src/mps/fft_shims.cpp
-    src/mps/random_shims.cpp
-    src/mps/view_shims.cpp)
+    src/mps/ops/metal_types.cpp
+    src/mps/ops/lines.cpp
+    src/mps/ops/matmul.cpp
+    src/mps/ops/matmul_shims.cpp
+    src/mps/ops/conv.cpp
+    src/mps/ops/conv_shims.cpp
+    src/mps/ops/attention.cpp
+    src/mps/ops/attention_shims.cpp
+    src/mps/ops/scan_shims.cpp
+    src/mps/ops/sort.cpp
+    src/mps/ops/sort_shims.cpp
+    src/mps/ops/scatter.cpp
+    src/mps/ops/scatter_shims.cpp
+    src/mps/ops/index_put.cpp
+    src/mps/ops/fft_shims.cpp
+    src/mps/ops/random_shims.cpp
+    src/mps/exports/view_shims.cpp)
 
 # Adds our kernels as text: each src/mps/kernels/<name>.metal becomes metal_<name>.
 function(aotip_embed_metal target)

@@ -6,7 +6,7 @@ string(FIND "${text}" ")metal\"" end)
 if(NOT end EQUAL -1)
   message(FATAL_ERROR "${SOURCE} has the text that ends it as a string of C++")
 endif()
-file(WRITE "${OUTPUT}" "// Written by cmake/embed_metal.cmake from ${name}.metal.\n#include \"mps/kernel.h\"\n"
+file(WRITE "${OUTPUT}" "// Written by cmake/embed_metal.cmake from ${name}.metal.\n#include \"mps/driver/kernel.h\"\n"
      "namespace aoti_plugins::mps {\nextern const MetalSource metal_${name};\n"
      "const MetalSource metal_${name} = {\"${name}\", R\"metal(${text})metal\"};\n"
      "}  // namespace aoti_plugins::mps\n")

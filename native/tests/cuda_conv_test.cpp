@@ -4,10 +4,10 @@
 #include <memory>
 #include <thread>
 
-#include "cuda/conv_algorithm.h"
-#include "cuda/cudnn.h"
-#include "cuda/driver.h"
-#include "cuda/shortage.h"
+#include "cuda/driver/driver.h"
+#include "cuda/driver/shortage.h"
+#include "cuda/libraries/cudnn.h"
+#include "cuda/ops/conv_algorithm.h"
 #include "cuda_fixture.h"
 #include "shim/conv_plan.h"
 

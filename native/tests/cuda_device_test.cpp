@@ -4,11 +4,11 @@
 #include <numeric>
 #include <thread>
 
-#include "cuda/device_memory.h"
-#include "cuda/driver.h"
-#include "cuda/memory_pool.h"
-#include "cuda/session.h"
-#include "cuda/tf32.h"
+#include "cuda/driver/driver.h"
+#include "cuda/memory/device_memory.h"
+#include "cuda/memory/memory_pool.h"
+#include "cuda/ops/tf32.h"
+#include "cuda/session/session.h"
 #include "cuda_fixture.h"
 
 using namespace aoti_plugins;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "cuda/cufft.h"
+#include "cuda/libraries/cufft.h"
 #include "cuda_fixture.h"
 
 using namespace aoti_plugins;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/cuda_device.h"
-#include "cuda/gpu.h"
-#include "cuda/stream.h"
+#include "cuda/driver/cuda_device.h"
+#include "cuda/driver/gpu.h"
+#include "cuda/driver/stream.h"
 #include "fake_cuda/driver_control.h"
 #include "handle.h"
 #include "shim/run_shim.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "cuda/call_graphs.h"
-#include "cuda/capture.h"
-#include "cuda/driver.h"
-#include "cuda/memory_pool.h"
-#include "cuda/placed_results.h"
+#include "cuda/driver/capture.h"
+#include "cuda/driver/driver.h"
+#include "cuda/memory/memory_pool.h"
+#include "cuda/session/call_graphs.h"
+#include "cuda/session/placed_results.h"
 #include "cuda_fixture.h"
 
 using namespace aoti_plugins;

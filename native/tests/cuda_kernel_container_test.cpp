@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/kernel_container.h"
+#include "cuda/driver/kernel_container.h"
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::cuda;

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "cuda/cublaslt.h"
-#include "cuda/tf32.h"
+#include "cuda/libraries/cublaslt.h"
+#include "cuda/ops/tf32.h"
 #include "fake_cuda/cublaslt_control.h"
 #include "matmul_numbers.h"
 

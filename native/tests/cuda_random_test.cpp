@@ -1,7 +1,7 @@
 // randint.low_out on CUDA, over a stand-in for the driver: the numbers of the CPU's sequence.
 
-#include "cpu/random.h"
-#include "cuda/driver.h"
+#include "cpu/ops/random.h"
+#include "cuda/driver/driver.h"
 #include "cuda_fixture.h"
 
 using namespace aoti_plugins;

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "cuda/target.h"
+#include "cuda/session/target.h"
 #include "payload_builder.h"
 
 using namespace aoti_plugins;

@@ -5,9 +5,9 @@
 #include <numeric>
 #include <thread>
 
-#include "cuda/driver.h"
-#include "cuda/session.h"
-#include "cuda/upload.h"
+#include "cuda/driver/driver.h"
+#include "cuda/memory/upload.h"
+#include "cuda/session/session.h"
 #include "cuda_fixture.h"
 #include "delegate/constants.h"
 #include "delegate/shared_state.h"

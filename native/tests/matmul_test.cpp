@@ -5,7 +5,7 @@
 #include <random>
 #include <tuple>
 
-#include "cpu/gemm.h"
+#include "cpu/math/gemm.h"
 #include "handle.h"
 #include "slim/element.h"
 #include "slim/tensor.h"

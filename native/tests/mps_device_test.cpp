@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "mps/device_copy.h"
+#include "mps/memory/device_copy.h"
 #include "mps_fixture.h"
 #include "slim/strided_copy.h"
 

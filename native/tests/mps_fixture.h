@@ -12,11 +12,11 @@
 
 #include "handle.h"
 #include "metal_host/stand_in/stand_in.h"
-#include "mps/buffer_index.h"
-#include "mps/buffer_pool.h"
-#include "mps/gpu.h"
-#include "mps/mps_device.h"
-#include "mps/stream.h"
+#include "mps/driver/gpu.h"
+#include "mps/driver/stream.h"
+#include "mps/memory/buffer_index.h"
+#include "mps/memory/buffer_pool.h"
+#include "mps/session/mps_device.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins::testing {

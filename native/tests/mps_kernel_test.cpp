@@ -6,10 +6,10 @@
 #include <fstream>
 #include <thread>
 
-#include "mps/commands.h"
-#include "mps/encode.h"
-#include "mps/kernel.h"
-#include "mps/shader_library.h"
+#include "mps/driver/commands.h"
+#include "mps/driver/encode.h"
+#include "mps/driver/kernel.h"
+#include "mps/driver/shader_library.h"
 #include "mps_fixture.h"
 
 using namespace aoti_plugins;

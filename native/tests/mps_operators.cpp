@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "mps/mps_device.h"
-#include "mps/stream.h"
+#include "mps/driver/stream.h"
+#include "mps/session/mps_device.h"
 #include "slim/device.h"
 
 using namespace aoti_plugins;

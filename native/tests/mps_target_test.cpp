@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "delegate/target.h"
-#include "mps/target.h"
+#include "mps/session/target.h"
 #include "payload_builder.h"
 
 using namespace aoti_plugins;

@@ -1,6 +1,6 @@
 // Random numbers: the sequence behind the option `seed`, and randint.low_out.
 
-#include "cpu/random.h"
+#include "cpu/ops/random.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

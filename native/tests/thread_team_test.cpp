@@ -1,4 +1,4 @@
-#include "cpu/thread_team.h"
+#include "cpu/threads/thread_team.h"
 
 #include <aoti_plugins/blob_openmp.h>
 #include <sys/resource.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/parallel.h"
+#include "cpu/threads/parallel.h"
 #include "delegate/fork_gate.h"
 #include "slim/status.h"
 

@@ -29,11 +29,11 @@ RUNNER = "libaoti_plugins_runner.dylib"
 BACKEND_FOLDERS = ("slim", "shim", "delegate", "mps")
 RUNNER_FOLDERS = ("slim", "runner")
 # What all devices share of the CPU's.
-SHARED = (Path("src/cpu/index_put_shims.cpp"), Path("src/cpu/random.cpp"))
+HOST_MEMORY = Path("src/cpu/memory/cpu_device.cpp")
+SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put_shims.cpp"), Path("src/cpu/ops/random.cpp"))
 # Both libraries have a C++ library inside.
 NEW_DELETE = Path("src/delegate/new_delete_darwin.cpp")
-# What the library does without: the CPU delegate, and what is there for other systems.
-LEFT_OUT = ("delegate/backend.cpp", "delegate/cpu_delegate_device.cpp")
+LEFT_OUT = "delegate/backend.cpp"  # the CPU delegate's registration
 FLAGS = (
     "-std=c++17 -O2 -g0 -fPIC -fvisibility=hidden -fvisibility-inlines-hidden"
     " -fvisibility-global-new-delete=force-hidden -ffunction-sections"
@@ -76,9 +76,9 @@ def sources(folders: Sequence[str]) -> list[Path]:
     """List the files of macOS in folders of ``src``, relative to the native sources."""
     found: list[Path] = []
     for folder in folders:
-        for path in sorted((NATIVE / "src" / folder).glob("*.cpp")):
+        for path in sorted((NATIVE / "src" / folder).rglob("*.cpp")):
             part = path.relative_to(NATIVE / "src").as_posix()
-            if not part.endswith("_linux.cpp") and part not in LEFT_OUT:
+            if not part.endswith("_linux.cpp") and part != LEFT_OUT:
                 found.append(path.relative_to(NATIVE))
     return found
 
@@ -91,7 +91,7 @@ def embed_shaders(folder: Path) -> Iterator[Path]:
             raise SystemExit(f"{shader} has the text that ends it as a string of C++")
         output = folder / f"metal_{name}.cpp"
         output.write_text(
-            f'#include "mps/kernel.h"\nnamespace aoti_plugins::mps {{\n'
+            f'#include "mps/driver/kernel.h"\nnamespace aoti_plugins::mps {{\n'
             f"extern const MetalSource metal_{name};\n"
             f'const MetalSource metal_{name} = {{"{name}", R"metal({text})metal"}};\n}}\n'
         )
@@ -126,7 +126,7 @@ def build(executorch: Path, output: Path, compiler: str, jobs: int) -> None:
                 raise SystemExit(f"{needed} is not there: give the macOS wheel of executorch")
         toolchain = Toolchain(tuple(shlex.split(compiler)), include, library)
         backend = [*SHARED, *sources(BACKEND_FOLDERS), *embed_shaders(folder)]
-        runner = [NEW_DELETE, *sources(RUNNER_FOLDERS)]
+        runner = [NEW_DELETE, HOST_MEMORY, *sources(RUNNER_FOLDERS)]
         objects = compile_all(toolchain, dict.fromkeys([*backend, *runner]), folder, jobs)
         output = output.resolve()
         output.mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def load_texts(source: Path) -> list[str]:
 
 def our_selectors() -> dict[str, tuple[str, str]]:
     """Return owner and text of our selectors by our names for them."""
-    text = (MPS / "selectors.inc").read_text()
+    text = (MPS / "driver" / "selectors.inc").read_text()
     found = re.findall(r'^AOTIP_SELECTOR\((\w+), (\w+), "([\w:]+)"\)', text, re.MULTILINE)
     return {name: (owner, selector) for name, owner, selector in found}
 
@@ -113,7 +113,7 @@ def check_selectors(headers: Headers) -> list[str]:
 def our_messages() -> list[tuple[str, str, int, int]]:
     """Return file, our selector, and the numbers of types and of arguments of what we send."""
     found = []
-    for path in sorted(MPS.glob("*.[ch]*")):
+    for path in sorted(MPS.rglob("*.[ch]*")):
         text = re.sub(r"//[^\n]*", "", path.read_text())
         for match in re.finditer(r"\bsend<", text):
             types_end = closing(text, match.end() - 1)
@@ -151,7 +151,7 @@ def check_messages() -> list[str]:
                 f"{file}: '{name}' is sent with {types} types and {arguments} arguments,"
                 f" expected {expected}"
             )
-    text = "".join(path.read_text() for path in MPS.glob("*.[ch]*"))
+    text = "".join(path.read_text() for path in MPS.rglob("*.[ch]*"))
     unused = [name for name in ours if name not in used and f".{name}" not in text]
     return problems + [f"selectors.inc: '{name}' is not used" for name in unused]
 
@@ -159,7 +159,7 @@ def check_messages() -> list[str]:
 def check_values(headers: Headers) -> list[str]:
     """Compare the numbers of metal_values.h."""
     problems = []
-    text = (MPS / "metal_values.h").read_text()
+    text = (MPS / "driver" / "metal_values.h").read_text()
     for name, value in re.findall(r"constexpr \w+ k(\w+) = (\w+);", text):
         if headers.values.get(name) != int(value, 0):
             problems.append(f"{name} is {value} here and {headers.values.get(name)} in metal-cpp")
@@ -168,7 +168,7 @@ def check_values(headers: Headers) -> list[str]:
 
 def check_classes(headers: Headers) -> list[str]:
     """Compare the classes that we look up by name."""
-    text = "".join(path.read_text() for path in sorted(MPS.glob("*.cpp")))
+    text = "".join(path.read_text() for path in sorted(MPS.rglob("*.cpp")))
     ours = set(re.findall(r'(?:make_object|get_class)\("(\w+)"\)', text))
     return [f"there is no class {name}" for name in sorted(ours - headers.classes)]
 

@@ -1,7 +1,7 @@
 """Write include/aoti_plugins/vector_math_link_names.h.
 
 The functions are those that PyTorch's vector headers call, in the widths of the supported
-instruction sets; must match src/cpu/vector_math.inc.
+instruction sets; must match src/cpu/math/vector_math.inc.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TEXT = """\
 /// and the name.
 ///
 /// PyTorch means the Sleef library inside libtorch; a blob means this runtime's
-/// src/cpu/vector_math.inc. Written by native/tools/make_vector_math_link_names.py.
+/// src/cpu/math/vector_math.inc. Written by native/tools/make_vector_math_link_names.py.
 
 """
 

@@ -44,7 +44,7 @@ def shims() -> set[str]:
     text = (NATIVE / "src" / "shim" / "names.inc").read_text()
     text = re.sub(r"#ifndef AOTIP_WITHOUT_CPU_KERNELS.*?#endif", "", text, flags=re.DOTALL)
     pattern = r"AOTIP_SHIM\((\w+)\)"
-    return set(re.findall(pattern, text)) | names_in("src/mps/names.inc", pattern)
+    return set(re.findall(pattern, text)) | names_in("src/mps/exports/names.inc", pattern)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@
 /// The CUDA delegate's library answers for them: it opens the driver on first use, so a blob names
 /// neither libcuda nor cudart and loads on a machine without a GPU. Include it before cuda.h. What
 /// is listed is what PyTorch 2.11 to 2.15 generates or has in the headers that generated code
-/// includes, and near neighbours; src/cuda/driver_exports.cpp and src/cuda/runtime_exports.cpp
-/// define them.
+/// includes, and near neighbours; src/cuda/exports/driver_exports.cpp and
+/// src/cuda/exports/runtime_exports.cpp define them.
 
 #pragma redefine_extname cuCtxGetCurrent aotip_cuCtxGetCurrent
 #pragma redefine_extname cuCtxGetDevice aotip_cuCtxGetDevice

@@ -4,7 +4,7 @@
 /// and the name.
 ///
 /// PyTorch means the Sleef library inside libtorch; a blob means this runtime's
-/// src/cpu/vector_math.inc. Written by native/tools/make_vector_math_link_names.py.
+/// src/cpu/math/vector_math.inc. Written by native/tools/make_vector_math_link_names.py.
 
 #pragma redefine_extname Sleef_acosd2_u10 aotip_Sleef_acosd2_u10
 #pragma redefine_extname Sleef_acosd4_u10 aotip_Sleef_acosd4_u10

@@ -4,14 +4,14 @@
 
 #include <executorch/runtime/backend/interface.h>
 
-#include "cuda/cuda_device.h"
-#include "cuda/driver.h"
-#include "cuda/gpu.h"
-#include "cuda/options.h"
-#include "cuda/planned_memory.h"
-#include "cuda/session.h"
-#include "cuda/target.h"
-#include "cuda/upstream_backend.h"
+#include "cuda/driver/cuda_device.h"
+#include "cuda/driver/driver.h"
+#include "cuda/driver/gpu.h"
+#include "cuda/memory/planned_memory.h"
+#include "cuda/session/options.h"
+#include "cuda/session/session.h"
+#include "cuda/session/target.h"
+#include "cuda/upstream/upstream_backend.h"
 #include "delegate/delegate_backend.h"
 #include "delegate/stand_in.h"
 

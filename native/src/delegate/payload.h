@@ -98,7 +98,7 @@ struct ValueSpec {
 };
 
 /// What the delegate knows of a program: read from our own payload, or from what upstream's backend
-/// stores (cuda/upstream_program.h).
+/// stores (cuda/upstream/upstream_program.h).
 struct Payload {
   uint32_t version = kPayloadVersion;
   uint32_t flags = 0;

@@ -4,11 +4,11 @@
 #include <executorch/runtime/backend/interface.h>
 
 #include "delegate/delegate_backend.h"
-#include "mps/gpu.h"
-#include "mps/mps_device.h"
-#include "mps/options.h"
-#include "mps/session.h"
-#include "mps/target.h"
+#include "mps/driver/gpu.h"
+#include "mps/session/mps_device.h"
+#include "mps/session/options.h"
+#include "mps/session/session.h"
+#include "mps/session/target.h"
 
 namespace aoti_plugins::mps {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "slim/cpu_device.h"
+#include "cpu/memory/cpu_device.h"
 
 namespace aoti_plugins {
 namespace {

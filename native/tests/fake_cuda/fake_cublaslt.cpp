@@ -14,7 +14,7 @@
 #include <map>
 #include <vector>
 
-#include "cuda/cublaslt.h"
+#include "cuda/libraries/cublaslt.h"
 #include "slim/half.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "cuda/cudnn.h"
+#include "cuda/libraries/cudnn.h"
 #include "fake_cuda.h"
 #include "slim/element.h"
 

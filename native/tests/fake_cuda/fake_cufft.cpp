@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/cufft.h"
+#include "cuda/libraries/cufft.h"
 
 namespace {
 

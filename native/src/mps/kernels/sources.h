@@ -2,7 +2,7 @@
 
 /// The kernel sources, embedded by CMake: kernels/<name>.metal becomes metal_<name>.
 
-#include "mps/kernel.h"
+#include "mps/driver/kernel.h"
 
 namespace aoti_plugins::mps {
 

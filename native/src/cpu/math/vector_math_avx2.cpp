@@ -1,0 +1,9 @@
+// Vector math for AVX2; CMake compiles this file with the flags that go with it.
+
+#include <immintrin.h>
+
+#define AOTIP_ISA vector_math_avx2
+#include "cpu/math/vector_math.inc"
+
+AOTIP_VECTOR_MATH_FLOAT(f8, __m256)
+AOTIP_VECTOR_MATH_DOUBLE(d4, __m256d)

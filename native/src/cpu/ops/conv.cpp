@@ -1,0 +1,76 @@
+#include "cpu/ops/conv.h"
+
+#include <memory>
+
+#include "cpu/math/gemm.h"
+#include "slim/strided_copy.h"
+
+namespace aoti_plugins::cpu {
+namespace {
+
+struct Destroy {
+  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
+};
+using Owned = std::unique_ptr<Tensor, Destroy>;
+
+/// `tensor` itself when it has the dtype and layout, or else a copy that does, owned by `*owner`.
+const Tensor* as_layout(const Tensor& tensor, int32_t dtype, bool channels_last, Owned* owner) {
+  if (tensor.dtype() == dtype && (tensor.numel() == 0 || has_conv_strides(tensor, channels_last))) {
+    return &tensor;
+  }
+  int64_t strides[Tensor::kMaxDims];
+  conv_strides(tensor.ndim(), tensor.sizes(), channels_last, strides);
+  owner->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, dtype, Device{}));
+  if (*owner == nullptr || strided_copy(**owner, tensor) != Status::kOk) {
+    return nullptr;
+  }
+  return owner->get();
+}
+
+template <typename T>
+Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, const Tensor* bias,
+           Tensor& out) {
+  const ConvData<T> data{input.data_as<T>(), weight.data_as<T>(),
+                         bias != nullptr ? bias->data_as<T>() : nullptr, out.data_as<T>()};
+  return plan.transposed ? conv_transposed(plan, data) : conv_forward(plan, data);
+}
+
+}  // namespace
+
+Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                    const Tensor* bias) noexcept {
+  const int32_t dtype = input.dtype();
+  const bool reduced = dtype == kFloat16 || dtype == kBFloat16;
+  if (!reduced && dtype != kFloat32 && dtype != kFloat64) {
+    (void)fail("no convolution for %s", dtype_name(dtype));
+    return nullptr;
+  }
+  const int32_t compute = reduced ? static_cast<int32_t>(kFloat32) : dtype;
+  Owned result(make_conv_output(plan, dtype, Device{}));
+  ConvPlan inner = plan;
+  inner.channels_last = plan.channels_last && !plan.transposed;
+  Owned owners[4];
+  const Tensor* in = as_layout(input, compute, inner.channels_last, &owners[0]);
+  const Tensor* w = as_layout(weight, compute, inner.channels_last, &owners[1]);
+  const Tensor* b = bias != nullptr ? as_layout(*bias, compute, false, &owners[2]) : nullptr;
+  if (result == nullptr || in == nullptr || w == nullptr || (bias != nullptr && b == nullptr)) {
+    return nullptr;
+  }
+  Tensor* out = result.get();
+  if (reduced || inner.channels_last != plan.channels_last) {
+    owners[3].reset(make_conv_output(inner, compute, Device{}));
+    out = owners[3].get();
+  }
+  if (out == nullptr) {
+    return nullptr;
+  }
+  const Status status = compute == kFloat64 ? run<double>(inner, *in, *w, b, *out)
+                                            : run<float>(inner, *in, *w, b, *out);
+  if (status != Status::kOk ||
+      (out != result.get() && strided_copy(*result, *out) != Status::kOk)) {
+    return nullptr;
+  }
+  return result.release();
+}
+
+}  // namespace aoti_plugins::cpu

@@ -1,0 +1,133 @@
+#include "cuda/driver/device_kernels.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "cuda/driver/driver.h"
+#include "cuda/driver/early_launch.h"
+#include "cuda/driver/gpu.h"
+#include "cuda/driver/stream.h"
+
+#ifdef AOTIP_DEVICE_KERNELS
+// The image, by its path on the machine that builds us.
+__asm__(
+    ".section .rodata\n"
+    ".balign 64\n"
+    "aotip_device_kernels_image:\n"
+    ".incbin \"" AOTIP_DEVICE_KERNELS
+    "\"\n"
+    ".byte 0\n"
+    ".previous\n");
+extern "C" __attribute__((visibility("hidden"))) const unsigned char aotip_device_kernels_image[];
+#endif
+
+namespace aoti_plugins::cuda {
+namespace {
+
+constexpr unsigned int kBlock = 256;
+
+/// What is loaded on one GPU.
+struct Loaded {
+  CUmodule module = nullptr;
+  std::map<std::string, CUfunction, std::less<>> functions;
+};
+
+struct Cache {
+  std::mutex mutex;
+  std::map<int32_t, Loaded> gpus;
+};
+
+Cache& cache() {
+  static Cache* instance = new Cache();
+  return *instance;
+}
+
+Status load_module(CUmodule* ret) {
+#ifdef AOTIP_DEVICE_KERNELS
+  AOTIP_CU(cuModuleLoadData, ret, aotip_device_kernels_image);
+  return Status::kOk;
+#else
+  (void)ret;
+  return fail(
+      "this build of aoti_plugins has no device kernels: nvcc was not there when it was built");
+#endif
+}
+
+Status find_kernel(int32_t gpu, const char* name, CUfunction* ret) {
+  const std::lock_guard<std::mutex> lock(cache().mutex);
+  Loaded& loaded = cache().gpus[gpu];
+  const auto known = loaded.functions.find(std::string_view(name));
+  if (known != loaded.functions.end()) {
+    *ret = known->second;
+    return Status::kOk;
+  }
+  AOTIP_RETURN_IF_FAILED(use_gpu(gpu));
+  if (loaded.module == nullptr) {
+    AOTIP_RETURN_IF_FAILED(load_module(&loaded.module));
+  }
+  AOTIP_CU(cuModuleGetFunction, ret, loaded.module, name);
+  loaded.functions.emplace(name, *ret);
+  return Status::kOk;
+}
+
+Status launch(CUfunction function, unsigned int blocks, unsigned int threads, void** arguments) {
+  AOTIP_CU(cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, 0, current_stream().handle,
+           arguments, nullptr);
+  return Status::kOk;
+}
+
+}  // namespace
+
+CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
+  CUfunction function = nullptr;
+  try {
+    if (find_kernel(gpu, name, &function) != Status::kOk) {
+      (void)fail("kernel %s: %s", name, last_failure());
+      return nullptr;
+    }
+  } catch (const std::exception& error) {
+    (void)fail("kernel %s: %s", name, error.what());
+    return nullptr;
+  }
+  return function;
+}
+
+Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int threads,
+                     void** arguments) noexcept {
+  CUfunction function = device_kernel(gpu, name);
+  const Gpu* where = find_gpu(gpu);
+  if (function == nullptr || where == nullptr) {
+    return Status::kFailed;
+  }
+  const int64_t most = int64_t{where->multiprocessors} * 32;
+  const unsigned int grid = static_cast<unsigned int>(std::clamp<int64_t>(blocks, 1, most));
+  return launch(function, grid, threads, arguments);
+}
+
+Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
+                      void** arguments) noexcept {
+  CUfunction function = device_kernel(gpu, name);
+  return function != nullptr ? launch(function, blocks, threads, arguments) : Status::kFailed;
+}
+
+Status launch_early(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
+                    void** arguments) noexcept {
+  CUfunction function = device_kernel(gpu, name);
+  const Gpu* where = find_gpu(gpu);
+  if (function == nullptr || where == nullptr) {
+    return Status::kFailed;
+  }
+  const Launch config{function, {blocks, 1, 1}, {threads, 1, 1}, 0, current_stream().handle};
+  const CUresult code =
+      where->major < 9 ? launch_in_order(config, arguments) : launch_early(config, arguments);
+  return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);
+}
+
+Status launch_elements(int32_t gpu, const char* name, int64_t numel, void** arguments) noexcept {
+  return launch_blocks(gpu, name, (numel + kBlock - 1) / kBlock, kBlock, arguments);
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,50 @@
+#include "cuda/driver/early_launch.h"
+
+#include "cuda/driver/driver.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+// The first driver whose graphs keep such launches (CUDA 12.3).
+constexpr int kFirstDriver = 12030;
+
+bool driver_launches_early() {
+  static const bool found = [] {
+    int version = 0;
+    return driver().cuLaunchKernelEx != nullptr &&
+           driver().cuDriverGetVersion(&version) == CUDA_SUCCESS && version >= kFirstDriver;
+  }();
+  return found;
+}
+
+}  // namespace
+
+CUresult launch_in_order(const Launch& launch, void** arguments) noexcept {
+  const unsigned int* grid = launch.grid;
+  const unsigned int* block = launch.block;
+  return driver().cuLaunchKernel(launch.function, grid[0], grid[1], grid[2], block[0], block[1],
+                                 block[2], launch.shared_nbytes, launch.stream, arguments, nullptr);
+}
+
+CUresult launch_early(const Launch& launch, void** arguments) noexcept {
+  if (!driver_launches_early()) {
+    return launch_in_order(launch, arguments);
+  }
+  CUlaunchAttribute early{};
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = launch.grid[0];
+  config.gridDimY = launch.grid[1];
+  config.gridDimZ = launch.grid[2];
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.shared_nbytes;
+  config.hStream = launch.stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return driver().cuLaunchKernelEx(&config, launch.function, arguments, nullptr);
+}
+
+}  // namespace aoti_plugins::cuda

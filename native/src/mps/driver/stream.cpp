@@ -1,0 +1,108 @@
+#include "mps/driver/stream.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "mps/driver/gpu.h"
+#include "mps/memory/buffer_pool.h"
+
+namespace aoti_plugins::mps {
+
+std::shared_ptr<Stream> Stream::create() noexcept {
+  if (open_gpu() == nullptr) {
+    return nullptr;
+  }
+  try {
+    return std::shared_ptr<Stream>(new Stream());
+  } catch (const std::exception& error) {
+    (void)fail("%s", error.what());
+    return nullptr;
+  }
+}
+
+Stream::~Stream() {
+  commands_.abandon();
+  release_kept();
+}
+
+void* Stream::allocate(size_t nbytes) noexcept {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  void* data = nullptr;
+  const auto kept = kept_.find(BufferPool::size_class(nbytes));
+  if (kept != kept_.end() && !kept->second.empty()) {
+    data = kept->second.back();
+    kept->second.pop_back();
+  } else {
+    data = BufferPool::instance().allocate(nbytes);
+  }
+  if (data != nullptr && live_++ == 0) {
+    self_ = shared_from_this();
+  }
+  return data;
+}
+
+void Stream::deallocate(void* data, size_t nbytes) noexcept {
+  std::shared_ptr<Stream> last;  // may destroy this stream, so after the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  try {
+    kept_[BufferPool::size_class(nbytes)].push_back(data);
+  } catch (const std::exception&) {
+    // No memory to remember it: it stays allocated.
+  }
+  if (--live_ == 0) {
+    last = std::move(self_);
+  }
+}
+
+void Stream::release_kept() noexcept {
+  for (auto& [size, blocks] : kept_) {
+    for (void* data : blocks) {
+      BufferPool::instance().deallocate(data, size);
+    }
+  }
+  kept_.clear();
+}
+
+Status Stream::finish() noexcept {
+  const Status status = commands_.finish();
+  if (status != Status::kOk) {
+    note_fault();
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  release_kept();
+  return status;
+}
+
+void Stream::abandon() noexcept {
+  commands_.abandon();
+  fault_[0] = '\0';
+  const std::lock_guard<std::mutex> lock(mutex_);
+  release_kept();
+}
+
+void Stream::note_fault() noexcept {
+  if (fault_[0] == '\0') {
+    std::snprintf(fault_, sizeof(fault_), "%s",
+                  last_failure()[0] != '\0' ? last_failure() : "a call for a kernel failed");
+  }
+}
+
+Status Stream::check_fault() const noexcept {
+  AOTIP_CHECK(fault_[0] == '\0', "%s", fault_);
+  return Status::kOk;
+}
+
+Stream*& current_stream() noexcept {
+  static thread_local Stream* current = nullptr;
+  return current;
+}
+
+Status require_stream(Stream** ret) noexcept {
+  *ret = current_stream();
+  AOTIP_CHECK(*ret != nullptr,
+              "no program runs on this thread, so there is nothing to give "
+              "the GPU's work to");
+  return Status::kOk;
+}
+
+}  // namespace aoti_plugins::mps

@@ -1,0 +1,73 @@
+#include "mps/ops/metal_types.h"
+
+namespace aoti_plugins::mps {
+
+const char* metal_type(int32_t dtype) noexcept {
+  switch (dtype) {
+    case kBool:
+      return "bool";
+    case kUInt8:
+      return "uchar";
+    case kInt8:
+      return "char";
+    case kInt16:
+      return "short";
+    case kUInt16:
+      return "ushort";
+    case kInt32:
+      return "int";
+    case kUInt32:
+      return "uint";
+    case kInt64:
+      return "long";
+    case kUInt64:
+      return "ulong";
+    case kFloat16:
+      return "half";
+    case kBFloat16:
+      return "bfloat";
+    case kFloat32:
+      return "float";
+    default:
+      return nullptr;
+  }
+}
+
+std::string define(const char* name, const std::string& value) {
+  return std::string("#define ") + name + " " + value + "\n";
+}
+
+std::string define(const char* name, int64_t value) {
+  return define(name, std::to_string(value));
+}
+
+Status check_on_mps(const Tensor& tensor, const char* name) noexcept {
+  AOTIP_CHECK(tensor.device().type == kMps, "%s is on %s, expected mps", name,
+              device_type_name(tensor.device().type));
+  return Status::kOk;
+}
+
+bool has_small_offsets(const Tensor* const* tensors, int32_t count) noexcept {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  for (int32_t t = 0; t < count; ++t) {
+    if (tensors[t] == nullptr) {
+      continue;
+    }
+    int64_t reach = 0;
+    for (int64_t d = 0; d < tensors[t]->ndim(); ++d) {
+      // Tiles step up to 64 places past the end of a dim.
+      const int64_t steps = tensors[t]->size(d) + 64;
+      const int64_t stride = tensors[t]->stride(d);
+      if (stride > kLimit / steps) {
+        return false;
+      }
+      reach += steps * stride;
+    }
+    if (reach > kLimit) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace aoti_plugins::mps
