@@ -1,7 +1,7 @@
 """The tensor element types that a payload and the runtime know, by their code.
 
-The codes are those of PyTorch's ``ScalarType``; ExecuTorch and the C shims use the same ones. Must
-match ``native/src/delegate/payload.cpp``.
+The codes are those of PyTorch's ``ScalarType``; ExecuTorch and the C shims use the same ones. The
+runtimes' table is ``native/src/slim/dtypes.inc``; a test compares the two.
 """
 
 from __future__ import annotations

@@ -1,10 +1,15 @@
 """Declare the runtimes' own kernels for ATen ops, whose C shims are PyTorch's.
 
-Must match ``native/src/``: dtypes are those that the runtimes' tests cover.
+Names and parameters come from the runtimes' own list, ``include/aoti_plugins/operators.inc``;
+dtypes are those that the runtimes' tests cover.
 """
 
 from __future__ import annotations
 
+import functools
+import re
+
+from aoti_plugins import native_files
 from aoti_plugins.types import CShim, FallbackKernel
 
 FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -13,66 +18,16 @@ NUMBERS = FLOATS + INTEGERS
 
 RECURRENT_LAYER = "aoti_plugins::recurrent_layer"
 
-# Parameters of the shims, equal for all devices: torch/csrc/inductor/aoti_torch/generated/.
-_PARAMETERS = {
-    "aten::mm.out": ("AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
-    "aten::addmm.out": (
-        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat1, "
-        "AtenTensorHandle mat2, double beta, double alpha"
-    ),
-    "aten::bmm.out": ("AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2"),
-    "aten::baddbmm.out": (
-        "AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle batch1, "
-        "AtenTensorHandle batch2, double beta, double alpha"
-    ),
-    "aten::convolution": (
-        "AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, "
-        "const int64_t* stride, int64_t stride_len_, const int64_t* padding, int64_t padding_len_, "
-        "const int64_t* dilation, int64_t dilation_len_, int32_t transposed, "
-        "const int64_t* output_padding, int64_t output_padding_len_, int64_t groups, "
-        "AtenTensorHandle* ret0"
-    ),
-    "aten::cumsum": ("AtenTensorHandle self, int64_t dim, int32_t* dtype, AtenTensorHandle* ret0"),
-    "aten::cumprod": ("AtenTensorHandle self, int64_t dim, int32_t* dtype, AtenTensorHandle* ret0"),
-    "aten::histc": (
-        "AtenTensorHandle self, int64_t bins, double min, double max, AtenTensorHandle* ret0"
-    ),
-    "aten::sort": (
-        "AtenTensorHandle self, int64_t dim, int32_t descending, AtenTensorHandle* ret0, "
-        "AtenTensorHandle* ret1"
-    ),
-    "aten::sort.stable": (
-        "AtenTensorHandle self, int32_t* stable, int64_t dim, int32_t descending, "
-        "AtenTensorHandle* ret0, AtenTensorHandle* ret1"
-    ),
-    "aten::topk": (
-        "AtenTensorHandle self, int64_t k, int64_t dim, int32_t largest, int32_t sorted, "
-        "AtenTensorHandle* ret0, AtenTensorHandle* ret1"
-    ),
-    "aten::scatter.src_out": (
-        "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
-        "AtenTensorHandle src"
-    ),
-    "aten::scatter.value_out": (
-        "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
-        "double value"
-    ),
-    "aoti_plugins::small_weight_linear": (
-        "AtenTensorHandle x, AtenTensorHandle weight, AtenTensorHandle scale, "
-        "AtenTensorHandle* zero, AtenTensorHandle* bias, int64_t bits, int64_t group_size, "
-        "int64_t zero_kind, AtenTensorHandle* ret0"
-    ),
-    "aten::scatter_reduce.two_out": (
-        "AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index, "
-        "AtenTensorHandle src, const char* reduce, int32_t include_self"
-    ),
-    # Our own: native/include/aoti_plugins/recurrent_shims.h.
-    RECURRENT_LAYER: (
-        "AtenTensorHandle inputs, AtenTensorHandle hidden, AtenTensorHandle* cell, "
-        "AtenTensorHandle weight, AtenTensorHandle* bias, int64_t kind, int32_t reverse, "
-        "AtenTensorHandle* ret0, AtenTensorHandle* ret1, AtenTensorHandle* ret2"
-    ),
-}
+_OPERATOR = re.compile(
+    r'^AOTIP_(?:\w+_)?OPERATOR\(\w+,\s*"([^"]+)",\s*\(([^()]*)\)\)', re.MULTILINE
+)
+
+
+@functools.cache
+def _parameters() -> dict[str, str]:
+    """The parameters of each operator's C shim, equal for all devices that have it, by its op."""
+    text = (native_files.include_dir() / "aoti_plugins" / "operators.inc").read_text("utf-8")
+    return {op: " ".join(parameters.split()) for op, parameters in _OPERATOR.findall(text)}
 
 
 def usual_kernels(floats: tuple[str, ...], products: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -113,8 +68,8 @@ def aten_kernel(device: str, op: str, dtypes: tuple[str, ...]) -> FallbackKernel
         dtypes: what the kernel takes.
 
     Raises:
-        KeyError: the op's shim is not declared here.
+        KeyError: no device has a shim for the op.
     """
     name = f"aoti_torch_{device}_{op.split('::')[1].replace('.', '_')}"
-    declaration = f"AOTITorchError {name}({_PARAMETERS[op]})"
+    declaration = f"AOTITorchError {name}({_parameters()[op]})"
     return FallbackKernel(op=op, c_shims=(CShim(name, declaration),), dtypes=dtypes)

@@ -60,7 +60,7 @@ function(aotip_device_kernels target)
     COMMAND "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets -Xfatbin -compress-all
             -I "${CMAKE_CURRENT_SOURCE_DIR}/src" ${codes} -gencode=arch=compute_80,code=compute_80
             -o "${image}" ${sources}
-    DEPENDS ${sources} ${parts} src/slim/dtype.h
+    DEPENDS ${sources} ${parts} src/slim/dtype.h src/slim/dtypes.inc src/ops/combine.h
     COMMENT "Compiling the kernels for NVIDIA GPUs" VERBATIM)
   add_custom_target(${target}_kernels DEPENDS "${image}")
   add_dependencies(${target} ${target}_kernels)

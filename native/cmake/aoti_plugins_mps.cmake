@@ -26,20 +26,17 @@ set(aotip_mps_operators
     src/mps/ops/metal_types.cpp
     src/mps/ops/lines.cpp
     src/mps/ops/matmul.cpp
-    src/mps/ops/matmul_shims.cpp
     src/mps/ops/conv.cpp
-    src/mps/ops/conv_shims.cpp
+    src/mps/ops/shims.cpp
     src/mps/ops/attention.cpp
     src/mps/ops/attention_shims.cpp
-    src/mps/ops/scan_shims.cpp
+    src/mps/ops/scan.cpp
     src/mps/ops/sort.cpp
-    src/mps/ops/sort_shims.cpp
     src/mps/ops/scatter.cpp
-    src/mps/ops/scatter_shims.cpp
+    src/mps/ops/scatter_lines.cpp
     src/mps/ops/index_put.cpp
-    src/mps/ops/fft_shims.cpp
-    src/mps/ops/random_shims.cpp
-    src/mps/exports/view_shims.cpp)
+    src/mps/ops/fft.cpp
+    src/mps/ops/randint.cpp)
 
 # Adds our kernels as text: each src/mps/kernels/<name>.metal becomes metal_<name>.
 function(aotip_embed_metal target)

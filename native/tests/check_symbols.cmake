@@ -1,5 +1,5 @@
-# Compares the shims that a library exports with the list that it gives, and checks that it exports nothing else but
-# what is expected: cmake -DNM=… -DLIBRARY=… -DNAMES=… -DALSO=<regex> -P …
+# Compares the shims that a library exports with its lists, of its own and of operators, and checks that it exports nothing else but
+# what is expected: cmake -DNM=… -DLIBRARY=… -DNAMES=… -DDEVICE=cpu -DALSO=<regex> -P …
 
 execute_process(COMMAND "${NM}" -D --defined-only "${LIBRARY}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "aotip_aoti_torch_[A-Za-z0-9_]+" exported "${text}")
@@ -8,18 +8,23 @@ file(STRINGS "${NAMES}" listed REGEX "AOTIP_SHIM")
 list(TRANSFORM listed REPLACE "AOTIP_SHIM\\((.*)\\)" "\\1")
 set(sorted ${listed})
 list(SORT sorted)
-list(SORT exported)
 if(NOT sorted STREQUAL listed)
   message(FATAL_ERROR "${NAMES} is not sorted")
 endif()
+string(TOUPPER "${DEVICE}" upper)
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../include/aoti_plugins/operators.inc" operators
+     REGEX "^AOTIP_(${upper}_)?OPERATOR")
+list(TRANSFORM operators REPLACE "^AOTIP_[A-Z_]*OPERATOR\\(([A-Za-z0-9_]+),.*" "aoti_torch_${DEVICE}_\\1")
+list(APPEND listed ${operators})
+list(SORT exported)
 foreach(name IN LISTS exported)
   if(NOT name IN_LIST listed)
-    message(SEND_ERROR "${name} is exported but not in ${NAMES}")
+    message(SEND_ERROR "${name} is exported but not in ${NAMES} or operators.inc")
   endif()
 endforeach()
 foreach(name IN LISTS listed)
   if(NOT name IN_LIST exported)
-    message(SEND_ERROR "${name} is in ${NAMES} but not exported")
+    message(SEND_ERROR "${name} is listed but not exported")
   endif()
 endforeach()
 # Functions that blobs call under names of ours, listed in a prelude.

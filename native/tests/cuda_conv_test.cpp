@@ -9,7 +9,7 @@
 #include "cuda/libraries/cudnn.h"
 #include "cuda/ops/conv_algorithm.h"
 #include "cuda_fixture.h"
-#include "shim/conv_plan.h"
+#include "ops/conv_plan.h"
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;

@@ -306,7 +306,7 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_named) {
   check_refused(aoti_torch_cuda_cumsum(nullptr, 0, nullptr, &a), "self is null");
   check_refused(aoti_torch_cuda_cumsum(host.get(), 0, nullptr, &a), "on cpu, expected cuda");
   check_refused(aoti_torch_cuda_cumsum(device.get(), -3, nullptr, &a), "dim -3 is out of range");
-  check_refused(aoti_torch_cuda_cumprod(complex.get(), 0, nullptr, &a), "no running sum");
+  check_refused(aoti_torch_cuda_cumprod(complex.get(), 0, nullptr, &a), "no running product");
   BOOST_TEST(a == nullptr);
   BOOST_TEST(b == nullptr);
 }

@@ -20,7 +20,8 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_leave_the_result_untouched) {
   check_refused(aoti_torch_cuda_mm_out(nullptr, a.get(), b.get()), "out is null");
   check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), nullptr), "second matrix is null");
   check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), host.get()), "on cpu, expected cuda");
-  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), doubles.get()), "the second float64");
+  check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), doubles.get()),
+                "the second matrix is float64, expected float32 as the result");
   check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), cube.get()), "has 3 dims, expected 2");
   check_refused(aoti_torch_cuda_mm_out(out.get(), a.get(), a.get()), "inner sizes differ");
   check_refused(aoti_torch_cuda_mm_out(wide.get(), a.get(), b.get()), "the result is [3, 5]");
@@ -59,9 +60,10 @@ BOOST_AUTO_TEST_CASE(wrong_batches_leave_the_result_untouched) {
   refused(nothing, a, b, "out is null");
   refused(out, a, nothing, "second matrix is null");
   refused(out, a, make({2, 5, 4}, kFloat32), "second matrix is on cpu, expected cuda");
-  refused(out, a, empty_on_gpu({2, 5, 4}, kFloat64), "the second float64");
-  refused(empty_on_gpu({2, 3, 4}, kFloat64), a, b, "are float32, expected float64 as the result");
-  refused(bools, bools, bools, "no matrix product for bool");
+  refused(out, a, empty_on_gpu({2, 5, 4}, kFloat64), "the second matrix is float64");
+  refused(empty_on_gpu({2, 3, 4}, kFloat64), a, b, "float32, expected float64 as the result");
+  check_refused(aoti_torch_cuda_bmm_out(bools.get(), bools.get(), bools.get()),
+                "no matrix product for bool");
   refused(empty_on_gpu({6, 4}), a, b, "out has 2 dims, expected 3");
   refused(out, empty_on_gpu({3, 5}), b, "first matrix has 2 dims, expected 3");
   refused(out, a, a, "inner sizes differ");

@@ -208,15 +208,16 @@ BOOST_AUTO_TEST_CASE(scatter_violations_leave_the_result_alone) {
   BOOST_TEST(fails(out, make({2}, kI32), src, 0) == "index is int32, expected int64");
   BOOST_TEST(fails(out, make({4}, kI64), src, 0) ==
              "size 4 of dim 0 of index is larger than that of self or src");
-  BOOST_TEST(fails(out, make({1, 1}, kI64), src, 0) == "index has 2 dims, expected 1");
+  BOOST_TEST(fails(out, make({1, 1}, kI64), src, 0) ==
+             "index has 2 dims, expected 1 as out and src, at most 64");
   BOOST_TEST(fails(out, make({2}, kI64), src, 1) == "dim 1 is out of range for a 1-dim tensor");
   BOOST_TEST(fails(make({4}, kF32), make({2}, kI64), src, 0) == "the sizes of out and self differ");
   BOOST_TEST(fails(out, make({2}, kI64), make({3}, kF64), 0) ==
-             "src is float64 on cpu, expected float32 on cpu");
+             "src is float64, expected float32 as self");
   BOOST_TEST(fails(out, make({2}, kI64), make({}, kF32), 0) ==
-             "src has 0 dims, expected 1 as index");
+             "index has 1 dims, expected 1 as out and src, at most 64");
   BOOST_TEST(fails(out, make({2}, kI64), make({3, 3}, kF32), 0) ==
-             "src has 2 dims, expected 1 as index");
+             "index has 1 dims, expected 1 as out and src, at most 64");
   BOOST_TEST(fails(out, Handle(), src, 0) == "index is null");
   BOOST_TEST(aoti_torch_cpu_scatter_reduce_two_out(out.get(), self.get(), 0, make({2}, kI64).get(),
                                                    src.get(), "xor", 1) == 1);

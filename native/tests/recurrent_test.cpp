@@ -1,6 +1,6 @@
 // Recurrent layers on the CPU against their formulas in float64.
 
-#include <aoti_plugins/recurrent_shims.h>
+#include <aoti_plugins/shim.h>
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>

@@ -26,11 +26,11 @@ from pathlib import Path
 NATIVE = Path(__file__).resolve().parents[1]
 BACKEND = "libexecutorch_backend_aoti_mps.dylib"
 RUNNER = "libaoti_plugins_runner.dylib"
-BACKEND_FOLDERS = ("slim", "shim", "delegate", "mps")
+BACKEND_FOLDERS = ("slim", "shim", "ops", "delegate", "mps")
 RUNNER_FOLDERS = ("slim", "runner")
 # What all devices share of the CPU's.
 HOST_MEMORY = Path("src/cpu/memory/cpu_device.cpp")
-SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put_shims.cpp"), Path("src/cpu/ops/random.cpp"))
+SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put.cpp"), Path("src/cpu/ops/random.cpp"))
 # Both libraries have a C++ library inside.
 NEW_DELETE = Path("src/delegate/new_delete_darwin.cpp")
 LEFT_OUT = "delegate/backend.cpp"  # the CPU delegate's registration

@@ -44,7 +44,15 @@ def shims() -> set[str]:
     text = (NATIVE / "src" / "shim" / "names.inc").read_text()
     text = re.sub(r"#ifndef AOTIP_WITHOUT_CPU_KERNELS.*?#endif", "", text, flags=re.DOTALL)
     pattern = r"AOTIP_SHIM\((\w+)\)"
-    return set(re.findall(pattern, text)) | names_in("src/mps/exports/names.inc", pattern)
+    operators = names_in(
+        "include/aoti_plugins/operators.inc", r"(?m)^AOTIP_(?:MPS_)?OPERATOR\((\w+)"
+    )
+    return (
+        set(re.findall(pattern, text))
+        | names_in("src/mps/exports/names.inc", pattern)
+        | {f"aoti_torch_mps_{name}" for name in operators}
+        | {"aoti_torch_cpu_view_as_real", "aoti_torch_cpu_view_dtype"}
+    )
 
 
 @pytest.mark.parametrize(

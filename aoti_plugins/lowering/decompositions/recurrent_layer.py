@@ -16,7 +16,7 @@ from aoti_plugins.lowering.aten_kernels import RECURRENT_LAYER
 
 
 class Kind(enum.IntEnum):
-    """What happens in a step; must match native/src/shim/recurrent_plan.h."""
+    """What happens in a step; must match native/src/ops/recurrent_plan.h."""
 
     LSTM = 0
     GRU = 1

@@ -264,71 +264,12 @@ AOTIP_EXPORT AOTITorchError aoti_torch_view_as_real(AtenTensorHandle self, AtenT
 AOTIP_EXPORT AOTITorchError aoti_torch_view_dtype(AtenTensorHandle self, int32_t dtype,
                                                   AtenTensorHandle* ret);
 
-// CPU fallback kernels. `self [m, k]`, `mat2 [k, n]`, `out [m, n]`, with a batch in front for bmm;
-// one dtype of float32, float64, float16, bfloat16 or (mm and bmm) an integer, CPU, any strides. An
-// error leaves `out` untouched.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_mm_out(AtenTensorHandle out, AtenTensorHandle self,
-                                                  AtenTensorHandle mat2);
-/// out = beta * self + alpha * (mat1 @ mat2); `self` broadcasts; with beta 0 its values do not
-/// matter.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_addmm_out(AtenTensorHandle out, AtenTensorHandle self,
-                                                     AtenTensorHandle mat1, AtenTensorHandle mat2,
-                                                     double beta, double alpha);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_bmm_out(AtenTensorHandle out, AtenTensorHandle self,
-                                                   AtenTensorHandle mat2);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_baddbmm_out(AtenTensorHandle out, AtenTensorHandle self,
-                                                       AtenTensorHandle batch1,
-                                                       AtenTensorHandle batch2, double beta,
-                                                       double alpha);
-/// input [n, c, *space] (or without n), weight [out, c / groups, *kernel] (or [c, out / groups,
-/// *kernel] when transposed), 1 to 3 spatial dims. `bias` points to a handle or is null.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_convolution(
-    AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, const int64_t* stride,
-    int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,
-    int64_t dilation_len_, int32_t transposed, const int64_t* output_padding,
-    int64_t output_padding_len_, int64_t groups, AtenTensorHandle* ret0);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_view_dtype(AtenTensorHandle self, int32_t dtype,
-                                                      AtenTensorHandle* ret0);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_view_as_real(AtenTensorHandle self,
-                                                        AtenTensorHandle* ret0);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle self, double value);
-/// Random integers from `low` to `high - 1`, of the sequence that the backend's option `seed`
-/// starts. `size` is that of `out`, which is contiguous, of an integer or floating-point dtype.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_randint_low_out(AtenTensorHandle out, int64_t low,
-                                                           int64_t high, const int64_t* size,
-                                                           int64_t size_len_);
+// The operators, with comments in the list.
+#define AOTIP_OPERATOR(shim, op, parameters) \
+  AOTIP_EXPORT AOTITorchError aoti_torch_cpu_##shim parameters;
+#define AOTIP_CPU_OPERATOR AOTIP_OPERATOR
+#include <aoti_plugins/operators.inc>
 
-/// Running sum or product along `dim`, row-major. `dtype` points to the dtype of the result; null
-/// means that of `self`, int64 for integers.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_cumsum(AtenTensorHandle self, int64_t dim,
-                                                  int32_t* dtype, AtenTensorHandle* ret0);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_cumprod(AtenTensorHandle self, int64_t dim,
-                                                   int32_t* dtype, AtenTensorHandle* ret0);
-/// Values in order and their int64 places; stable, NaN above everything.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_sort(AtenTensorHandle self, int64_t dim,
-                                                int32_t descending, AtenTensorHandle* ret0,
-                                                AtenTensorHandle* ret1);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_sort_stable(AtenTensorHandle self, int32_t* stable,
-                                                       int64_t dim, int32_t descending,
-                                                       AtenTensorHandle* ret0,
-                                                       AtenTensorHandle* ret1);
-/// The `k` largest or smallest values in order, with their places.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_topk(AtenTensorHandle self, int64_t k, int64_t dim,
-                                                int32_t largest, int32_t sorted,
-                                                AtenTensorHandle* ret0, AtenTensorHandle* ret1);
-/// `out` becomes `self` with elements of `src` (or `value`) written where `index`, int64, says
-/// along `dim`, or combined with what is there: reduce is sum, prod, mean, amax or amin. `out` may
-/// be `self`.
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_src_out(AtenTensorHandle out,
-                                                           AtenTensorHandle self, int64_t dim,
-                                                           AtenTensorHandle index,
-                                                           AtenTensorHandle src);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_value_out(AtenTensorHandle out,
-                                                             AtenTensorHandle self, int64_t dim,
-                                                             AtenTensorHandle index, double value);
-AOTIP_EXPORT AOTITorchError aoti_torch_cpu_scatter_reduce_two_out(
-    AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
-    AtenTensorHandle src, const char* reduce, int32_t include_self);
 AOTIP_EXPORT AOTITorchError aoti_torch_scatter_out(AtenTensorHandle out, AtenTensorHandle self,
                                                    int64_t dim, AtenTensorHandle index,
                                                    AtenTensorHandle src);

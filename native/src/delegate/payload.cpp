@@ -19,31 +19,6 @@ constexpr size_t kHeaderNbytes = 32;
 constexpr size_t kHeaderCrcOffset = 28;
 constexpr size_t kBodyCrcOffset = 24;
 
-bool is_payload_dtype(uint32_t code) {
-  switch (code) {
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-    case kFloat16:
-    case kFloat32:
-    case kFloat64:
-    case kComplex64:
-    case kComplex128:
-    case kBool:
-    case kBFloat16:
-    case kFloat8E5M2:
-    case kFloat8E4M3FN:
-    case kUInt16:
-    case kUInt32:
-    case kUInt64:
-      return true;
-    default:
-      return false;
-  }
-}
-
 /// The checks are in the order that gives the most useful first message; see docs/payload.md.
 /// `*body_end` is where the body ends.
 Status read_header(const uint8_t* data, size_t nbytes, Payload* ret, size_t* body_end) {

@@ -10,21 +10,33 @@
 
 namespace {
 
-// Sorted; a test compares it with the exported symbols.
-const char* const kNames[] = {
+// A test compares them with the exported symbols.
+const char* const kListed[] = {
 #define AOTIP_SHIM(name) #name,
 #include "shim/names.inc"
 #undef AOTIP_SHIM
+#ifdef AOTIP_WITHOUT_CPU_KERNELS
+    "aoti_torch_cpu_view_as_real",
+    "aoti_torch_cpu_view_dtype",
+#else
+#define AOTIP_OPERATOR(shim, op, parameters) "aoti_torch_cpu_" #shim,
+#define AOTIP_CPU_OPERATOR AOTIP_OPERATOR
+#include <aoti_plugins/operators.inc>
+#endif
 };
-constexpr size_t kCount = sizeof(kNames) / sizeof(kNames[0]);
+
+const auto& names() {
+  static const auto sorted = aoti_plugins::sorted_names(kListed);
+  return sorted;
+}
 
 }  // namespace
 
 const char* const* aotip_shim_names(size_t* ret_count) {
   if (ret_count != nullptr) {
-    *ret_count = kCount;
+    *ret_count = names().size();
   }
-  return kNames;
+  return names().data();
 }
 
 namespace aoti_plugins {
@@ -48,7 +60,7 @@ bool contains(const char* const* names, size_t count, std::string_view name) {
 }  // namespace
 
 bool has_shim(const char* name) noexcept {
-  if (contains(kNames, kCount, name)) {
+  if (contains(names().data(), names().size(), name)) {
     return true;
   }
   for (List& list : lists) {

@@ -61,15 +61,17 @@ AOTITorchError aoti_torch_view_dtype(AtenTensorHandle self, int32_t dtype, AtenT
   return run_shim(__func__, [&] { return view_dtype(self, dtype, ret); });
 }
 
-AOTITorchError aoti_torch_cpu_view_dtype(AtenTensorHandle self, int32_t dtype,
-                                         AtenTensorHandle* ret0) {
-  return run_shim(__func__, [&] { return view_dtype(self, dtype, ret0); });
-}
-
 AOTITorchError aoti_torch_view_as_real(AtenTensorHandle self, AtenTensorHandle* ret) {
   return run_shim(__func__, [&] { return view_as_real(self, ret); });
 }
 
-AOTITorchError aoti_torch_cpu_view_as_real(AtenTensorHandle self, AtenTensorHandle* ret0) {
-  return run_shim(__func__, [&] { return view_as_real(self, ret0); });
+#ifdef AOTIP_WITHOUT_CPU_KERNELS
+AOTITorchError aoti_torch_cpu_view_dtype(AtenTensorHandle self, int32_t dtype,
+                                         AtenTensorHandle* ret0) {
+  return aoti_torch_view_dtype(self, dtype, ret0);
 }
+
+AOTITorchError aoti_torch_cpu_view_as_real(AtenTensorHandle self, AtenTensorHandle* ret0) {
+  return aoti_torch_view_as_real(self, ret0);
+}
+#endif

@@ -76,29 +76,6 @@ bool as_bool(const Element& e) {
 
 }  // namespace
 
-bool is_convertible(int32_t dtype) noexcept {
-  switch (dtype) {
-    case kUInt8:
-    case kInt8:
-    case kInt16:
-    case kInt32:
-    case kInt64:
-    case kFloat16:
-    case kFloat32:
-    case kFloat64:
-    case kComplex64:
-    case kComplex128:
-    case kBool:
-    case kBFloat16:
-    case kUInt16:
-    case kUInt32:
-    case kUInt64:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Element load_element(const void* address, int32_t dtype) noexcept {
   switch (dtype) {
     case kUInt8:

@@ -15,10 +15,6 @@ struct Element {
   double imag = 0.0;
 };
 
-/// Whether `load_element()` and `store_element()` know the dtype. The 8- and 4-bit floats and
-/// complex32 are not known: they are only moved, never converted.
-AOTIP_CORE bool is_convertible(int32_t dtype) noexcept;
-
 /// Reads the element at `address`; the dtype must be convertible.
 AOTIP_CORE Element load_element(const void* address, int32_t dtype) noexcept;
 

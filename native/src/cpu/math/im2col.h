@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "shim/conv_plan.h"
+#include "ops/conv_plan.h"
 
 namespace aoti_plugins::cpu {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "shim/conv_plan.h"
+#include "ops/conv_plan.h"
 
 namespace aoti_plugins::cpu {
 

@@ -16,7 +16,7 @@ struct Line {
 /// Calls `body(lines)` for every line along `dim` of tensors that have equal sizes in all other
 /// dims.
 template <int kCount, typename Body>
-void for_each_line(Tensor* const (&tensors)[kCount], int64_t dim, const Body& body) {
+void for_each_line(const Tensor* const (&tensors)[kCount], int64_t dim, const Body& body) {
   const Tensor& first = *tensors[0];
   int64_t index[Tensor::kMaxDims] = {};
   Line lines[kCount];

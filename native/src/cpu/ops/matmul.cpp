@@ -8,6 +8,7 @@
 #include "cpu/math/reduced_float.h"
 #include "cpu/math/scratch.h"
 #include "cpu/threads/parallel.h"
+#include "ops/matmul_checks.h"
 
 namespace aoti_plugins::cpu {
 namespace {
@@ -24,66 +25,25 @@ struct Plan {
   int64_t out_batch = 0;
   int64_t a_batch = 0;
   int64_t b_batch = 0;
-  int64_t s_batch = 0;
-  int64_t s_row = 0;
-  int64_t s_col = 0;
+  ops::AddedStrides self{};
 };
 
-Status check_operand(const Tensor* t, const char* name, int64_t ndim, int32_t dtype) {
-  AOTIP_CHECK(t != nullptr, "%s is null", name);
-  AOTIP_CHECK(t->defined(), "%s is an undefined tensor", name);
-  AOTIP_CHECK(t->device().type == kCpu, "%s is on %s, expected cpu", name,
-              device_type_name(t->device().type));
-  AOTIP_CHECK(t->dtype() == dtype, "%s is %s, expected %s as the result", name,
-              dtype_name(t->dtype()), dtype_name(dtype));
-  AOTIP_CHECK(ndim < 0 || t->ndim() == ndim, "%s has %lld dims, expected %lld", name,
-              static_cast<long long>(t->ndim()), static_cast<long long>(ndim));
-  return Status::kOk;
-}
-
-Status plan_self(const Tensor& out, const Tensor& self, Plan* plan) {
-  AOTIP_CHECK(self.ndim() <= out.ndim(), "self has %lld dims, which do not broadcast to %lld",
-              static_cast<long long>(self.ndim()), static_cast<long long>(out.ndim()));
-  int64_t strides[3] = {};
-  const int64_t extra = out.ndim() - self.ndim();
-  for (int64_t d = 0; d < self.ndim(); ++d) {
-    const bool same = self.size(d) == out.size(d + extra);
-    AOTIP_CHECK(same || self.size(d) == 1,
-                "size %lld of dim %lld of self does not broadcast to %lld",
-                static_cast<long long>(self.size(d)), static_cast<long long>(d),
-                static_cast<long long>(out.size(d + extra)));
-    strides[d + extra] = same && self.size(d) != 1 ? self.stride(d) : 0;
+Plan make_plan(const Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b) {
+  const int64_t f = out.ndim() - 2;
+  Plan plan;
+  plan.m = a.size(f);
+  plan.k = a.size(f + 1);
+  plan.n = b.size(f + 1);
+  if (f == 1) {
+    plan.batch = out.size(0);
+    plan.out_batch = out.stride(0);
+    plan.a_batch = a.stride(0);
+    plan.b_batch = b.stride(0);
   }
-  const int64_t first = out.ndim() - 2;
-  plan->s_batch = first == 1 ? strides[0] : 0;
-  plan->s_row = strides[first];
-  plan->s_col = strides[first + 1];
-  return Status::kOk;
-}
-
-Status make_plan(const Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
-                 bool batched, Plan* plan) {
-  const int64_t f = batched ? 1 : 0;
-  plan->m = a.size(f);
-  plan->k = a.size(f + 1);
-  plan->n = b.size(f + 1);
-  AOTIP_CHECK(b.size(f) == plan->k,
-              "inner sizes differ: the first matrix has %lld columns, the second %lld rows",
-              static_cast<long long>(plan->k), static_cast<long long>(b.size(f)));
-  AOTIP_CHECK(out.size(f) == plan->m && out.size(f + 1) == plan->n,
-              "the result is [%lld, %lld], expected [%lld, %lld]",
-              static_cast<long long>(out.size(f)), static_cast<long long>(out.size(f + 1)),
-              static_cast<long long>(plan->m), static_cast<long long>(plan->n));
-  if (batched) {
-    plan->batch = out.size(0);
-    AOTIP_CHECK(a.size(0) == plan->batch && b.size(0) == plan->batch,
-                "batch sizes differ: %lld and %lld, result %lld", static_cast<long long>(a.size(0)),
-                static_cast<long long>(b.size(0)), static_cast<long long>(plan->batch));
-    plan->out_batch = out.stride(0);
-    plan->a_batch = a.stride(0);
-    plan->b_batch = b.stride(0);
+  if (self != nullptr) {
+    plan.self = ops::added_strides(out, *self);
   }
-  return self != nullptr ? plan_self(out, *self, plan) : Status::kOk;
+  return plan;
 }
 
 template <typename T>
@@ -106,9 +66,9 @@ GemmProblem<T> problem_of(const Plan& plan, const Tensor& out, const Tensor* sel
   p.alpha = static_cast<T>(alpha);
   if (self != nullptr && beta != 0.0) {
     p.beta = static_cast<T>(beta);
-    p.s = self->data_as<T>() + index * plan.s_batch;
-    p.s_row = plan.s_row;
-    p.s_col = plan.s_col;
+    p.s = self->data_as<T>() + index * plan.self.batch;
+    p.s_row = plan.self.row;
+    p.s_col = plan.self.col;
   }
   return p;
 }
@@ -171,10 +131,10 @@ Status run_reduced(const Plan& plan, const Tensor& out, const Tensor* self, cons
   p.c_col = 1;
   p.alpha = static_cast<float>(alpha);
   if (self != nullptr && beta != 0.0) {
-    const uint16_t* s = self->data_as<uint16_t>() + index * plan.s_batch;
+    const uint16_t* s = self->data_as<uint16_t>() + index * plan.self.batch;
     for (int64_t i = 0; i < p.m; ++i) {
       for (int64_t j = 0; j < p.n; ++j) {
-        p.c[i * p.n + j] = kToFloat(s[i * plan.s_row + j * plan.s_col]);
+        p.c[i * p.n + j] = kToFloat(s[i * plan.self.row + j * plan.self.col]);
       }
     }
     p.s = p.c;
@@ -221,33 +181,23 @@ RunOne runner_of(int32_t dtype) {
 
 }  // namespace
 
-Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
-              double alpha, bool batched) noexcept {
-  const int64_t ndim = batched ? 3 : 2;
-  AOTIP_CHECK(out != nullptr, "out is null");
-  const int32_t dtype = out->dtype();
-  AOTIP_RETURN_IF_FAILED(check_operand(out, "out", ndim, dtype));
-  AOTIP_RETURN_IF_FAILED(check_operand(a, "the first matrix", ndim, dtype));
-  AOTIP_RETURN_IF_FAILED(check_operand(b, "the second matrix", ndim, dtype));
-  if (self != nullptr) {
-    AOTIP_RETURN_IF_FAILED(check_operand(self, "self", -1, dtype));
-  }
-  const RunOne run = runner_of(dtype);
-  AOTIP_CHECK(run != nullptr, "no matrix product for %s", dtype_name(dtype));
-  Plan plan;
-  AOTIP_RETURN_IF_FAILED(make_plan(*out, self, *a, *b, batched, &plan));
+Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b, double beta,
+              double alpha) noexcept {
+  const RunOne run = runner_of(out.dtype());
+  AOTIP_CHECK(run != nullptr, "no matrix product for %s on cpu", dtype_name(out.dtype()));
+  const Plan plan = make_plan(out, self, a, b);
   if (plan.m == 0 || plan.n == 0) {
     return Status::kOk;
   }
   if (plan.batch == 1) {
-    return run(plan, *out, self, *a, *b, beta, alpha, 0);
+    return run(plan, out, self, a, b, beta, alpha, 0);
   }
   const int64_t work = plan.batch * plan.m * plan.n * plan.k;
   const int64_t parts = std::min(threads_for(work, kBatchWorkPerThread), plan.batch);
   std::atomic<bool> failed{false};
   parallel_for(parts, [&](int64_t part) {
     for (int64_t i = plan.batch * part / parts; i < plan.batch * (part + 1) / parts; ++i) {
-      if (run(plan, *out, self, *a, *b, beta, alpha, i) != Status::kOk) {
+      if (run(plan, out, self, a, b, beta, alpha, i) != Status::kOk) {
         failed.store(true, std::memory_order_relaxed);
       }
     }

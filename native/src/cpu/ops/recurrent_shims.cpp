@@ -1,6 +1,6 @@
 // Recurrent layers: a product and one pass over the gates for each step.
 
-#include <aoti_plugins/recurrent_shims.h>
+#include <aoti_plugins/shim.h>
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 #include "cpu/math/recurrent_kernels.h"
 #include "cpu/math/scratch.h"
 #include "cpu/threads/parallel.h"
-#include "shim/recurrent_plan.h"
+#include "ops/recurrent_plan.h"
 #include "shim/run_shim.h"
 #include "slim/strided_copy.h"
 

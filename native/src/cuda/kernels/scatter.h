@@ -4,12 +4,11 @@
 
 #include <cstdint>
 
+#include "ops/combine.h"
+
 namespace aoti_plugins::cuda {
 
 inline constexpr int32_t kScatterMaxDims = 15;
-
-/// How an element and what is there become one.
-enum class Combine : int32_t { kWrite, kSum, kProd, kMax, kMin };
 
 /// The loops over an index tensor, in elements; the last dim runs fastest. `out` is 0 in the
 /// scattered dim, along which `out_step` leads from one of `out_length` places to the next.

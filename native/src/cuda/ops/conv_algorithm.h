@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/libraries/cudnn.h"
-#include "shim/conv_plan.h"
+#include "ops/conv_plan.h"
 
 namespace aoti_plugins::cuda {
 

@@ -1,6 +1,6 @@
 #include "cuda/ops/lines.h"
 
-#include "shim/lines.h"
+#include "ops/lines.h"
 
 namespace aoti_plugins::cuda {
 

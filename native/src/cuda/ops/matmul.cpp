@@ -5,8 +5,9 @@
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/ops/gemm.h"
-#include "cuda/ops/matmul_checks.h"
+#include "cuda/ops/scale_checks.h"
 #include "cuda/ops/tf32.h"
+#include "ops/matmul_checks.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -360,30 +361,21 @@ Status multiply_nothing(Tensor& out, const Tensor* self, double beta, int32_t dt
 
 }  // namespace
 
-Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
-              double alpha, bool batched, Activation activation) noexcept {
-  const int64_t ndim = batched ? 3 : 2;
-  AOTIP_RETURN_IF_FAILED(check_result(out, ndim));
-  AOTIP_RETURN_IF_FAILED(check_operand(a, "the first matrix", ndim, out->device()));
-  AOTIP_RETURN_IF_FAILED(check_operand(b, "the second matrix", ndim, out->device()));
-  AOTIP_CHECK(a->dtype() == b->dtype(), "the first matrix is %s, the second %s",
-              dtype_name(a->dtype()), dtype_name(b->dtype()));
+Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b, double beta,
+              double alpha, Activation activation) noexcept {
+  AOTIP_CHECK(a.dtype() == b.dtype(), "the first matrix is %s, the second %s",
+              dtype_name(a.dtype()), dtype_name(b.dtype()));
   Gemm types;
-  AOTIP_RETURN_IF_FAILED(set_types(a->dtype(), out->dtype(), &types));
-  if (self != nullptr) {
-    AOTIP_RETURN_IF_FAILED(check_operand(self, "self", -1, out->device()));
-    AOTIP_RETURN_IF_FAILED(check_self(*out, *self));
-  }
-  AOTIP_RETURN_IF_FAILED(check_sizes(*out, *a, *b, batched));
-  if (out->numel() == 0) {
+  AOTIP_RETURN_IF_FAILED(set_types(a.dtype(), out.dtype(), &types));
+  if (out.numel() == 0) {
     return Status::kOk;
   }
   const ContextGuard guard;
-  AOTIP_RETURN_IF_FAILED(use_gpu(out->device().index));
-  if (a->size(ndim - 1) == 0) {
-    return multiply_nothing(*out, self, beta, a->dtype(), activation);
+  AOTIP_RETURN_IF_FAILED(use_gpu(out.device().index));
+  if (a.size(a.ndim() - 1) == 0) {
+    return multiply_nothing(out, self, beta, a.dtype(), activation);
   }
-  return Product(*out, beta, alpha, activation).run(self, *a, *b);
+  return Product(out, beta, alpha, activation).run(self, a, b);
 }
 
 namespace {
@@ -396,16 +388,16 @@ bool is_float8(int32_t dtype) {
 
 Status scaled_matmul(Tensor& out, const Tensor& a, const Tensor& b,
                      const MatmulScales& scales) noexcept {
-  AOTIP_RETURN_IF_FAILED(check_result(&out, 2));
-  AOTIP_RETURN_IF_FAILED(check_operand(&a, "self", 2, out.device()));
-  AOTIP_RETURN_IF_FAILED(check_operand(&b, "mat2", 2, out.device()));
+  AOTIP_RETURN_IF_FAILED(ops::check_result(&out, 2, kCuda));
+  AOTIP_RETURN_IF_FAILED(ops::check_operand(&a, "self", 2, out.device()));
+  AOTIP_RETURN_IF_FAILED(ops::check_operand(&b, "mat2", 2, out.device()));
   AOTIP_CHECK(is_float8(a.dtype()) && is_float8(b.dtype()),
               "the matrices are %s and %s, expected float8_e4m3fn or float8_e5m2",
               dtype_name(a.dtype()), dtype_name(b.dtype()));
   AOTIP_CHECK(out.dtype() == kFloat32 || out.dtype() == kFloat16 || out.dtype() == kBFloat16 ||
                   is_float8(out.dtype()),
               "no product of float8 matrices as %s", dtype_name(out.dtype()));
-  AOTIP_RETURN_IF_FAILED(check_sizes(out, a, b, false));
+  AOTIP_RETURN_IF_FAILED(ops::check_sizes(out, a, b, false));
   AOTIP_RETURN_IF_FAILED(check_scales(out, a, b, scales));
   if (out.numel() == 0) {
     return Status::kOk;

@@ -8,14 +8,14 @@ namespace aoti_plugins::cuda {
 /// What becomes of the products before they are stored.
 enum class Activation : int32_t { kNone = 0, kRelu = 1, kGelu = 2 };
 
-/// out = activation(beta * self + alpha * (a @ b)), with one batch dim in front when `batched`.
+/// out = activation(beta * self + alpha * (a @ b)), with one batch dim in front when there are 3.
 ///
 /// @param self broadcasts to the sizes of `out`; null, or any values with `beta` 0, for a plain
-/// product. All on one GPU. One dtype: float64, float32, float16, bfloat16; or int8 matrices with
-/// an int32 result, without self. `out` may have gaps, but no stride of 0. On an error of the
-/// arguments it is untouched.
-Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
-              double alpha, bool batched, Activation activation = Activation::kNone) noexcept;
+/// product. Devices and sizes are checked (ops/matmul_checks.h), dtypes are not. One dtype:
+/// float64, float32, float16, bfloat16; or int8 matrices with an int32 result, without self. `out`
+/// may have gaps, but no stride of 0. On an error of the arguments it is untouched.
+Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b, double beta,
+              double alpha, Activation activation = Activation::kNone) noexcept;
 
 /// Factors of a product of float8 matrices, all on the GPU.
 struct MatmulScales {

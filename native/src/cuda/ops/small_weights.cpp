@@ -198,8 +198,8 @@ Status many_rows(const Tensor& x, const SmallWeight& weight, const Tensor* bias,
     if (matrix == nullptr || columns == nullptr || (bias != nullptr && added == nullptr)) {
       return Status::kFailed;
     }
-    AOTIP_RETURN_IF_FAILED(matmul(columns.get(), added.get(), &x, matrix.get(),
-                                  bias != nullptr ? 1.0 : 0.0, 1.0, false));
+    AOTIP_RETURN_IF_FAILED(
+        matmul(*columns, added.get(), x, *matrix, bias != nullptr ? 1.0 : 0.0, 1.0));
   }
   return Status::kOk;
 }

@@ -1,6 +1,6 @@
 // index_put: values written, or added, where a list of index tensors says.
 
-#include "shim/index_put.h"
+#include "ops/index_put.h"
 
 #include <algorithm>
 #include <exception>
@@ -11,7 +11,8 @@
 #include "mps/driver/kernel.h"
 #include "mps/kernels/sources.h"
 #include "mps/ops/metal_types.h"
-#include "mps/ops/scatter.h"
+#include "mps/ops/operators.h"
+#include "mps/ops/scatter_lines.h"
 #include "mps/session/mps_device.h"
 
 namespace aoti_plugins::mps {
@@ -111,7 +112,6 @@ Status read_indices(const Tensor& self, const Tensor* const* tensors, uint32_t c
       continue;
     }
     const Tensor& index = *tensors[i];
-    AOTIP_RETURN_IF_FAILED(check_on_mps(index, "an index"));
     if (index.dtype() == kBool || index.dtype() == kUInt8) {
       AOTIP_RETURN_IF_FAILED(append_mask(index, self, dim, ret));
       dim += static_cast<size_t>(index.ndim());
@@ -240,47 +240,28 @@ Status write(const Tensor& out, const Indices& indices, const Layout& layout, co
     args.lines *= out.size(dim);
     ++args.ndim;
   }
-  return run_scatter(out, *places, {&values, sources.get()}, args,
-                     accumulate ? Combine::kSum : Combine::kWrite);
-}
-
-Status check_tensors(const Tensor& out, const Tensor& self, const Tensor& values) {
-  AOTIP_RETURN_IF_FAILED(check_on_mps(out, "out"));
-  AOTIP_RETURN_IF_FAILED(check_on_mps(self, "self"));
-  AOTIP_RETURN_IF_FAILED(check_on_mps(values, "values"));
-  const int32_t dtype = self.dtype();
-  AOTIP_CHECK(out.dtype() == dtype && values.dtype() == dtype,
-              "out is %s and values are %s, expected %s as self", dtype_name(out.dtype()),
-              dtype_name(values.dtype()), dtype_name(dtype));
-  AOTIP_CHECK(is_integer(dtype) || (is_real(dtype) && dtype != kFloat64),
-              "no index_put for %s on mps", dtype_name(dtype));
-  AOTIP_CHECK(
-      out.ndim() == self.ndim() && std::equal(out.sizes(), out.sizes() + out.ndim(), self.sizes()),
-      "the sizes of out and self differ");
-  return Status::kOk;
+  return scatter_lines(out, *places, {&values, sources.get()}, args,
+                       accumulate ? Combine::kSum : Combine::kWrite);
 }
 
 Status index_put(Tensor& out, const Tensor& self, const Tensor* const* tensors, uint32_t count,
-                 const Tensor& values, bool accumulate) noexcept {
-  try {
-    AOTIP_RETURN_IF_FAILED(check_tensors(out, self, values));
-    Indices indices;
-    AOTIP_RETURN_IF_FAILED(read_indices(self, tensors, count, &indices));
-    Layout layout;
-    AOTIP_RETURN_IF_FAILED(make_layout(self, indices, values, &layout));
-    if (out.data() != self.data()) {
-      AOTIP_RETURN_IF_FAILED(mps_device().copy(out, self));
-    }
-    const bool empty =
-        out.numel() == 0 || values.numel() == 0 ||
-        std::find(indices.sizes.begin(), indices.sizes.end(), 0) != indices.sizes.end();
-    return empty ? Status::kOk : write(out, indices, layout, values, accumulate);
-  } catch (const std::exception& error) {
-    return fail("%s", error.what());
+                 const Tensor& values, bool accumulate) {
+  AOTIP_CHECK(Operators::computes(self.dtype()), "no index_put for %s on mps",
+              dtype_name(self.dtype()));
+  Indices indices;
+  AOTIP_RETURN_IF_FAILED(read_indices(self, tensors, count, &indices));
+  Layout layout;
+  AOTIP_RETURN_IF_FAILED(make_layout(self, indices, values, &layout));
+  if (out.data() != self.data()) {
+    AOTIP_RETURN_IF_FAILED(mps_device().copy(out, self));
   }
+  const bool empty =
+      out.numel() == 0 || values.numel() == 0 ||
+      std::find(indices.sizes.begin(), indices.sizes.end(), 0) != indices.sizes.end();
+  return empty ? Status::kOk : write(out, indices, layout, values, accumulate);
 }
 
-[[maybe_unused]] const bool registered = (register_index_put(kMps, index_put), true);
+[[maybe_unused]] const bool registered = (ops::register_index_put(kMps, index_put), true);
 
 }  // namespace
 }  // namespace aoti_plugins::mps

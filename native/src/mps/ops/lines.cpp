@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "shim/lines.h"
+#include "ops/lines.h"
 
 namespace aoti_plugins::mps {
 

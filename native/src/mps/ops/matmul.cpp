@@ -9,6 +9,8 @@
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
 #include "mps/ops/metal_types.h"
+#include "mps/ops/operators.h"
+#include "ops/matmul_checks.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -19,10 +21,6 @@ constexpr int64_t kPlainTile = 32;
 constexpr int64_t kRowsGroups = 8;
 constexpr int64_t kRowsColumns = 4;
 constexpr int64_t kMaxRows = 4;
-
-long long ll(int64_t value) {
-  return static_cast<long long>(value);
-}
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -38,36 +36,13 @@ struct Problem {
   MatmulArgs args;
 };
 
-Status check_operand(const Tensor* t, const char* name, int64_t ndim, int32_t dtype) {
-  AOTIP_CHECK(t != nullptr, "%s is null", name);
-  AOTIP_CHECK(t->defined(), "%s is an undefined tensor", name);
-  AOTIP_RETURN_IF_FAILED(check_on_mps(*t, name));
-  AOTIP_CHECK(t->dtype() == dtype, "%s is %s, expected %s as the result", name,
-              dtype_name(t->dtype()), dtype_name(dtype));
-  AOTIP_CHECK(ndim < 0 || t->ndim() == ndim, "%s has %lld dims, expected %lld", name, ll(t->ndim()),
-              ll(ndim));
-  return Status::kOk;
-}
-
-Status plan_sizes(const Tensor& out, const Tensor& a, const Tensor& b, bool batched,
-                  Problem* problem) {
-  const int64_t f = batched ? 1 : 0;
-  MatmulArgs& p = problem->args;
+MatmulArgs arguments_of(const Tensor& out, const Tensor& a, const Tensor& b) {
+  const int64_t f = out.ndim() - 2;
+  MatmulArgs p{};
   p.m = a.size(f);
   p.k = a.size(f + 1);
   p.n = b.size(f + 1);
-  AOTIP_CHECK(b.size(f) == p.k,
-              "inner sizes differ: the first matrix has %lld columns, the second %lld rows",
-              ll(p.k), ll(b.size(f)));
-  AOTIP_CHECK(out.size(f) == p.m && out.size(f + 1) == p.n,
-              "the result is [%lld, %lld], expected [%lld, %lld]", ll(out.size(f)),
-              ll(out.size(f + 1)), ll(p.m), ll(p.n));
-  problem->batch = 1;
-  if (batched) {
-    problem->batch = out.size(0);
-    AOTIP_CHECK(a.size(0) == problem->batch && b.size(0) == problem->batch,
-                "batch sizes differ: %lld and %lld, result %lld", ll(a.size(0)), ll(b.size(0)),
-                ll(problem->batch));
+  if (f == 1) {
     p.c_batch = out.stride(0);
     p.a_batch = a.stride(0);
     p.b_batch = b.stride(0);
@@ -78,25 +53,16 @@ Status plan_sizes(const Tensor& out, const Tensor& a, const Tensor& b, bool batc
   p.b_col = b.stride(f + 1);
   p.c_row = out.stride(f);
   p.c_col = out.stride(f + 1);
-  return Status::kOk;
+  return p;
 }
 
-Status plan_self(const Tensor& out, const Tensor& self, MatmulArgs* p) {
-  AOTIP_CHECK(self.ndim() <= out.ndim(), "self has %lld dims, which do not broadcast to %lld",
-              ll(self.ndim()), ll(out.ndim()));
-  int64_t strides[3] = {};
-  const int64_t extra = out.ndim() - self.ndim();
-  for (int64_t d = 0; d < self.ndim(); ++d) {
-    AOTIP_CHECK(self.size(d) == out.size(d + extra) || self.size(d) == 1,
-                "size %lld of dim %lld of self does not broadcast to %lld", ll(self.size(d)), ll(d),
-                ll(out.size(d + extra)));
-    strides[d + extra] = self.size(d) != 1 ? self.stride(d) : 0;
-  }
-  const int64_t first = out.ndim() - 2;
-  p->s_batch = first == 1 ? strides[0] : 0;
-  p->s_row = strides[first];
-  p->s_col = strides[first + 1];
-  return Status::kOk;
+void add_self(const Tensor& out, const Tensor& self, Problem* problem) {
+  const ops::AddedStrides strides = ops::added_strides(out, self);
+  problem->self = &self;
+  problem->args.add = 1;
+  problem->args.s_batch = strides.batch;
+  problem->args.s_row = strides.row;
+  problem->args.s_col = strides.col;
 }
 
 /// The buffers of every kernel of a product. Operands without elements are not read: the result
@@ -208,33 +174,24 @@ Status run(const Problem& problem) {
 
 }  // namespace
 
-Status matmul(Tensor* out, const Tensor* self, const Tensor* a, const Tensor* b, double beta,
-              double alpha, bool batched) noexcept {
+Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b, double beta,
+              double alpha) noexcept {
   try {
-    AOTIP_CHECK(out != nullptr, "out is null");
-    const int64_t ndim = batched ? 3 : 2;
-    const int32_t dtype = out->dtype();
-    AOTIP_CHECK(dtype == kFloat32 || dtype == kFloat16 || dtype == kBFloat16 ||
-                    (is_integer(dtype) && dtype != kBool),
-                "no matrix product of %s on mps", dtype_name(dtype));
-    AOTIP_RETURN_IF_FAILED(check_operand(out, "out", ndim, dtype));
-    AOTIP_RETURN_IF_FAILED(check_operand(a, "the first matrix", ndim, dtype));
-    AOTIP_RETURN_IF_FAILED(check_operand(b, "the second matrix", ndim, dtype));
-    Problem problem{out, nullptr, a, b, 1, {}};
-    AOTIP_RETURN_IF_FAILED(plan_sizes(*out, *a, *b, batched, &problem));
+    const int32_t dtype = out.dtype();
+    AOTIP_CHECK(dtype != kBool && Operators::computes(dtype), "no matrix product for %s on mps",
+                dtype_name(dtype));
+    Problem problem{
+        &out, nullptr, &a, &b, out.ndim() == 3 ? out.size(0) : 1, arguments_of(out, a, b)};
     problem.args.alpha = static_cast<float>(alpha);
     problem.args.beta = static_cast<float>(beta);
     if (is_integer(dtype)) {
       problem.args.int_alpha = static_cast<int64_t>(alpha);
       problem.args.int_beta = static_cast<int64_t>(beta);
     }
-    if (self != nullptr) {
-      AOTIP_RETURN_IF_FAILED(check_operand(self, "self", -1, dtype));
-      AOTIP_RETURN_IF_FAILED(plan_self(*out, *self, &problem.args));
-      problem.self = beta != 0.0 ? self : nullptr;
-      problem.args.add = beta != 0.0 ? 1 : 0;
+    if (self != nullptr && beta != 0.0) {
+      add_self(out, *self, &problem);
     }
-    return out->numel() == 0 ? Status::kOk : run(problem);
+    return out.numel() == 0 ? Status::kOk : run(problem);
   } catch (const std::exception& error) {
     return fail("%s", error.what());
   }

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cpu/ops/random.h"
+#include "ops/operand.h"
+#include "slim/element.h"
+
+namespace aoti_plugins::ops {
+
+/// Checks the arguments of randint.low_out, from which generated code takes the seeds of all its
+/// random numbers: `out` is contiguous, on the device, of the sizes.
+inline Status check_randint(const Tensor& out, int32_t device_type, int64_t low, int64_t high,
+                            const int64_t* size, int64_t count) {
+  AOTIP_RETURN_IF_FAILED(check_on(out, "out", device_type));
+  AOTIP_CHECK(is_integer(out.dtype()) || is_real(out.dtype()), "no random integers as %s",
+              dtype_name(out.dtype()));
+  AOTIP_CHECK(low < high, "the numbers are to be from %lld and below %lld, which leaves none",
+              static_cast<long long>(low), static_cast<long long>(high));
+  AOTIP_CHECK(count == out.ndim() && (count == 0 || size != nullptr) &&
+                  std::equal(size, size + count, out.sizes()),
+              "the sizes asked for are not those of out");
+  AOTIP_CHECK(out.is_contiguous(), "out is not contiguous");
+  return Status::kOk;
+}
+
+/// randint.low_out: the CPU makes the numbers.
+///
+/// @tparam D `begin_random()` fails where no numbers can be had; `store_random(out, host)` brings
+///     the elements of a contiguous tensor in host memory to `out`.
+template <typename D>
+Status randint(AtenTensorHandle out, int64_t low, int64_t high, const int64_t* size,
+               int64_t count) {
+  AOTIP_CHECK_TENSOR(out);
+  Tensor& tensor = *unwrap(out);
+  AOTIP_RETURN_IF_FAILED(check_randint(tensor, D::kType, low, high, size, count));
+  const typename D::Scope scope(tensor);
+  AOTIP_RETURN_IF_FAILED(scope.status());
+  AOTIP_RETURN_IF_FAILED(D::begin_random());
+  const OwnedTensor host(Tensor::empty(tensor.ndim(), tensor.sizes(), tensor.dtype(), Device{}));
+  if (host == nullptr) {
+    return Status::kFailed;
+  }
+  char* at = static_cast<char*>(host->data());
+  Element element;
+  for (int64_t i = 0; i < tensor.numel(); ++i, at += tensor.itemsize()) {
+    element.integer = cpu::random_between(low, high);
+    store_element(at, tensor.dtype(), element);
+  }
+  return tensor.numel() > 0 ? D::store_random(tensor, *host) : Status::kOk;
+}
+
+}  // namespace aoti_plugins::ops
