@@ -21,6 +21,10 @@ from torch import nn
 FLOATS = ("float32", "float64", "bfloat16", "float16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 
+# ExecuTorch makes tensors of numbers: x * 2.0 has another dtype than in eager PyTorch where x has
+# no dims and a narrower dtype than a number.
+WITHOUT_DIMS = ("float32", "float64", "int64", "bool")
+
 LARGEST_NUMEL = 3000
 LARGEST_FLOAT = 1e3
 LARGEST_INTEGER = 1e6
@@ -264,6 +268,8 @@ def check_value(value: Any) -> None:
         raise RefusedError("no tensor")
     if value.numel() > LARGEST_NUMEL or value.dim() > 6:
         raise RefusedError("large")
+    if not value.dim() and str(value.dtype).removeprefix("torch.") not in WITHOUT_DIMS:
+        raise RefusedError("one narrow number")
     if not value.numel() or value.dtype == torch.bool:
         return
     limit = LARGEST_FLOAT if value.is_floating_point() else LARGEST_INTEGER

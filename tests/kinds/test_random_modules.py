@@ -74,7 +74,7 @@ def test_a_wrong_value_is_found() -> None:
 
 
 def test_a_few(lower_whole: Lower) -> None:
-    _check(0, 10, lower_whole)
+    _check(0, 6, lower_whole)
 
 
 @pytest.mark.long

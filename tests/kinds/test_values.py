@@ -198,6 +198,14 @@ def test_layouts_of_outputs(check: Callable[..., None]) -> None:
     check(Layouts().eval(), x.to(memory_format=torch.channels_last))
 
 
+def test_medians_without_elements(check: Callable[..., None]) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        found = [*x.median(1), *x.nanmedian(-1), *y.median(1, keepdim=True)]
+        return [*found, x.median(), x.nanmedian()]
+
+    check(compute, torch.zeros(0, 1, 6), torch.zeros(0, 3, dtype=torch.int64))
+
+
 def test_sums_of_products_with_a_factor(check: Callable[..., None]) -> None:
     """PyTorch's compiler fuses them, and loses the factor."""
 

@@ -28,14 +28,16 @@ def median_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
 
 def selected_median(x: Tensor) -> Any:
     """``aten.median.default`` where ``topk`` takes less time than a sort."""
+    if _is_empty(x):
+        return _of_all(x, skip_nan=False)
     found = selected_median_dim(x.reshape(-1), 0)
     return found if found is NotImplemented else found[0]
 
 
 def selected_median_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
     """``aten.median.dim`` where ``topk`` takes less time than a sort."""
-    if any(isinstance(size, int) and size == 0 for size in x.shape):
-        return NotImplemented
+    if _is_empty(x):
+        return _of_nothing(x, dim, keepdim)
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     values, indices = selected_kthvalue(x, (x.size(dim) + 1) // 2, dim, keepdim=True)
@@ -58,14 +60,28 @@ def nanmedian_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
     return _along(x, dim, keepdim, skip_nan=True)
 
 
+def _is_empty(x: Tensor) -> bool:
+    return any(isinstance(size, int) and size == 0 for size in x.shape)
+
+
+def _of_nothing(x: Tensor, dim: int, keepdim: bool) -> Any:
+    """Results without elements; none where each would be the median of nothing."""
+    if x.size(dim) == 0:
+        return NotImplemented
+    values = x.narrow(dim, 0, 1) if keepdim else x.select(dim, 0)
+    return values.clone(), torch.zeros_like(values, dtype=torch.int64)
+
+
 def _of_all(x: Tensor, skip_nan: bool) -> Any:
+    if _is_empty(x) and x.is_floating_point():
+        return x.new_full((), math.nan)
     found = _along(x.reshape(-1), 0, False, skip_nan)
     return found if found is NotImplemented else found[0]
 
 
 def _along(x: Tensor, dim: int, keepdim: bool, skip_nan: bool) -> Any:
-    if any(isinstance(size, int) and size == 0 for size in x.shape):
-        return NotImplemented
+    if _is_empty(x):
+        return _of_nothing(x, dim, keepdim)
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     values, indices = torch.sort(x, dim)
