@@ -17,6 +17,8 @@ def random_input(w: Writer) -> str:
     sizes = [_size(w) for _ in range(w.one(0, 1, 2, 2, 2, 3, 3, 4))]
     dtype = _dtype(w)
     made = _filled(w, dtype if sizes or dtype in WITHOUT_DIMS else "float32", sizes)
+    if 0 in sizes:  # other layouts than this one have strides of 0
+        return made
     if len(sizes) == 4 and w.chance(0.3):
         return f"{made}.contiguous(memory_format=torch.channels_last)"
     if len(sizes) > 1 and w.chance(0.2):
@@ -143,6 +145,8 @@ def _convolution(w: Writer, x: str, dims: int) -> object:
         more += f", padding_mode='{w.one('reflect', 'circular', 'replicate')}'"
     kind = f"nn.Conv{'Transpose' * transposed}{dims}d"
     layer = w.layer(f"{kind}({channels}, {out}, {size}, {more}{_layer_dtype(value)})")
+    if not w.evaluate(f"{layer}({x})").numel():
+        raise RefusedError("torch.export refuses results without elements")
     return w.let(f"{layer}({x})")
 
 
@@ -672,7 +676,8 @@ def joined(w: Writer) -> object:
     x = w.dims(1)
     value = w.values[x]
     dim = w.dim(x)
-    y = w.tensor(lambda other: other.dim() == value.dim())
+    # ExecuTorch's check of edge programs refuses to join two dtypes.
+    y = w.tensor(lambda other: other.dim() == value.dim() and other.dtype == value.dtype)
     text = w.one(
         *(
             "torch.cat([{x}, {y}], {d})",

@@ -341,6 +341,8 @@ def _outputs(writer: Writer) -> str:
 def _passable(writer: Writer, text: str) -> str:
     """An output that ExecuTorch can pass: it has no tensors that repeat their elements."""
     value = writer.evaluate(text)
+    if not value.numel():  # exported, such tensors may have strides of 0, which it refuses, too
+        return f"{text}.flatten()"
     repeats = any(
         not step and size > 1 for step, size in zip(value.stride(), value.shape, strict=True)
     )
