@@ -157,6 +157,11 @@ class _Input:
         return self._dtype
 
 
+def _chosen(self: object, name: str, choices: list[Any], input_nodes: Any, layout: Any) -> Any:
+    del self, name, input_nodes, layout
+    return choices
+
+
 def _weighed(name: str, dtype: torch.dtype, libraries: int = 1) -> tuple[int, int]:
     """Templates and libraries that are left of two templates and some libraries."""
     from torch._inductor.select_algorithm import AlgorithmSelectorCache, TritonTemplateCaller
@@ -164,7 +169,7 @@ def _weighed(name: str, dtype: torch.dtype, libraries: int = 1) -> tuple[int, in
     templates = [object.__new__(TritonTemplateCaller) for _ in range(2)]
     choices = [*templates, *(object() for _ in range(libraries))]
     with (
-        mock.patch.object(AlgorithmSelectorCache, "__call__", lambda *asked: asked[2]),
+        mock.patch.object(AlgorithmSelectorCache, "__call__", _chosen),
         convolution.convolution_choices(),
     ):
         left = AlgorithmSelectorCache.__call__(None, name, choices, [_Input(dtype)], None)

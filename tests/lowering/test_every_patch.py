@@ -113,7 +113,7 @@ def test_two_threads_wait_for_each_other(patch: AnyPatch) -> None:
         entering.wait()
         thread.join(0.05)
         assert seen == []
-    thread.join(30)
+    thread.join(120)
     assert len(seen) == 1
     assert _state(patch) == before
 

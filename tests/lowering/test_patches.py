@@ -59,6 +59,19 @@ def test_a_patch_whose_target_is_gone_names_itself_and_the_version_of_pytorch(
         _generate()
 
 
+def test_a_patch_whose_target_takes_something_else_says_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(graph, "fallback_handler", lambda kernel, eager: None)
+    message = (
+        r"row_major_transforms does not fit PyTorch .*: "
+        r"'torch\._inductor\.graph\.fallback_handler' takes \(kernel, eager\), "
+        r"expected \(kernel, add_to_fallback_set\)"
+    )
+    with pytest.raises(PatchError, match=message):
+        _generate()
+
+
 def test_a_missing_target_is_no_unsupported_op(monkeypatch: pytest.MonkeyPatch) -> None:
     exported = torch.export.export(torch.nn.Softmax(-1), (torch.ones(2, 2),))
     monkeypatch.delattr(graph, "fallback_handler")

@@ -7,10 +7,16 @@ assembler is done or has failed, but not when it is interrupted.
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
+
+import torch
 
 from aoti_plugins.lowering.inductor.patching import patch
 
@@ -29,3 +35,15 @@ def assembler_files() -> Iterator[None]:
         inside = SimpleNamespace(NamedTemporaryFile=named)
         with mock.patch.object(compiler, "tempfile", inside):
             yield
+
+
+def pytorchs_assembler() -> AbstractContextManager[Any]:
+    """Let Triton take PyTorch's assembler, as Inductor's kernels do, if PyTorch brings one.
+
+    One that the user names by ``TRITON_PTXAS_PATH`` wins.
+    """
+    setting = "TRITON_PTXAS_PATH"
+    own = Path(torch.__file__).parent / "bin" / "ptxas"
+    if setting in os.environ or not os.access(own, os.X_OK):
+        return nullcontext()
+    return mock.patch.dict(os.environ, {setting: str(own)})

@@ -47,10 +47,13 @@ _SHOWN_MISSES = 10
 
 
 @patch(
-    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.precompile",
-    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench",
-    "torch._inductor.select_algorithm.AlgorithmSelectorCache.make_precompile_fn",
-    "torch._inductor.select_algorithm.AlgorithmSelectorCache.do_autotuning",
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.precompile(self, warm_cache_only)",
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench("
+    "self, launcher, args, kwargs)",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.make_precompile_fn("
+    "self, choices, name, inputs_key)",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.do_autotuning("
+    "self, name, input_nodes, layout, input_gen_fns, inputs_key, choices, precompile_fn)",
     why="Inductor would time candidates on a GPU that is not there.",
     until="Inductor takes a function that times a choice",
 )
@@ -94,8 +97,10 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
 
 
 @patch(
-    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench",
-    "torch._inductor.select_algorithm.AlgorithmSelectorCache.do_autotuning",
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench("
+    "self, launcher, args, kwargs)",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.do_autotuning("
+    "self, name, input_nodes, layout, input_gen_fns, inputs_key, choices, precompile_fn)",
     why="What Inductor measures would be forgotten.",
     until="Inductor takes a function that times a choice",
 )

@@ -45,7 +45,8 @@ def convolution_layout() -> Iterator[None]:
 
 
 @patch(
-    "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__("
+    "self, name, choices, input_nodes, layout)",
     "torch._inductor.select_algorithm.TritonTemplateCaller",
     why="Templates without tensor cores are weighed against a library that uses them.",
     until="templates follow allow_tf32",

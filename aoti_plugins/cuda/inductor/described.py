@@ -23,7 +23,7 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 @patch(
     "torch.cuda.is_available",
-    "torch.cuda.get_device_properties",
+    "torch.cuda.get_device_properties(device)",
     "torch.cuda.current_device",
     "torch.cuda.device",
     why="Inductor asks a GPU that is not there for its figures.",

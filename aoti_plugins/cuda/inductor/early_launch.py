@@ -15,23 +15,16 @@ instructions in it. Which launch it gets is decided for a whole blob, by a macro
 from __future__ import annotations
 
 import io
-import os
 import re
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from pathlib import Path
-from typing import Any
-from unittest import mock
+from contextlib import redirect_stdout
 
-import torch
-
-from aoti_plugins.cuda.inductor.assembler_files import assembler_files
+from aoti_plugins.cuda.inductor.assembler_files import assembler_files, pytorchs_assembler
 from aoti_plugins.cuda.inductor.line_info import no_line_info
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.inductor.capture import GpuKernel
 
 _FIRST_CAPABILITY = (9, 0)
-_SETTING = "TRITON_PTXAS_PATH"
 _WARP = 32
 _ENTRY = re.compile(r"\.entry\b[^{]*\{\n")
 _INSTRUCTIONS = "\tgriddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;\n"
@@ -79,18 +72,10 @@ def assembled(gpu: CudaTarget, kernel: GpuKernel, assembly: str) -> bytes:
     backend = CUDABackend(GPUTarget("cuda", capability, _WARP))
     options = backend.parse_options({"enable_fp_fusion": kernel.fuses_products})
     said = io.StringIO()  # on a failure Triton prints the whole assembly
-    with no_line_info(), assembler_files(), _pytorchs_assembler(), redirect_stdout(said):
+    with no_line_info(), assembler_files(), pytorchs_assembler(), redirect_stdout(said):
         try:
             return bytes(backend.make_cubin(assembly, {}, options, capability))
         except PTXASError as error:
             raise LoweringError(
                 f"the assembler failed for the kernel {kernel.name}: {error}"
             ) from error
-
-
-def _pytorchs_assembler() -> AbstractContextManager[Any]:
-    """Let Triton take PyTorch's assembler, if it brings one and the user names none."""
-    own = Path(torch.__file__).parent / "bin" / "ptxas"
-    if _SETTING in os.environ or not os.access(own, os.X_OK):
-        return nullcontext()
-    return mock.patch.dict(os.environ, {_SETTING: str(own)})

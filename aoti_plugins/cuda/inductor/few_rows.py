@@ -89,8 +89,9 @@ _SOURCE = r"""
 
 
 @patch(
-    "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__",
-    "torch._inductor.fx_passes.post_grad.should_prefer_unfused_addmm",
+    "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__("
+    "self, name, choices, input_nodes, layout)",
+    "torch._inductor.fx_passes.post_grad.should_prefer_unfused_addmm(match)",
     why="Products of a few rows waste tensor cores, or need a library.",
     until="Inductor brings such a template",
 )

@@ -18,8 +18,9 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._inductor.codegen.triton.TritonKernel.store",
-    "torch._inductor.codegen.triton.TritonKernel.indexing",
+    "torch._inductor.codegen.triton.TritonKernel.store(self, name, index, value, mode)",
+    "torch._inductor.codegen.triton.TritonKernel.indexing("
+    "self, index, copy_shape, dense_indexing, override_mask, block_ptr)",
     "torch._inductor.codegen.triton.IndexingOptions",
     why="PyTorch 2.11 and 2.12 drop the mask of an addition to a single place.",
     until="PyTorch 2.12 is supported no more",

@@ -13,7 +13,7 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 @patch(
     "torch._inductor.codegen.wrapper.PythonWrapperCodegen.generate_and_run_autotune_block",
-    "torch._inductor.codegen.cpp_wrapper_gpu.DeferredTritonCallWrapper.generate",
+    "torch._inductor.codegen.cpp_wrapper_gpu.DeferredTritonCallWrapper.generate(self, wrapper)",
     why="A question about an op would compile its kernels.",
     until="Inductor has a switch for it",
 )

@@ -18,8 +18,9 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._inductor.ir.is_contiguous_storage_and_layout",
-    "torch._inductor.ir.as_storage_and_layout",
+    "torch._inductor.ir.is_contiguous_storage_and_layout(x)",
+    "torch._inductor.ir.as_storage_and_layout("
+    "x, freeze, want_contiguous, stride_order, allow_padding, exact_strides)",
     why="PyTorch 2.11 reads views of padded buffers with other strides.",
     until="PyTorch 2.11 and 2.12 are supported no more",
 )

@@ -92,8 +92,11 @@ FindValue = Callable[[str, torch.Tensor], torch.Tensor]
 
 
 @patch(
-    "torch._inductor.codecache.AotCodeCompiler.compile",
-    "torch._inductor.codecache.CudaKernelParamCache.set",
+    "torch._inductor.codecache.AotCodeCompiler.compile("
+    "graph, wrapper_code, kernel_code, serialized_extern_kernel_nodes, device_type, "
+    "additional_files)",
+    "torch._inductor.codecache.CudaKernelParamCache.set("
+    "key, params, cubin, bin_type, asm, asm_type)",
     why="Inductor's own compile step bakes in this host's flags and libtorch.",
     until="Inductor offers its sources without compiling them",
 )

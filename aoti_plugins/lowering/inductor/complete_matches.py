@@ -20,7 +20,7 @@ _OF_STORAGE = {"device", "dtype", "layout", "memory_format", "non_blocking", "pi
 
 
 @patch(
-    "torch._inductor.pattern_matcher._TargetArgsExpr._match",
+    "torch._inductor.pattern_matcher._TargetArgsExpr._match(self, node, ctx)",
     why="Patterns that turn products and sums into one product lose the factor of the sum.",
     until="_TargetArgsExpr._match compares all keyword arguments",
 )

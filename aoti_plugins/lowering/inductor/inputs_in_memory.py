@@ -79,8 +79,8 @@ def generate_in_steps(
 
 
 @patch(
-    "torch._inductor.graph.GraphLowering.call_function",
-    "torch._inductor.ir.ExternKernel.realize_input",
+    "torch._inductor.graph.GraphLowering.call_function(self, target, args, kwargs)",
+    "torch._inductor.ir.ExternKernel.realize_input(x)",
     why="A lowering that cannot work with an unstored input fails the whole graph.",
     until="nodes can be handed back from preprocess",
 )

@@ -21,7 +21,7 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 @patch(
     "torch._inductor.fx_passes.reinplace.inplaceable_ops",
-    "torch._inductor.fx_passes.reinplace.get_node_storage",
+    "torch._inductor.fx_passes.reinplace.get_node_storage(node)",
     why="A write into an operand of a cat changes the result of the cat.",
     until="reinplace knows that operands of cat lie inside its result",
 )

@@ -36,8 +36,10 @@ def no_launch_in_decompositions() -> AbstractContextManager[None]:
 
 
 @patch(
-    "torch._higher_order_ops.triton_kernel_wrap.TritonKernelWrapperMutation.__call__",
-    "torch._higher_order_ops.triton_kernel_wrap.TritonKernelWrapperFunctional.__call__",
+    "torch._higher_order_ops.triton_kernel_wrap.TritonKernelWrapperMutation.__call__("
+    "self, kernel_idx, kwargs)",
+    "torch._higher_order_ops.triton_kernel_wrap.TritonKernelWrapperFunctional.__call__("
+    "self, kernel_idx, kwargs)",
     why="Launches of Triton kernels fail without a name, or are dropped as dead code.",
     until="Inductor says that a device has no Triton, and PyTorch keeps such launches",
 )

@@ -16,7 +16,8 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._inductor.codegen.cpp.CppKernel.decide_parallel_depth",
+    "torch._inductor.codegen.cpp.CppKernel.decide_parallel_depth("
+    "self, max_parallel_depth, threads)",
     why="Small loops would start all threads.",
     until="decide_parallel_depth keeps depth 0 with dynamic threads",
 )

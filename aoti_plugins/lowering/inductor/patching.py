@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
@@ -35,7 +37,8 @@ class Patch(Generic[_Given, _Yielded]):
     Attributes:
         set_up: a generator that changes, yields once, and puts back.
         targets: what it changes or relies on, by dotted name; with ``()`` a function that says how
-            a switch is set. Each must be there.
+            a switch is set, with ``(self, name)`` one that must have these parameters, in this
+            order. Each must be there.
         why: what would happen without it, in a sentence.
         until: when it can go.
         before: the first PyTorch that does not need it: from there on it changes nothing.
@@ -89,14 +92,14 @@ class Patch(Generic[_Given, _Yielded]):
             yield yielded
 
     def check(self) -> None:
-        """Look for every target.
+        """Look for every target, and at its parameters.
 
         Raises:
-            AttributeError: one is not there.
+            AttributeError: one is not there, or takes other parameters.
             ImportError: its module is not there.
         """
         for target in self.targets:
-            found(target)
+            _check_parameters(target, found(target))
 
     def misfit(self, error: Exception) -> PatchError:
         """The error that says that it does not fit the PyTorch that is there."""
@@ -128,6 +131,23 @@ def known_patches() -> tuple[Patch[Any, Any], ...]:
     return tuple(one for _, one in sorted(_PATCHES.items()))
 
 
+_PARAMETERS = re.compile(r"\((.+)\)$")
+
+
+def _check_parameters(target: str, value: Any) -> None:
+    named = _PARAMETERS.search(target)
+    # What another patch has put there is ours.
+    if named is None or getattr(value, "__module__", "").startswith("aoti_plugins."):
+        return
+    expected = named[1].split(", ")
+    parameters = list(inspect.signature(value).parameters)
+    if [name for name in parameters if name in expected] != expected:
+        raise AttributeError(
+            f"{target.removesuffix(named[0])!r} takes ({', '.join(parameters)}), "
+            f"expected ({', '.join(expected)})"
+        )
+
+
 def found(target: str) -> Any:
     """What a target names; what its function returns where it ends with ``()``.
 
@@ -135,7 +155,7 @@ def found(target: str) -> Any:
         AttributeError: it is not there.
         ImportError: its module is not there.
     """
-    root, *names = target.removesuffix("()").split(".")
+    root, *names = _PARAMETERS.sub("", target).removesuffix("()").split(".")
     value: Any = importlib.import_module(root)
     path = root
     for name in names:

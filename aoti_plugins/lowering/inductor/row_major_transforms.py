@@ -22,7 +22,7 @@ _VIEW = torch.ops.aten.view.dtype
 
 
 @patch(
-    "torch._inductor.graph.fallback_handler",
+    "torch._inductor.graph.fallback_handler(kernel, add_to_fallback_set)",
     why="Transforms get strides that devices disagree on.",
     until="Inductor keeps to a graph's strides for what it does not generate",
 )

@@ -18,8 +18,8 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._inductor.graph.GraphLowering.get_attr",
-    "torch._inductor.lowering.tensor",
+    "torch._inductor.graph.GraphLowering.get_attr(self, target, args, kwargs)",
+    "torch._inductor.lowering.tensor(data, dtype, device, layout, pin_memory)",
     "torch._inductor.ir.Constant",
     why="Integer constants without dimensions take a wrong dtype in some lowerings.",
     until="GraphLowering.get_attr gives a TensorBox for each tensor",

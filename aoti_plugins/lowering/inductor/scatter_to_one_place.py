@@ -16,8 +16,8 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._inductor.codegen.cpp.CppVecKernel.store",
-    "torch._inductor.codegen.cpp.CppVecOverrides.index_expr",
+    "torch._inductor.codegen.cpp.CppVecKernel.store(self, name, index, value, mode)",
+    "torch._inductor.codegen.cpp.CppVecOverrides.index_expr(expr, dtype)",
     why="A vectorized scatter to a single place fails an assertion.",
     until="CppVecKernel.store spreads such an index itself",
 )

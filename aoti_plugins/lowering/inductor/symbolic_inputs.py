@@ -29,8 +29,8 @@ static void __check_inputs_outputs(AtenTensorHandle*, AtenTensorHandle*) {}
 
 
 @patch(
-    "torch._inductor.compile_fx._aoti_flatten_inputs",
-    "torch._inductor.compile_fx._extract_inputs_from_exported_gm",
+    "torch._inductor.compile_fx._aoti_flatten_inputs(gm, args, kwargs, options)",
+    "torch._inductor.compile_fx._extract_inputs_from_exported_gm(gm, example_inputs_)",
     "torch._inductor.codegen.cpp_wrapper_cpu.CppWrapperCpu.generate_input_output_runtime_checks",
     "torch._inductor.codegen.cpp_wrapper_cpu.CppWrapperCpu.codegen_model_constructor",
     why="Numbers among the inputs of a graph are lost.",

@@ -32,7 +32,7 @@ _MODULES_THAT_ASK = (
 
 @patch(
     "torch._inductor.utils.get_gpu_type",
-    "torch._inductor.utils.is_big_gpu",
+    "torch._inductor.utils.is_big_gpu(index_or_device)",
     "torch.backends.mps.get_core_count",
     why="Inductor takes every GPU for CUDA's.",
     until="aot_compile takes a target",

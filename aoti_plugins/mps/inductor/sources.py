@@ -65,8 +65,8 @@ _COMBINE = {
 
 
 @patch(
-    "torch._inductor.codegen.mps.MetalKernel.__init__",
-    "torch._inductor.codegen.mps.MetalKernel.codegen_kernel",
+    "torch._inductor.codegen.mps.MetalKernel.__init__(self, tiling, kwargs)",
+    "torch._inductor.codegen.mps.MetalKernel.codegen_kernel(self, name)",
     why="Kernels' sources are large, and some reductions of integers wrong.",
     until="Inductor names helpers one by one, and its reductions know active lanes",
 )

@@ -22,7 +22,7 @@ _convolution = torch.ops.aten.convolution.default
 
 
 @patch(
-    "torch._inductor.graph.GraphLowering.add_tensor_constant",
+    "torch._inductor.graph.GraphLowering.add_tensor_constant(self, data, name)",
     why="Weights of convolutions would be converted in every call.",
     until="Inductor converts them without freezing",
 )

@@ -16,7 +16,7 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._subclasses.fake_tensor.init_gpu_context",
+    "torch._subclasses.fake_tensor.init_gpu_context(device)",
     "torch._subclasses.fake_tensor.FakeTensorMode.avoid_device_init",
     "torch.Tensor.copy_",
     why="A fake tensor on a GPU initialises the device.",

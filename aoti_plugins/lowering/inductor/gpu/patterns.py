@@ -19,9 +19,9 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
-    "torch._inductor.fx_passes.fuse_attention._sfdp_init",
-    "torch._inductor.fx_passes.misc_patterns._misc_patterns_init",
-    "torch._inductor.fx_passes.pad_mm._pad_mm_init",
+    "torch._inductor.fx_passes.fuse_attention._sfdp_init(input_device)",
+    "torch._inductor.fx_passes.misc_patterns._misc_patterns_init(input_device)",
+    "torch._inductor.fx_passes.pad_mm._pad_mm_init(input_device)",
     why="Inductor's patterns would be traced on a GPU that is not there.",
     until="patterns are traced without a device",
 )

@@ -137,9 +137,10 @@ def _mode_of(module: GraphModule) -> FakeTensorMode | None:
 
 
 @patch(
-    "torch._inductor.graph.is_same_tensor",
-    "torch._inductor.graph.GraphLowering.init_wrapper_code",
-    "torch._inductor.utils.is_same_tensor",
+    "torch._inductor.graph.is_same_tensor(data, value)",
+    "torch._inductor.graph.GraphLowering.init_wrapper_code("
+    "self, is_subgraph, subgraph_name, parent_wrapper_code, partition_signatures)",
+    "torch._inductor.utils.is_same_tensor(data, value)",
     why="Constants that are fakes cannot be told apart, and take no device memory.",
     until="aot_compile takes fake constants",
 )
