@@ -46,6 +46,10 @@ class ProgramError(AotiPluginsError):
     """A program cannot be loaded or run, or was called with the wrong inputs."""
 
 
+class CheckpointError(AotiPluginsError):
+    """A language model's checkpoint or tokenizer is missing, damaged, or cannot be exported."""
+
+
 class DestinationError(AotiPluginsError):
     """A result cannot be written where it was to go."""
 

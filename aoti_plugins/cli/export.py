@@ -1,0 +1,201 @@
+"""``aoti-plugins export``."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._output import (
+    console,
+    error_console,
+    json_option,
+    nbytes_text,
+    print_json,
+    seconds_text,
+    table,
+)
+from aoti_plugins.cli._progress import StageDisplay
+from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.destinations import check_destination, is_stream, writing
+from aoti_plugins.errors import CheckpointError
+from aoti_plugins.generation import tokenizer_of
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: CHECKPOINT.pte]")
+@click.option("--device", default="cpu", show_default=True, help="Device to lower for.")
+@click.option("--target", help="What of the device to lower for, such as h100 or x86_64-v3.")
+@click.option(
+    "--quantize",
+    "kind",
+    type=click.Choice(["none", "int8", "int4"]),
+    default="none",
+    show_default=True,
+    help="Bits of the weights of products.",
+)
+@click.option(
+    "--group-size",
+    type=click.IntRange(min=1),
+    default=128,
+    show_default=True,
+    help="How many weights in a row have one scale.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+    default="auto",
+    show_default=True,
+    help="Dtype of weights and activations; auto is the checkpoint's.",
+)
+@click.option(
+    "--max-length",
+    type=click.IntRange(min=4),
+    help="The most tokens of a prompt and its answer.  [default: the model's, at most 2048]",
+)
+@click.option(
+    "--option",
+    "option_texts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the device's partitioner, as for lower; may be repeated.",
+)
+@json_option
+def command(
+    checkpoint: Path,
+    output: Path | None,
+    device: str,
+    target: str | None,
+    kind: str,
+    group_size: int,
+    dtype: str,
+    max_length: int | None,
+    option_texts: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Turn a language model of transformers into a program (.pte) that generates text.
+
+    CHECKPOINT is a folder with config.json, safetensors and tokenizer.json. The tokenizer is
+    written beside the program.
+
+    \b
+      aoti-plugins export Llama-3.2-1B -o llama.pte --quantize int8
+      aoti-plugins export Llama-3.2-1B -o llama.pte --device cuda --target h100 --quantize int4
+      aoti-plugins generate llama.pte "Once upon a time"
+    """  # noqa: D301
+    output = output or Path(f"{checkpoint.resolve()}.pte")
+    if is_stream(output):
+        raise CheckpointError(f"the tokenizer goes beside the program, and {output} is no file")
+    check_destination(output)
+    check_destination(tokenizer_of(output))
+    start = time.perf_counter()
+    with StageDisplay(error_console()) as display:
+        with display.stage("import torch, transformers and executorch"):
+            quiet()
+            _quiet_transformers()
+            partitioner = partitioner_for(device)
+            language = _language()
+        options = parse_options(
+            (*option_texts, *([f"target={target}"] if target else [])), partitioner
+        )
+        chosen = partitioner(**options)
+        with display.stage(f"read {checkpoint.name}"):
+            opened = language.Checkpoint(checkpoint)
+            length = _length(opened, max_length)
+            if kind != "none":
+                language.check_groups(opened.outline(), group_size)
+        with display.stage("load the weights"):
+            model = opened.load(dtype)
+        if kind != "none":
+            with display.stage(f"quantize to {kind}"):
+                language.quantize(model, kind, group_size)
+        _lower(language, opened, model, length, chosen, display, output)
+    report = {
+        "file": str(output),
+        "nbytes": output.stat().st_size,
+        "tokenizer": str(tokenizer_of(output)),
+        "max_length": length,
+        "seconds": time.perf_counter() - start,
+        "stages": display.stages,
+    }
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+
+
+def _language() -> Any:
+    try:
+        import safetensors  # noqa: F401
+        import tokenizers  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise CheckpointError(
+            f"the package {error.name} is missing: pip install 'aoti-plugins[language]'"
+        ) from error
+    from aoti_plugins import language
+
+    return language
+
+
+def _quiet_transformers() -> None:
+    try:
+        from transformers.utils import logging
+    except ImportError:
+        return  # _language says so
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+
+
+def _length(checkpoint: Any, wanted: int | None) -> int:
+    if wanted is not None and wanted > checkpoint.positions:
+        raise CheckpointError(
+            f"--max-length {wanted}: the model was made for {checkpoint.positions} positions; "
+            "choose at most that"
+        )
+    return wanted or min(checkpoint.positions, 2048)
+
+
+def _lower(
+    language: Any,
+    checkpoint: Any,
+    model: Any,
+    length: int,
+    partitioner: Any,
+    display: StageDisplay,
+    output: Path,
+) -> None:
+    from executorch.exir import to_edge_transform_and_lower
+
+    from aoti_plugins.plugin_system.manager import get_manager
+
+    with display.stage("torch.export"):
+        exported = language.export_decoder(model, length)
+    with display.stage("lower"), get_manager().registered(display, "command-line-progress"):
+        edge = to_edge_transform_and_lower(
+            {"forward": exported},
+            partitioner=[partitioner],
+            constant_methods=language.metadata(checkpoint, model, length),
+        )
+    with display.stage("to_executorch"):
+        program = edge.to_executorch()
+    with display.stage(f"write {output.name}"), writing(tokenizer_of(output)) as beside:
+        with checkpoint.tokenizer_path.open("rb") as tokenizer:
+            shutil.copyfileobj(tokenizer, beside)
+        with writing(output) as file:
+            program.write_to_file(file)
+
+
+def _show(report: dict[str, Any]) -> None:
+    rows = [
+        ("program", report["file"], nbytes_text(report["nbytes"])),
+        ("tokenizer", report["tokenizer"], ""),
+        ("most tokens", report["max_length"], ""),
+    ]
+    title = f"Exported in {seconds_text(report['seconds'])}"
+    console().print(table(title, ("what", "value", ">size"), rows))

@@ -1,0 +1,14 @@
+"""Text from a program that ``aoti-plugins export`` made: needs tokenizers, and no torch."""
+
+from aoti_plugins.generation.generator import Statistics, TextGenerator
+from aoti_plugins.generation.sampling import Sampling
+from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
+
+__all__ = [
+    "Sampling",
+    "Statistics",
+    "TextGenerator",
+    "read_tokenizer",
+    "tokenizer_digest",
+    "tokenizer_of",
+]

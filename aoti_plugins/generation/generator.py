@@ -1,0 +1,222 @@
+"""Generates text with a program."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.generation.sampling import Sampling, choose
+from aoti_plugins.generation.text_stream import TextStream
+from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
+from aoti_plugins.runtime import Program
+
+
+@dataclass
+class Statistics:
+    """What an answer took.
+
+    Attributes:
+        prompt_tokens: tokens that were read.
+        new_tokens: tokens that were generated, the one that ended the answer included.
+        first_token_s: seconds from the call to the first token: reading the prompt, and a choice.
+        seconds: seconds until the last token.
+        reason: why it ended: ``"end"`` token, ``"stop"`` string, ``"length"``, or empty so far.
+    """
+
+    prompt_tokens: int = 0
+    new_tokens: int = 0
+    first_token_s: float = 0.0
+    seconds: float = 0.0
+    reason: str = ""
+
+    @property
+    def tokens_per_s(self) -> float:
+        """New tokens a second after the first one; 0 if there was no second one."""
+        later = self.seconds - self.first_token_s
+        return (self.new_tokens - 1) / later if self.new_tokens > 1 and later > 0 else 0.0
+
+
+class TextGenerator:
+    """A program that ``aoti-plugins export`` made, with its tokenizer.
+
+    One answer is generated at a time: a generator has one cache. Neither torch nor
+    transformers is needed.
+
+    Args:
+        program: path of the ``.pte``.
+        tokenizer: path of a ``tokenizer.json``; by default the one that export wrote beside the
+            program.
+        data_files: the ``.ptd`` files of the program.
+
+    Raises:
+        ProgramError: the program is damaged, or no language model.
+        CheckpointError: the tokenizer is missing, damaged, or not the program's.
+
+    Example:
+        >>> with TextGenerator("model.pte") as generator:            # doctest: +SKIP
+        ...     for piece in generator.stream("Once", max_new_tokens=32):
+        ...         print(piece, end="")
+    """
+
+    def __init__(
+        self,
+        program: str | os.PathLike[str],
+        tokenizer: str | os.PathLike[str] | None = None,
+        *,
+        data_files: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        path = Path(tokenizer) if tokenizer is not None else tokenizer_of(Path(program))
+        self._program = Program(program, data_files=data_files)
+        try:
+            self.max_length = int(self._constant("get_max_context_len")[0])
+            """The most tokens of a prompt and its answer."""
+            self.vocabulary = int(self._constant("get_vocab_size")[0])
+            self._end_tokens = {int(one) for one in self._constant("get_eos_ids")}
+            self.tokenizer = read_tokenizer(path)
+            self._check_tokenizer(path)
+            self._forward = self._program.method("forward")
+        except BaseException:
+            self._program.close()
+            raise
+        self.statistics = Statistics()
+        """Of the last answer."""
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        sampling: Sampling | None = None,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] = (),
+    ) -> Iterator[str]:
+        """Generate text after a prompt, in pieces.
+
+        Args:
+            prompt: the tokenizer adds what it adds to a text, such as a token for its beginning.
+            sampling: how tokens are chosen; by default the likeliest.
+            max_new_tokens: the most tokens of the answer; by default what fits.
+            stop: strings that end the answer; they are not part of it.
+
+        Returns:
+            Pieces of text. ``statistics`` has what the answer took.
+
+        Raises:
+            ProgramError: the prompt has no tokens, or leaves no room for an answer.
+        """
+        tokens = list(self.tokenizer.encode(prompt).ids)
+        self._check_prompt(tokens)
+        text = TextStream(self.tokenizer, stop)
+        return self._pieces(self.tokens(tokens, sampling, max_new_tokens), text)
+
+    def generate(self, prompt: str, **options: Any) -> str:
+        """The whole text that ``stream`` gives."""
+        return "".join(self.stream(prompt, **options))
+
+    def tokens(
+        self,
+        prompt: Sequence[int],
+        sampling: Sampling | None = None,
+        max_new_tokens: int | None = None,
+    ) -> Iterator[int]:
+        """Generate tokens after those of a prompt; an end token is the last of them.
+
+        Args:
+            prompt: token numbers.
+            sampling: how tokens are chosen; by default the likeliest.
+            max_new_tokens: the most tokens of the answer; by default what fits.
+
+        Raises:
+            ProgramError: as for ``stream``.
+        """
+        self._check_prompt(prompt)
+        most = self.max_length - len(prompt)
+        if max_new_tokens is not None:
+            most = min(most, max_new_tokens)
+        return self._tokens(list(prompt), sampling or Sampling(), most)
+
+    def _tokens(self, seen: list[int], sampling: Sampling, most: int) -> Iterator[int]:
+        statistics = self.statistics = Statistics(prompt_tokens=len(seen))
+        random, start = np.random.default_rng(sampling.seed), time.perf_counter()
+        given, statistics.reason = 0, "length" if most < 1 else ""
+        while not statistics.reason:
+            inputs = np.array([seen[given:]]), np.arange(given, len(seen))
+            logits = self._forward(*inputs, copy=False)[0]
+            given = len(seen)
+            token = choose(logits.reshape(-1), seen, sampling, random)
+            seen.append(token)
+            statistics.new_tokens += 1
+            statistics.seconds = time.perf_counter() - start
+            if statistics.new_tokens == 1:
+                statistics.first_token_s = statistics.seconds
+            if token in self._end_tokens:
+                statistics.reason = "end"
+            elif statistics.new_tokens >= most:
+                statistics.reason = "length"
+            yield token
+
+    def _pieces(self, tokens: Iterator[int], text: TextStream) -> Iterator[str]:
+        for token in tokens:
+            piece = text.push(token)
+            if piece:
+                yield piece
+            if text.stopped:
+                self.statistics.reason = "stop"
+                return
+        rest = text.flush()
+        if text.stopped:
+            self.statistics.reason = "stop"
+        if rest:
+            yield rest
+
+    def _constant(self, name: str) -> tuple[Any, ...]:
+        if name not in self._program.methods:
+            raise ProgramError(
+                f"the {self._program} has no method {name!r}, so it is no language model; make one "
+                "with aoti-plugins export"
+            )
+        return self._program.method(name)()
+
+    def _check_tokenizer(self, path: Path) -> None:
+        has_digest = "get_tokenizer_digest" in self._program.methods
+        if has_digest and int(self._constant("get_tokenizer_digest")[0]) != tokenizer_digest(path):
+            raise ProgramError(
+                f"{path}: not the tokenizer that the {self._program} was exported with; take the "
+                f"checkpoint's tokenizer.json, or {tokenizer_of(Path('PROGRAM.pte'))} beside it"
+            )
+
+    def _check_prompt(self, prompt: Sequence[int]) -> None:
+        if not prompt:
+            raise ProgramError("the prompt has no tokens; give at least one")
+        wrong = [token for token in prompt if not 0 <= token < self.vocabulary]
+        if wrong:
+            raise ProgramError(
+                f"token {wrong[0]} of the prompt is none of the program's {self.vocabulary}"
+            )
+        if len(prompt) >= self.max_length:
+            raise ProgramError(
+                f"the prompt has {len(prompt)} tokens, and prompt and answer together can have at "
+                f"most {self.max_length}; shorten it, or export with a larger --max-length"
+            )
+
+    def close(self) -> None:
+        """Free the program."""
+        self._program.close()
+
+    def __enter__(self) -> TextGenerator:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,166 @@
+"""A folder with a model of transformers: what is in it, and whether it can be exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aoti_plugins.errors import CheckpointError
+
+_INDEX = "model.safetensors.index.json"
+_WEIGHTS = "model.safetensors"
+
+
+class Checkpoint:
+    """A folder that ``save_pretrained`` wrote: configuration, safetensors and ``tokenizer.json``.
+
+    Opening it reads the configuration, the tokenizer and the heads of the weights' files, and finds
+    what cannot be exported before a weight is read.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        CheckpointError: something is missing, damaged or of a kind that cannot be exported.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        _require(folder, "config.json", "it has to be a folder that save_pretrained wrote")
+        self.tokenizer_path = _require(
+            folder, "tokenizer.json", "write it with tokenizer.save_pretrained (a fast tokenizer)"
+        )
+        self.config = self._read_config()
+        self._check_weights()
+        vocabulary = _tokenizer_size(self.tokenizer_path)
+        if vocabulary > self.config.vocab_size:
+            raise CheckpointError(
+                f"{self.tokenizer_path}: the tokenizer has {vocabulary} tokens and the model has "
+                f"{self.config.vocab_size}; take the tokenizer that belongs to the model"
+            )
+
+    @property
+    def positions(self) -> int:
+        """The most tokens that the model was made for."""
+        return int(getattr(self.config, "max_position_embeddings", 0) or 2048)
+
+    def outline(self) -> Any:
+        """The model without weights, on the device ``meta``."""
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        with torch.device("meta"):
+            return AutoModelForCausalLM.from_config(self.config)
+
+    def load(self, dtype: str) -> Any:
+        """Read the model on the CPU.
+
+        Args:
+            dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, or ``"auto"`` for the checkpoint's.
+
+        Raises:
+            CheckpointError: the weights are not those of the configuration.
+        """
+        from transformers import AutoModelForCausalLM
+
+        try:
+            model, found = AutoModelForCausalLM.from_pretrained(
+                self.folder,
+                dtype=dtype,
+                attn_implementation="sdpa",
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise CheckpointError(
+                f"{self.folder}: transformers cannot load it: {_first_line(error)}"
+            ) from error
+        if found["missing_keys"]:
+            names = ", ".join(sorted(found["missing_keys"])[:3])
+            raise CheckpointError(
+                f"{self.folder}: {len(found['missing_keys'])} weights of the model are in no file, "
+                f"such as {names}; copy the checkpoint again"
+            )
+        return model.eval().requires_grad_(False)
+
+    def _read_config(self) -> Any:
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        path = self.folder / "config.json"
+        try:
+            kind = json.loads(path.read_text()).get("model_type")
+            config = AutoConfig.from_pretrained(
+                self.folder, local_files_only=True, trust_remote_code=False
+            )
+        except (OSError, ValueError, AttributeError, KeyError) as error:
+            raise CheckpointError(
+                f"{path}: no configuration that transformers knows: {_first_line(error)}"
+            ) from error
+        if config.is_encoder_decoder:
+            raise CheckpointError(
+                f"{path}: {kind!r} is an encoder with a decoder; only decoders can be exported"
+            )
+        if getattr(config, "quantization_config", None):
+            raise CheckpointError(
+                f"{path}: the weights are quantised already; take the model's checkpoint of 16 or "
+                "32 bits, and quantise it with --quantize"
+            )
+        if type(config) not in AutoModelForCausalLM._model_mapping:
+            raise CheckpointError(
+                f"{path}: transformers has no model for {kind!r} that writes text"
+            )
+        model = AutoModelForCausalLM._model_mapping[type(config)]
+        if not getattr(model, "_can_compile_fullgraph", False) or model._is_stateful:
+            raise CheckpointError(
+                f"{path}: transformers has no static key and value cache for {kind!r}, so it "
+                "cannot be exported with its cache as state"
+            )
+        if not hasattr(config, "vocab_size"):
+            raise CheckpointError(
+                f"{path}: {kind!r} takes more than text; export the language model that is in it"
+            )
+        return config
+
+    def _check_weights(self) -> None:
+        from safetensors import SafetensorError, safe_open
+
+        for path in self._weight_files():
+            try:
+                with safe_open(path, "pt"):
+                    pass
+            except (SafetensorError, OSError) as error:
+                raise CheckpointError(
+                    f"{path}: damaged: {_first_line(error)}; copy the file again"
+                ) from error
+
+    def _weight_files(self) -> list[Path]:
+        index = self.folder / _INDEX
+        if not index.is_file():
+            return [_require(self.folder, _WEIGHTS, "write it with model.save_pretrained")]
+        try:
+            names = set(json.loads(index.read_text())["weight_map"].values())
+        except (ValueError, KeyError, AttributeError) as error:
+            raise CheckpointError(f"{index}: damaged: {_first_line(error)}") from error
+        hint = f"{_INDEX} names it; copy the checkpoint again"
+        return [_require(self.folder, name, hint) for name in sorted(names)]
+
+
+def _require(folder: Path, name: str, hint: str) -> Path:
+    path = folder / name
+    if not path.is_file():
+        raise CheckpointError(f"{folder}: there is no {name}; {hint}")
+    return path
+
+
+def _tokenizer_size(path: Path) -> int:
+    from aoti_plugins.generation import read_tokenizer
+
+    vocabulary = read_tokenizer(path).get_vocab(with_added_tokens=True)
+    return max(vocabulary.values(), default=-1) + 1
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,298 @@
+"""From a checkpoint of transformers to tokens: the same as transformers generates itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from filelock import FileLock
+from tiny_checkpoints import MAX_LENGTH, write_checkpoint, write_tokenizer
+
+from aoti_plugins.cli.app import app
+from aoti_plugins.errors import CheckpointError, ProgramError
+from aoti_plugins.generation import Sampling, TextGenerator, tokenizer_of
+
+PROMPT, COUNT, GROUP = "Hello, 1", 64, 32
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:(torch|transformers)"),
+]
+
+
+def aoti(*arguments: object) -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(app, [str(one) for one in arguments])
+
+
+@pytest.fixture(scope="module")
+def checkpoints(shared_dir: Path) -> Callable[[str], Path]:
+    """``checkpoints("llama")`` is a folder, written once per run."""
+
+    def written(kind: str) -> Path:
+        folder = shared_dir / f"checkpoint_{kind}"
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                folder.mkdir()
+                write_checkpoint(folder, kind)
+        return folder
+
+    return written
+
+
+@pytest.fixture(scope="module")
+def exported(shared_dir: Path, checkpoints: Callable[[str], Path]) -> Callable[..., Path]:
+    """``exported("llama", "int8")`` is the program that the command line made, once per run."""
+
+    def program(kind: str, quantize: str = "none") -> Path:
+        path = shared_dir / f"language_{kind}_{quantize}.pte"
+        with FileLock(f"{path}.lock"):
+            if not path.exists():
+                done = aoti(
+                    *("export", checkpoints(kind), "-o", path, "--max-length", MAX_LENGTH),
+                    *("--quantize", quantize, "--group-size", GROUP),
+                )
+                assert done.exit_code == 0, done.output
+        return path
+
+    return program
+
+
+@pytest.fixture
+def llama(exported: Callable[..., Path]) -> Iterator[TextGenerator]:
+    with TextGenerator(exported("llama")) as generator:
+        yield generator
+
+
+def reference(folder: Path, quantize: str) -> list[int]:
+    """What transformers generates, greedily, with weights as the quantised ones stand for."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from aoti_plugins import language
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    if quantize != "none":
+        language.quantize(model, quantize, GROUP)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear):
+                weight = module.weight.dequantize()
+                module.weight = torch.nn.Parameter(weight, requires_grad=False)
+    prompt = torch.tensor([byte_tokens(folder)])
+    tokens = model.generate(
+        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=COUNT, do_sample=False
+    )
+    return tokens[0, prompt.shape[1] :].tolist()
+
+
+def byte_tokens(folder: Path) -> list[int]:
+    from tokenizers import Tokenizer
+
+    return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(PROMPT).ids)
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantize"), [("llama", "none"), ("qwen3", "int8"), ("gemma3", "int4")]
+)
+def test_64_greedy_tokens_are_those_of_transformers(
+    kind: str, quantize: str, checkpoints: Callable[[str], Path], exported: Callable[..., Path]
+) -> None:
+    folder = checkpoints(kind)
+    expected = reference(folder, quantize)
+    assert len(set(expected)) > 4  # not one token over and over
+    with TextGenerator(exported(kind, quantize)) as generator:
+        found = list(generator.tokens(byte_tokens(folder), max_new_tokens=COUNT))
+        again = list(generator.tokens(byte_tokens(folder), max_new_tokens=COUNT))
+    assert found == expected
+    assert again == expected  # over the old cache
+
+
+@pytest.mark.skipif(
+    version("torch").startswith(("2.11", "2.12")),
+    reason="executorch's extension is made for the tensors of torch 2.13",
+)
+def test_the_stock_runner_gives_the_same_text(
+    exported: Callable[..., Path],
+    llama: TextGenerator,
+    run_python: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    shutil.copy(tokenizer_of(exported("llama")), tmp_path / "tokenizer.json")
+    special = {"bos_token": "<s>", "eos_token": "</s>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(special))
+    printed = run_python(
+        """
+        import sys
+        from aoti_plugins.runtime import register; register()
+        from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+        program, tokenizer, prompt, count = sys.argv[1:]
+        config = GenerationConfig(echo=False, temperature=0.0, max_new_tokens=int(count))
+        text = []
+        TextLLMRunner(program, tokenizer).generate(prompt, config, text.append)
+        print("generated", ascii("".join(text)))
+        """,
+        exported("llama"),
+        tmp_path / "tokenizer.json",
+        PROMPT,
+        STOCK_COUNT,
+    )
+    expected = ascii_prefix(llama.generate(PROMPT, max_new_tokens=STOCK_COUNT))
+    assert f"generated '{expected}" in printed
+
+
+STOCK_COUNT = 16
+
+
+def ascii_prefix(text: str) -> str:
+    """Up to the first character that is no whole one; the stock runner shows these otherwise."""
+    whole = text.split("\N{REPLACEMENT CHARACTER}")[0]
+    return ascii(whole)[1:-1]
+
+
+def test_generating_needs_neither_torch_nor_transformers(
+    exported: Callable[..., Path], llama: TextGenerator, run_python: Callable[..., str]
+) -> None:
+    printed = run_python(
+        """
+        import sys
+        from aoti_plugins.generation import TextGenerator
+        with TextGenerator(sys.argv[1]) as generator:
+            print("generated", ascii(generator.generate(sys.argv[2], max_new_tokens=8)))
+        print("imported", {"torch", "transformers"} & set(sys.modules))
+        """,
+        exported("llama"),
+        PROMPT,
+    )
+    assert f"generated {llama.generate(PROMPT, max_new_tokens=8)!a}" in printed
+    assert "imported set()" in printed
+
+
+def test_top_k_of_one_is_greedy_and_seeds_repeat(llama: TextGenerator) -> None:
+    def text(**options: Any) -> str:
+        return llama.generate(PROMPT, sampling=Sampling(**options), max_new_tokens=24)
+
+    assert text(temperature=1.0, top_k=1, seed=3) == text()
+    assert text(temperature=1.0, seed=3) == text(temperature=1.0, seed=3)
+    assert text(temperature=1.0, seed=3) != text(temperature=1.0, seed=4)
+
+
+def test_statistics_say_what_an_answer_took(llama: TextGenerator) -> None:
+    llama.generate(PROMPT, max_new_tokens=5)
+    found = llama.statistics
+    assert (found.prompt_tokens, found.new_tokens, found.reason) == (len(PROMPT), 5, "length")
+    assert 0 < found.first_token_s < found.seconds
+    assert found.tokens_per_s == pytest.approx(4 / (found.seconds - found.first_token_s))
+
+
+def test_an_answer_ends_where_the_cache_does(llama: TextGenerator) -> None:
+    found = list(llama.tokens([1] * (MAX_LENGTH - 3)))
+    assert len(found) == 3
+    with pytest.raises(ProgramError, match=f"{MAX_LENGTH} tokens, and prompt and answer together"):
+        llama.tokens([1] * MAX_LENGTH)
+    with pytest.raises(ProgramError, match="no tokens"):
+        llama.stream("")
+    with pytest.raises(ProgramError, match="token 9999 of the prompt"):
+        llama.tokens([9999])
+
+
+def test_generate_prints_the_text_and_stops(
+    exported: Callable[..., Path], llama: TextGenerator
+) -> None:
+    whole = llama.generate(PROMPT, max_new_tokens=16)
+    done = aoti("generate", exported("llama"), PROMPT, "--max-new-tokens", 16)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"{whole}\n"
+    assert "8 tokens read, 16 generated (length)" in done.stderr
+    stop = whole[5:7]
+    done = aoti("generate", exported("llama"), PROMPT, "--stop", stop, "--json")
+    report = json.loads(done.stdout)
+    assert report["text"] == whole[: whole.index(stop)]
+    assert report["reason"] == "stop"
+
+
+def test_the_wrong_tokenizer(exported: Callable[..., Path], tmp_path: Path) -> None:
+    other = write_tokenizer(tmp_path / "tokenizer.json", "<more>")
+    done = aoti("generate", exported("llama"), PROMPT, "--tokenizer", other)
+    assert done.exit_code == 1
+    assert "not the tokenizer that the program" in done.stderr
+    other.write_text("{}")
+    with pytest.raises(CheckpointError, match="not a tokenizer"):
+        TextGenerator(exported("llama"), other)
+    with pytest.raises(CheckpointError, match="there is no tokenizer"):
+        TextGenerator(exported("llama"), tmp_path / "none.json")
+
+
+def test_a_program_that_is_no_language_model(lowered_programs: Callable[[str], Path]) -> None:
+    done = aoti("generate", lowered_programs("mlp"), PROMPT)
+    assert done.exit_code == 1
+    assert "it is no language model" in done.stderr
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (truncate, "model.safetensors: damaged: "),
+        (lambda folder: (folder / "model.safetensors").unlink(), "there is no model.safetensors"),
+        (lambda folder: (folder / "config.json").unlink(), "there is no config.json"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "there is no tokenizer.json"),
+        (lambda folder: (folder / "config.json").write_text("{"), "no configuration that trans"),
+        (lambda folder: edit_config(folder, model_type="nonsense"), "no configuration that trans"),
+        (lambda folder: edit_config(folder, model_type="t5"), "is an encoder with a decoder"),
+        (lambda folder: edit_config(folder, model_type="vit"), "no model for 'vit' that writes"),
+        (lambda folder: edit_config(folder, model_type="mamba"), "no static key and value cache"),
+        (
+            lambda folder: edit_config(folder, quantization_config={"quant_method": "gptq"}),
+            "the weights are quantised already",
+        ),
+        (lambda folder: edit_config(folder, num_hidden_layers=3), "are in no file, such as model."),
+        (lambda folder: edit_config(folder, hidden_size=32), "transformers cannot load it"),
+        (lambda folder: edit_config(folder, vocab_size=200), "the tokenizer has 258 tokens"),
+    ],
+)
+def test_checkpoints_that_cannot_be_exported(
+    checkpoints: Callable[[str], Path],
+    tmp_path: Path,
+    spoil: Callable[[Path], object],
+    message: str,
+) -> None:
+    folder = shutil.copytree(checkpoints("llama"), tmp_path / "model")
+    spoil(folder)
+    done = aoti("export", folder, "-o", tmp_path / "out.pte")
+    assert done.exit_code == 1, done.output
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--quantize", "int4", "--group-size", 48), "groups of 48 do not fit"),
+        (("--max-length", 129), "was made for 128 positions"),
+        (("--target", "nonsense"), "nonsense"),
+        (("--device", "nonsense"), "cannot lower for device 'nonsense'"),
+    ],
+)
+def test_options_that_do_not_fit(
+    checkpoints: Callable[[str], Path], tmp_path: Path, options: tuple[object, ...], message: str
+) -> None:
+    done = aoti("export", checkpoints("llama"), "-o", tmp_path / "out.pte", *options)
+    assert done.exit_code == 1, done.output
+    assert message in done.stderr
+    assert not list(tmp_path.iterdir())

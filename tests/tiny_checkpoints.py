@@ -1,0 +1,69 @@
+"""Folders with tiny language models of transformers, random, and a tokenizer of bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+MAX_LENGTH = 96
+BEGIN, END = 256, 257
+_SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 264,
+    "max_position_embeddings": 128,
+    "bos_token_id": BEGIN,
+    "eos_token_id": END,
+    "pad_token_id": END,
+    # Larger than usual: with small weights a random model says one token over and over.
+    "initializer_range": 0.2,
+}
+
+
+def config(kind: str) -> Any:
+    """The configuration of ``"llama"``, ``"qwen3"`` or ``"gemma3"`` (with a window of 16)."""
+    import transformers
+
+    if kind == "gemma3":
+        return transformers.Gemma3TextConfig(
+            **_SIZES,
+            sliding_window=16,
+            layer_types=["sliding_attention", "full_attention"],
+            tie_word_embeddings=False,
+        )
+    of = {"llama": transformers.LlamaConfig, "qwen3": transformers.Qwen3Config}
+    return of[kind](**_SIZES)
+
+
+def write_checkpoint(folder: Path, kind: str) -> Path:
+    """Write weights, configuration and tokenizer; returns the folder."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(config(kind))
+    # Texts do not end by themselves.
+    if not model.config.tie_word_embeddings:
+        with torch.no_grad():
+            model.lm_head.weight[BEGIN:] = 0
+    model.save_pretrained(folder)
+    write_tokenizer(folder / "tokenizer.json")
+    return folder
+
+
+def write_tokenizer(path: Path, *words: str) -> Path:
+    """Write a tokenizer with a token for each byte, and with more special tokens where given."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {letter: i for i, letter in enumerate(letters)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<s>", "</s>", *words])
+    tokenizer.save(str(path))
+    return path
