@@ -7,6 +7,7 @@ from typing import Any
 
 MAX_LENGTH = 96
 BEGIN, END = 256, 257
+_PRINTABLE = 94  # tokens of the tokenizer below: ASCII from "!" to "~" comes first
 _SIZES = {
     "hidden_size": 64,
     "intermediate_size": 128,
@@ -46,10 +47,8 @@ def write_checkpoint(folder: Path, kind: str) -> Path:
 
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config(kind))
-    # Texts do not end by themselves.
-    if not model.config.tie_word_embeddings:
-        with torch.no_grad():
-            model.lm_head.weight[BEGIN:] = 0
+    with torch.no_grad():
+        model.lm_head.weight[_PRINTABLE:] = 0  # greedy texts are ASCII, and do not end
     model.save_pretrained(folder)
     write_tokenizer(folder / "tokenizer.json")
     return folder
