@@ -35,6 +35,12 @@ bool is_on_gpu(const EValue& value) {
   return value.isTensor() && value.toTensor().device_type() == DeviceType::CUDA;
 }
 
+/// What is planned for a tensor; asking about another kind of value would log an error.
+template <typename Ask>
+auto tensor_info(Tag tag, Ask ask) -> decltype(ask()) {
+  return tag == Tag::Tensor ? ask() : decltype(ask())(Error::InvalidArgument);
+}
+
 }  // namespace
 
 void MethodInstance::join_state(StateChoice state) {
@@ -133,23 +139,21 @@ int32_t MethodInstance::check_sharing(const MethodMeta& meta,
 int32_t MethodInstance::describe(const MethodMeta& meta) {
   for (size_t i = 0; i < meta.num_inputs(); ++i) {
     auto tag = meta.input_tag(i);
-    auto info = meta.input_tensor_meta(i);
     if (!tag.ok()) {
       return failed(tag.error(), "method '%s' does not describe its input %zu", name_.c_str(), i);
     }
-    inputs_.push_back(tag.get() == Tag::Tensor && info.ok()
-                          ? std::make_unique<Value>("input", i, info.get())
-                          : std::make_unique<Value>("input", i, tag.get()));
+    auto info = tensor_info(tag.get(), [&] { return meta.input_tensor_meta(i); });
+    inputs_.push_back(info.ok() ? std::make_unique<Value>("input", i, info.get())
+                                : std::make_unique<Value>("input", i, tag.get()));
   }
   for (size_t i = 0; i < meta.num_outputs(); ++i) {
     auto tag = meta.output_tag(i);
-    auto info = meta.output_tensor_meta(i);
     if (!tag.ok()) {
       return failed(tag.error(), "method '%s' does not describe its output %zu", name_.c_str(), i);
     }
-    outputs_.push_back(tag.get() == Tag::Tensor && info.ok()
-                           ? std::make_unique<Value>("output", i, info.get())
-                           : std::make_unique<Value>("output", i, tag.get()));
+    auto info = tensor_info(tag.get(), [&] { return meta.output_tensor_meta(i); });
+    outputs_.push_back(info.ok() ? std::make_unique<Value>("output", i, info.get())
+                                 : std::make_unique<Value>("output", i, tag.get()));
   }
   return 0;
 }
