@@ -21,6 +21,8 @@ from aoti_plugins.cli._output import (
 )
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.cli._write import check_data_file, write_program
+from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, writing
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_of
@@ -65,6 +67,9 @@ from aoti_plugins.generation import tokenizer_of
     metavar="NAME=VALUE",
     help="An option of the device's partitioner, as for lower; may be repeated.",
 )
+@click.option(
+    "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
+)
 @json_option
 def command(
     checkpoint: Path,
@@ -76,6 +81,7 @@ def command(
     dtype: str,
     max_length: int | None,
     option_texts: tuple[str, ...],
+    external_weights: bool,
     as_json: bool,
 ) -> None:
     """Turn a language model of transformers into a program (.pte) that generates text.
@@ -103,7 +109,10 @@ def command(
         options = parse_options(
             (*option_texts, *([f"target={target}"] if target else [])), partitioner
         )
+        if external_weights:
+            options.setdefault("external_data", True)
         chosen = partitioner(**options)
+        check_data_file(output, decode(chosen.delegation_spec.compile_specs).external_data)
         with display.stage(f"read {checkpoint.name}"):
             opened = language.Checkpoint(checkpoint)
             length = _length(opened, max_length)
@@ -114,10 +123,11 @@ def command(
         if kind != "none":
             with display.stage(f"quantize to {kind}"):
                 language.quantize(model, kind, group_size)
-        _lower(language, opened, model, length, chosen, display, output)
+        data_files = _lower(language, opened, model, length, chosen, display, output)
     report = {
         "file": str(output),
         "nbytes": output.stat().st_size,
+        "data_files": {str(path): path.stat().st_size for path in data_files},
         "tokenizer": str(tokenizer_of(output)),
         "max_length": length,
         "seconds": time.perf_counter() - start,
@@ -169,7 +179,8 @@ def _lower(
     partitioner: Any,
     display: StageDisplay,
     output: Path,
-) -> None:
+) -> list[Path]:
+    """Do the work; returns the data files."""
     from executorch.exir import to_edge_transform_and_lower
 
     from aoti_plugins.plugin_system.manager import get_manager
@@ -187,13 +198,13 @@ def _lower(
     with display.stage(f"write {output.name}"), writing(tokenizer_of(output)) as beside:
         with checkpoint.tokenizer_path.open("rb") as tokenizer:
             shutil.copyfileobj(tokenizer, beside)
-        with writing(output) as file:
-            program.write_to_file(file)
+        return write_program(program, output)[1]
 
 
 def _show(report: dict[str, Any]) -> None:
     rows = [
         ("program", report["file"], nbytes_text(report["nbytes"])),
+        *(("data file", name, nbytes_text(size)) for name, size in report["data_files"].items()),
         ("tokenizer", report["tokenizer"], ""),
         ("most tokens", report["max_length"], ""),
     ]

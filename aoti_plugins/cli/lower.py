@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,9 @@ from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
+from aoti_plugins.cli._write import check_data_file, write_program
 from aoti_plugins.compile_specs import decode
-from aoti_plugins.destinations import check_destination, is_stream, move_into_place, writing
-from aoti_plugins.errors import LoweringError
+from aoti_plugins.destinations import check_destination
 
 
 @click.command()
@@ -82,7 +81,7 @@ def command(
         if external_weights:
             options.setdefault("external_data", True)
         chosen = partitioner(**options)
-        _check_data_file(output, decode(chosen.delegation_spec.compile_specs).external_data)
+        check_data_file(output, decode(chosen.delegation_spec.compile_specs).external_data)
         program, data_files = _lower(model, output, chosen, method, display)
     report = {
         **inspect_program(output, program),
@@ -96,22 +95,10 @@ def command(
         _show(report)
 
 
-def _check_data_file(output: Path, tag: str) -> None:
-    if not tag:
-        return
-    if "/" in tag:
-        raise LoweringError(f"external_data is the stem of a file's name; found {tag!r}")
-    if is_stream(output):
-        raise LoweringError(
-            f"weights outside the program go beside it, and {str(output)!r} is no file"
-        )
-    check_destination(output.with_name(f"{tag}.ptd"))
-
-
 def _lower(
     model: Path, output: Path, partitioner: Any, method: str, display: StageDisplay
 ) -> tuple[bytes | None, list[Path]]:
-    """Do the work; returns what ``_write`` does."""
+    """Do the work; returns what ``write_program`` does."""
     from executorch.exir import to_edge_transform_and_lower
 
     from aoti_plugins.plugin_system.manager import get_manager
@@ -124,27 +111,7 @@ def _lower(
     with display.stage("to_executorch"):
         program = edge.to_executorch()
     with display.stage(f"write {output.name}"):
-        return _write(program, output)
-
-
-def _write(program: Any, output: Path) -> tuple[bytes | None, list[Path]]:
-    """Write program and data files whole or not at all, the program last.
-
-    Returns:
-        The program, where it cannot be read from ``output``, and the data files.
-    """
-    if is_stream(output):
-        with writing(output) as file:
-            program.write_to_file(file)
-        return program.buffer, []
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".aoti-plugins-") as name:
-        program.write_tensor_data_to_file(name)
-        staged = sorted(Path(name).glob("*.ptd"))
-        with writing(output) as file:
-            program.write_to_file(file)
-            for path in staged:
-                move_into_place(path, output.with_name(path.name))
-    return None, [output.with_name(path.name) for path in staged]
+        return write_program(program, output)
 
 
 def _show(report: dict[str, Any]) -> None:

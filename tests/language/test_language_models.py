@@ -97,6 +97,26 @@ def byte_tokens(folder: Path) -> list[int]:
     return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(PROMPT).ids)
 
 
+def test_weights_may_lie_beside_the_program(
+    tmp_path: Path,
+    checkpoints: Callable[[str], Path],
+    exported: Callable[..., Path],
+    llama: TextGenerator,
+) -> None:
+    path = tmp_path / "llama.pte"
+    done = aoti(
+        *("export", checkpoints("llama"), "-o", path, "--max-length", MAX_LENGTH),
+        *("--external-weights", "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    ((data, nbytes),) = json.loads(done.stdout)["data_files"].items()
+    assert path.stat().st_size < exported("llama").stat().st_size - nbytes // 2
+    with TextGenerator(path, data_files=[data]) as generator:
+        assert generator.generate(PROMPT, max_new_tokens=8) == llama.generate(
+            PROMPT, max_new_tokens=8
+        )
+
+
 @pytest.mark.parametrize(
     ("kind", "quantize"), [("llama", "none"), ("qwen3", "int8"), ("gemma3", "int4")]
 )

@@ -25,7 +25,7 @@ from aoti_plugins.lowering.artifacts.mach_o import read_mach_o
 from aoti_plugins.lowering.artifacts.shared_object import SharedObject, SharedObjectBuild
 from aoti_plugins.lowering.artifacts.zig import checked_zig_cache, zig_compiler
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
-from aoti_plugins.lowering.inductor.interface import split_wrapper
+from aoti_plugins.lowering.inductor.model_interface import split_wrapper
 
 _FLAGS = (
     "-std=c++20",

@@ -27,7 +27,7 @@ from aoti_plugins.lowering.artifacts.compiler import (
     run,
 )
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
-from aoti_plugins.lowering.inductor.interface import split_wrapper
+from aoti_plugins.lowering.inductor.model_interface import split_wrapper
 
 # Must match native/include/aoti_plugins/shim_link_names.h.
 LINK_NAME_PREFIX = "aotip_"

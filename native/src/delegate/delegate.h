@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "delegate/delegate_device.h"
-#include "delegate/io.h"
 #include "delegate/model.h"
 #include "delegate/shared_state.h"
+#include "delegate/value_port.h"
 #include "slim/status.h"
 
 namespace aoti_plugins {

@@ -1,4 +1,4 @@
-#include "delegate/io.h"
+#include "delegate/value_port.h"
 
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
