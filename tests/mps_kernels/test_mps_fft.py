@@ -53,7 +53,7 @@ def test_no_lines(operators: Operators) -> None:
         (torch.zeros(4, 4), [0], "not the last 1 of 2"),
         (torch.zeros(4, 4).t()[:, :2], [1], "not row-major"),
         (torch.zeros(4, 4), [1, 1], "named twice"),
-        (torch.zeros(4, 4).half(), [1], "no transform of float16"),
+        (torch.zeros(4, 4).half(), [1], "no real transform of float16"),
         (torch.zeros(4, 0), [1], "has no elements"),
         (torch.zeros(4, 4), [2], "out of range"),
     ],

@@ -163,5 +163,5 @@ def test_tensors_of_the_cpu_are_refused(operators: Operators) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bool], ids=str)
 def test_dtypes_without_a_kernel_are_refused(operators: Operators, dtype: torch.dtype) -> None:
     zeros = operators.to_mps(torch.zeros(2, 2, dtype=dtype))
-    with pytest.raises(OperatorError, match="no matrix product of"):
+    with pytest.raises(OperatorError, match="no matrix product for"):
         operators.call("aoti_torch_mps_mm_out", zeros, zeros, zeros)

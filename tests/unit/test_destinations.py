@@ -16,8 +16,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from aoti_plugins.cli._write import write_program
 from aoti_plugins.cli.app import app
-from aoti_plugins.cli.lower import _write as write_program
 from aoti_plugins.destinations import (
     check_destination,
     check_folder,
@@ -194,6 +194,7 @@ def test_folders(tmp_path: Path) -> None:
 # Every command that writes, without what is to be written: nothing else may be looked at first.
 WRITERS = {
     "lower": ("lower", "{input}", "-o"),
+    "export": ("export", "{input}", "-o"),
     "run": ("run", "{input}", "--save-outputs"),
     "tune record": ("tune", "record", "{input}", "-o"),
     "tune merge": ("tune", "merge", "{input}", "-o"),
