@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
 from aoti_plugins.cli._options import parse_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
@@ -21,8 +22,6 @@ from aoti_plugins.cli._output import (
 )
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._quiet import quiet
-from aoti_plugins.cli._write import check_data_file, write_program
-from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, writing
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_of
@@ -109,10 +108,7 @@ def command(
         options = parse_options(
             (*option_texts, *([f"target={target}"] if target else [])), partitioner
         )
-        if external_weights:
-            options.setdefault("external_data", True)
-        chosen = partitioner(**options)
-        check_data_file(output, decode(chosen.delegation_spec.compile_specs).external_data)
+        chosen = chosen_partitioner(partitioner, options, output, external_weights)
         with display.stage(f"read {checkpoint.name}"):
             opened = language.Checkpoint(checkpoint)
             length = _length(opened, max_length)
@@ -181,20 +177,10 @@ def _lower(
     output: Path,
 ) -> list[Path]:
     """Do the work; returns the data files."""
-    from executorch.exir import to_edge_transform_and_lower
-
-    from aoti_plugins.plugin_system.manager import get_manager
-
     with display.stage("torch.export"):
         exported = language.export_decoder(model, length)
-    with display.stage("lower"), get_manager().registered(display, "command-line-progress"):
-        edge = to_edge_transform_and_lower(
-            {"forward": exported},
-            partitioner=[partitioner],
-            constant_methods=language.metadata(checkpoint, model, length),
-        )
-    with display.stage("to_executorch"):
-        program = edge.to_executorch()
+    constants = language.metadata(checkpoint, model, length)
+    program = lowered({"forward": exported}, partitioner, display, constant_methods=constants)
     with display.stage(f"write {output.name}"), writing(tokenizer_of(output)) as beside:
         with checkpoint.tokenizer_path.open("rb") as tokenizer:
             shutil.copyfileobj(tokenizer, beside)

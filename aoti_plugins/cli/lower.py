@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
 from aoti_plugins.cli._options import parse_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
@@ -23,8 +24,6 @@ from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
-from aoti_plugins.cli._write import check_data_file, write_program
-from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination
 
 
@@ -78,10 +77,7 @@ def command(
         options = parse_options(option_texts, partitioner)
         if exclude:
             options["exclude"] = (*options.get("exclude", ()), *exclude)
-        if external_weights:
-            options.setdefault("external_data", True)
-        chosen = partitioner(**options)
-        check_data_file(output, decode(chosen.delegation_spec.compile_specs).external_data)
+        chosen = chosen_partitioner(partitioner, options, output, external_weights)
         program, data_files = _lower(model, output, chosen, method, display)
     report = {
         **inspect_program(output, program),
@@ -99,17 +95,9 @@ def _lower(
     model: Path, output: Path, partitioner: Any, method: str, display: StageDisplay
 ) -> tuple[bytes | None, list[Path]]:
     """Do the work; returns what ``write_program`` does."""
-    from executorch.exir import to_edge_transform_and_lower
-
-    from aoti_plugins.plugin_system.manager import get_manager
-
     with display.stage(f"load {model.name}"):
         exported = load_model(model)
-    manager = get_manager()
-    with display.stage("lower"), manager.registered(display, "command-line-progress"):
-        edge = to_edge_transform_and_lower({method: exported}, partitioner=[partitioner])
-    with display.stage("to_executorch"):
-        program = edge.to_executorch()
+    program = lowered({method: exported}, partitioner, display)
     with display.stage(f"write {output.name}"):
         return write_program(program, output)
 

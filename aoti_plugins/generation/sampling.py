@@ -60,7 +60,8 @@ def probabilities(logits: Any, seen: list[int], sampling: Sampling) -> Any:
     Returns:
         ``[vocabulary]``, float64, of sum 1.
     """
-    scaled = penalised(logits, seen, sampling.repetition_penalty) / sampling.temperature
+    wide = np.asarray(logits, np.float64)
+    scaled = penalised(wide, seen, sampling.repetition_penalty) / sampling.temperature
     if 0 < sampling.top_k < scaled.size:
         scaled[scaled < np.partition(scaled, -sampling.top_k)[-sampling.top_k]] = -np.inf
     result = _softmax(scaled)
@@ -82,12 +83,12 @@ def choose(logits: Any, seen: list[int], sampling: Sampling, random: np.random.G
 
 
 def penalised(logits: Any, seen: list[int], penalty: float) -> Any:
-    """Logits, as float64, with the penalty on tokens that were there."""
-    result = np.array(logits, dtype=np.float64)
-    if penalty != 1:
-        tokens = np.unique(seen)
-        found = result[tokens]
-        result[tokens] = np.where(found > 0, found / penalty, found * penalty)
+    """Logits with the penalty on tokens that were there; the same ones without a penalty."""
+    if penalty == 1:
+        return logits
+    result, tokens = np.array(logits), np.unique(seen)
+    found = result[tokens]
+    result[tokens] = np.where(found > 0, found / penalty, found * penalty)
     return result
 
 

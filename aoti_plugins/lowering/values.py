@@ -69,11 +69,9 @@ def without_gaps(value: torch.Tensor) -> torch.Tensor:
 def _dim_order(value: torch.Tensor, what: str) -> tuple[int, ...]:
     strides = tuple(map(hint, value.stride()))
     if 0 in strides:
-        given = what.startswith("output")
-        advice = "return a contiguous copy" if given else "export with a contiguous example input"
         raise LoweringError(
             f"{what} has strides {list(strides)}, and ExecuTorch cannot pass a tensor that repeats "
-            f"its elements; {advice}"
+            "its elements; export with a contiguous example input, or return a contiguous copy"
         )
     return tuple(int(dim) for dim in dim_order_from_stride(strides)) if strides else ()
 

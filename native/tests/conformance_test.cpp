@@ -622,7 +622,7 @@ BOOST_AUTO_TEST_CASE(what_products_refuse) {
 }
 
 BOOST_AUTO_TEST_CASE(convolves) {
-  // Three channels of [4, 5], two of them for each of four kernels of [2, 3].
+  // Two images of two channels of [4, 5], and four kernels of [2, 3] over both.
   const Ints input_sizes = {2, 2, 4, 5};
   const Ints weight_sizes = {4, 2, 2, 3};
   const int64_t stride[] = {1, 2};

@@ -242,7 +242,7 @@ def test_repeated_elements_are_refused(lower_whole: Callable[..., bytes]) -> Non
 
 def test_a_result_that_repeats_its_elements_is_refused(lower_whole: Callable[..., bytes]) -> None:
     grid = (torch.randn(3), torch.randn(4))
-    with pytest.raises(LoweringError, match=r"strides .1, 0., .* its elements; return a contig"):
+    with pytest.raises(LoweringError, match=r"strides .1, 0., .* its elements; .* return a contig"):
         lower_whole(lambda x, y: torch.meshgrid(x + 1, y + 1, indexing="ij"), grid)
     lower_whole(lambda x, y: torch.meshgrid(x + 1, y + 1, indexing="ij")[0].contiguous(), grid)
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -99,22 +100,20 @@ def test_it_changes_something_and_puts_it_back(patch: AnyPatch, fails: bool) -> 
 @EACH
 def test_two_threads_wait_for_each_other(patch: AnyPatch) -> None:
     before = _state(patch)
-    seen: list[Any] = []
     entering = threading.Event()
 
-    def other() -> None:
+    def other() -> dict[str, Any]:
         entering.set()
         with _opened(patch):
-            seen.append(_state(patch))
+            return _state(patch)
 
-    thread = threading.Thread(target=other)
-    with _opened(patch):
-        thread.start()
-        entering.wait()
-        thread.join(0.05)
-        assert seen == []
-    thread.join(120)
-    assert len(seen) == 1
+    with ThreadPoolExecutor(1) as pool:
+        with _opened(patch):
+            later = pool.submit(other)
+            entering.wait()
+            with pytest.raises(TimeoutError):
+                later.result(0.05)
+        later.result(30)
     assert _state(patch) == before
 
 

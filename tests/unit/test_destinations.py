@@ -16,7 +16,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from aoti_plugins.cli._write import write_program
+from aoti_plugins.cli._lowering import write_program
 from aoti_plugins.cli.app import app
 from aoti_plugins.destinations import (
     check_destination,
