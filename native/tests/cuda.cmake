@@ -40,7 +40,7 @@ foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_u
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()
 
-aotip_cuda_test(conformance_cuda_test ONE_SOURCE SOURCES conformance_test.cpp LIBRARIES aotip_cuda aotip_core)
+aotip_cuda_test(conformance_cuda_test ONE_SOURCE SOURCES ${aotip_conformance} LIBRARIES aotip_cuda aotip_core)
 target_compile_definitions(conformance_cuda_test PRIVATE AOTIP_CONFORMANCE_CUDA)
 
 # What tools/gpu_contract.sh runs on a real GPU.

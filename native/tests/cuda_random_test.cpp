@@ -1,8 +1,8 @@
 // randint.low_out on CUDA, over a stand-in for the driver: the numbers of the CPU's sequence.
 
-#include "cpu/ops/random.h"
 #include "cuda/driver/driver.h"
 #include "cuda_fixture.h"
+#include "ops/random.h"
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
@@ -40,9 +40,9 @@ BOOST_FIXTURE_TEST_SUITE(cuda_random, CudaFixture)
 BOOST_AUTO_TEST_CASE(numbers_are_those_of_the_seed) {
   for (const Ints& sizes : {Ints{1}, Ints{5}, Ints{}, Ints{3, 40}, Ints{0}}) {
     for (const int32_t dtype : {kInt64, kInt32, kInt16, kFloat32}) {
-      cpu::set_random_seed(11);
+      ops::set_random_seed(11);
       const auto expected = drawn_on_cpu(sizes, dtype);
-      cpu::set_random_seed(11);
+      ops::set_random_seed(11);
       const auto found = drawn_on_gpu(sizes, dtype);
       BOOST_TEST(found == expected, boost::test_tools::per_element());
       if (found.size() > 4) {

@@ -17,7 +17,7 @@ foreach(name mps_memory_test mps_device_test mps_kernel_test mps_target_test)
   aotip_mps_test(${name} LIBRARIES aotip_mps aotip_core)
 endforeach()
 
-aotip_mps_test(conformance_mps_test ONE_SOURCE SOURCES conformance_test.cpp LIBRARIES aotip_mps aotip_core)
+aotip_mps_test(conformance_mps_test ONE_SOURCE SOURCES ${aotip_conformance} LIBRARIES aotip_mps aotip_core)
 target_compile_definitions(conformance_mps_test PRIVATE AOTIP_CONFORMANCE_MPS)
 
 foreach(entry ok=FAKE_OK bad_shader=FAKE_BAD_SHADER no_kernel=FAKE_NO_KERNEL large_group=FAKE_LARGE_GROUP

@@ -1,6 +1,6 @@
 // Random numbers: the sequence behind the option `seed`, and randint.low_out.
 
-#include "cpu/ops/random.h"
+#include "ops/random.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -12,10 +12,10 @@
 #include "handle.h"
 
 using namespace aoti_plugins::testing;
-using aoti_plugins::cpu::random_between;
-using aoti_plugins::cpu::random_bits;
-using aoti_plugins::cpu::random_seed;
-using aoti_plugins::cpu::set_random_seed;
+using aoti_plugins::ops::random_between;
+using aoti_plugins::ops::random_bits;
+using aoti_plugins::ops::random_seed;
+using aoti_plugins::ops::set_random_seed;
 
 namespace {
 

@@ -30,7 +30,7 @@ BACKEND_FOLDERS = ("slim", "shim", "ops", "delegate", "mps")
 RUNNER_FOLDERS = ("slim", "runner")
 # What all devices share of the CPU's.
 HOST_MEMORY = Path("src/cpu/memory/cpu_device.cpp")
-SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put.cpp"), Path("src/cpu/ops/random.cpp"))
+SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put.cpp"))
 # Both libraries have a C++ library inside.
 NEW_DELETE = Path("src/delegate/new_delete_darwin.cpp")
 LEFT_OUT = "delegate/backend.cpp"  # the CPU delegate's registration

@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-#include "cpu/ops/random.h"
 #include "delegate/constants.h"
 #include "delegate/target.h"
+#include "ops/random.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins {
@@ -77,9 +77,9 @@ class CpuDelegateDevice final : public DelegateDevice {
 
   const std::vector<DelegateOption>& options() const noexcept override {
     static const auto* all = new std::vector<DelegateOption>{
-        {"seed", [] { return DelegateOption::Value(cpu::random_seed()); },
+        {"seed", [] { return DelegateOption::Value(ops::random_seed()); },
          [](const DelegateOption::Value& value) {
-           cpu::set_random_seed(std::get<int>(value));
+           ops::set_random_seed(std::get<int>(value));
            return true;
          },
          "what the random numbers to come are made from"}};

@@ -11,6 +11,7 @@
 //
 //   static constexpr int32_t kType           the device type
 //   static bool computes(int32_t dtype)      whether its kernels take a dtype as numbers
+//   static bool orders(int32_t dtype)        whether they sort it
 //   Scope(const Tensor&), status()           makes the tensor's GPU current for a block
 //
 // and a function for each kernel, which gets checked arguments. Each device has one, `Operators`,

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cpu/ops/random.h"
 #include "ops/operand.h"
+#include "ops/random.h"
 #include "slim/element.h"
 
 namespace aoti_plugins::ops {
@@ -25,10 +25,20 @@ inline Status check_randint(const Tensor& out, int32_t device_type, int64_t low,
   return Status::kOk;
 }
 
-/// randint.low_out: the CPU makes the numbers.
+/// Draws the elements of a contiguous tensor in host memory.
+inline void draw(Tensor& host, int64_t low, int64_t high) {
+  char* at = static_cast<char*>(host.data());
+  Element element;
+  for (int64_t i = 0; i < host.numel(); ++i, at += host.itemsize()) {
+    element.integer = random_between(low, high);
+    store_element(at, host.dtype(), element);
+  }
+}
+
+/// randint.low_out: the numbers are made on the host.
 ///
-/// @tparam D `begin_random()` fails where no numbers can be had; `store_random(out, host)` brings
-///     the elements of a contiguous tensor in host memory to `out`.
+/// @tparam D `begin_random()` fails where no numbers can be had; where tensors are not in host
+///     memory, `store_random(out, host)` brings them the elements of a contiguous one that is.
 template <typename D>
 Status randint(AtenTensorHandle out, int64_t low, int64_t high, const int64_t* size,
                int64_t count) {
@@ -38,17 +48,17 @@ Status randint(AtenTensorHandle out, int64_t low, int64_t high, const int64_t* s
   const typename D::Scope scope(tensor);
   AOTIP_RETURN_IF_FAILED(scope.status());
   AOTIP_RETURN_IF_FAILED(D::begin_random());
-  const OwnedTensor host(Tensor::empty(tensor.ndim(), tensor.sizes(), tensor.dtype(), Device{}));
-  if (host == nullptr) {
-    return Status::kFailed;
+  if constexpr (D::kType == kCpu) {
+    draw(tensor, low, high);
+    return Status::kOk;
+  } else {
+    const OwnedTensor host(Tensor::empty(tensor.ndim(), tensor.sizes(), tensor.dtype(), Device{}));
+    if (host == nullptr) {
+      return Status::kFailed;
+    }
+    draw(*host, low, high);
+    return tensor.numel() > 0 ? D::store_random(tensor, *host) : Status::kOk;
   }
-  char* at = static_cast<char*>(host->data());
-  Element element;
-  for (int64_t i = 0; i < tensor.numel(); ++i, at += tensor.itemsize()) {
-    element.integer = cpu::random_between(low, high);
-    store_element(at, tensor.dtype(), element);
-  }
-  return tensor.numel() > 0 ? D::store_random(tensor, *host) : Status::kOk;
 }
 
 }  // namespace aoti_plugins::ops

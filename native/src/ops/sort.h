@@ -37,7 +37,10 @@ Status check_sorted(AtenTensorHandle self, AtenTensorHandle* ret0, AtenTensorHan
   AOTIP_CHECK_TENSOR(self);
   AOTIP_CHECK_ARG(ret0);
   AOTIP_CHECK_ARG(ret1);
-  return check_on(*unwrap(self), "self", D::kType);
+  AOTIP_RETURN_IF_FAILED(check_on(*unwrap(self), "self", D::kType));
+  AOTIP_CHECK(D::orders(unwrap(self)->dtype()), "%s has no order on %s",
+              dtype_name(unwrap(self)->dtype()), device_type_name(D::kType));
+  return Status::kOk;
 }
 
 /// sort; the results are laid out as `self`, without gaps.

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cpu/math/gemm.h"
+#include "cpu/ops/operators.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins::cpu {
@@ -37,8 +38,8 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
 
 }  // namespace
 
-Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                    const Tensor* bias) noexcept {
+Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                               const Tensor* bias) {
   const int32_t dtype = input.dtype();
   const bool reduced = dtype == kFloat16 || dtype == kBFloat16;
   if (!reduced && dtype != kFloat32 && dtype != kFloat64) {

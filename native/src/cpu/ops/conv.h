@@ -23,9 +23,4 @@ Status conv_forward(const ConvPlan& plan, const ConvData<double>& data) noexcept
 Status conv_transposed(const ConvPlan& plan, const ConvData<float>& data) noexcept;
 Status conv_transposed(const ConvPlan& plan, const ConvData<double>& data) noexcept;
 
-/// A new tensor with the convolution of the arguments, any strides and dtypes that `plan` was made
-/// from. Null, with a reason, when it fails.
-Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                    const Tensor* bias) noexcept;
-
 }  // namespace aoti_plugins::cpu

@@ -1,5 +1,3 @@
-#include "cpu/ops/matmul.h"
-
 #include <algorithm>
 #include <atomic>
 #include <type_traits>
@@ -7,6 +5,7 @@
 #include "cpu/math/gemm.h"
 #include "cpu/math/reduced_float.h"
 #include "cpu/math/scratch.h"
+#include "cpu/ops/operators.h"
 #include "cpu/threads/parallel.h"
 #include "ops/matmul_checks.h"
 
@@ -181,8 +180,8 @@ RunOne runner_of(int32_t dtype) {
 
 }  // namespace
 
-Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b, double beta,
-              double alpha) noexcept {
+Status Operators::matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
+                         double beta, double alpha) {
   const RunOne run = runner_of(out.dtype());
   AOTIP_CHECK(run != nullptr, "no matrix product for %s on cpu", dtype_name(out.dtype()));
   const Plan plan = make_plan(out, self, a, b);

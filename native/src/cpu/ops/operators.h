@@ -13,6 +13,9 @@ struct Operators {
   using Scope = ops::NoScope;
 
   static bool computes(int32_t dtype) { return is_integer(dtype) || is_real(dtype); }
+  static bool orders(int32_t dtype) {
+    return computes(dtype) || dtype == kUInt16 || dtype == kUInt32 || dtype == kUInt64;
+  }
 
   static Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
                        double beta, double alpha);
@@ -30,7 +33,6 @@ struct Operators {
   static Status copy(Tensor& out, const Tensor& self);
   static Status fill(Tensor& tensor, const void* element);
   static Status begin_random() { return Status::kOk; }
-  static Status store_random(Tensor& out, const Tensor& host) { return copy(out, host); }
 };
 
 }  // namespace aoti_plugins::cpu

@@ -2,23 +2,11 @@
 
 #include <aoti_plugins/shim.h>
 
-#include "cpu/ops/conv.h"
-#include "cpu/ops/matmul.h"
 #include "cpu/ops/operators.h"
 #include "ops/fill.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins::cpu {
-
-Status Operators::matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
-                         double beta, double alpha) {
-  return cpu::matmul(out, self, a, b, beta, alpha);
-}
-
-Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                               const Tensor* bias) {
-  return cpu::convolution(plan, input, weight, bias);
-}
 
 Status Operators::copy(Tensor& out, const Tensor& self) {
   return strided_copy(out, self);

@@ -74,10 +74,8 @@ Status Operators::sort_lines(const Tensor& self, Tensor& values, Tensor& places,
     sort_all<double>(self, values, places, dim, count, descending);
   } else if (dtype == kUInt64) {
     sort_all<uint64_t>(self, values, places, dim, count, descending);
-  } else if (is_integer(dtype) || dtype == kUInt16 || dtype == kUInt32) {
-    sort_all<int64_t>(self, values, places, dim, count, descending);
   } else {
-    return fail("%s has no order", dtype_name(dtype));
+    sort_all<int64_t>(self, values, places, dim, count, descending);
   }
   return Status::kOk;
 }

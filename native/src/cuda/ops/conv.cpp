@@ -1,11 +1,10 @@
-#include "cuda/ops/conv.h"
-
 #include <cstdint>
 
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/memory/workspace.h"
 #include "cuda/ops/conv_algorithm.h"
+#include "cuda/ops/operators.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -64,8 +63,8 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
 
 }  // namespace
 
-Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                    const Tensor* bias) noexcept {
+Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                               const Tensor* bias) {
   const int32_t dtype = input.dtype();
   if (dtype != kFloat32 && dtype != kFloat64 && dtype != kFloat16 && dtype != kBFloat16) {
     (void)fail("no convolution for %s on cuda", dtype_name(dtype));

@@ -10,15 +10,14 @@
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/histogram.h"
-#include "shim/run_shim.h"
+#include "ops/operand.h"
 
 using namespace aoti_plugins;
 
 namespace {
 
 Status check(const Tensor& self, int64_t bins, double low, double high) {
-  AOTIP_CHECK(self.device().type == kCuda, "self is on %s, expected cuda",
-              device_type_name(self.device().type));
+  AOTIP_RETURN_IF_FAILED(ops::check_on(self, "self", kCuda));
   AOTIP_CHECK(is_real(self.dtype()), "no histogram of %s", dtype_name(self.dtype()));
   AOTIP_CHECK(bins >= 1 && bins <= cuda::kHistogramBins, "%lld bins, expected 1 to %d",
               static_cast<long long>(bins), cuda::kHistogramBins);

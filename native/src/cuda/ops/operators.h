@@ -26,6 +26,9 @@ struct Operators {
   };
 
   static bool computes(int32_t dtype) { return is_integer(dtype) || is_real(dtype); }
+  static bool orders(int32_t dtype) {
+    return computes(dtype) || dtype == kUInt16 || dtype == kUInt32 || dtype == kUInt64;
+  }
 
   static Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
                        double beta, double alpha);

@@ -3,10 +3,8 @@
 #include <aoti_plugins/cuda_shim.h>
 
 #include "cuda/driver/cuda_device.h"
-#include "cuda/ops/conv.h"
 #include "cuda/ops/matmul.h"
 #include "cuda/ops/operators.h"
-#include "cuda/ops/sort.h"
 #include "ops/fill.h"
 
 namespace aoti_plugins::cuda {
@@ -14,21 +12,6 @@ namespace aoti_plugins::cuda {
 Status Operators::matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
                          double beta, double alpha) {
   return cuda::matmul(out, self, a, b, beta, alpha);
-}
-
-Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                               const Tensor* bias) {
-  return cuda::convolution(plan, input, weight, bias);
-}
-
-Status Operators::sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
-                             int64_t count, bool descending) {
-  return cuda::sort_lines(self, values, places, dim, count, descending);
-}
-
-Status Operators::select_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
-                               int64_t count, bool descending) {
-  return cuda::select_lines(self, values, places, dim, count, descending);
 }
 
 Status Operators::copy(Tensor& out, const Tensor& self) {

@@ -10,6 +10,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/ops/matmul.h"
+#include "ops/operand.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -84,8 +85,7 @@ Status check_weight(const Tensor& x, const SmallWeight& weight, int64_t k) {
 }
 
 Status check(const Tensor& x, const SmallWeight& weight, const Tensor* bias) {
-  AOTIP_CHECK(x.device().type == kCuda, "x is on %s, expected cuda",
-              device_type_name(x.device().type));
+  AOTIP_RETURN_IF_FAILED(ops::check_on(x, "x", kCuda));
   AOTIP_CHECK(x.dtype() == kFloat16 || x.dtype() == kBFloat16,
               "x is %s, expected float16 or bfloat16", dtype_name(x.dtype()));
   AOTIP_CHECK(x.ndim() >= 1, "x has no dims");

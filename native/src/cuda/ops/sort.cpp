@@ -1,4 +1,4 @@
-#include "cuda/ops/sort.h"
+#include "cuda/kernels/sort.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,8 +7,8 @@
 #include "cuda/driver/driver.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/stream.h"
-#include "cuda/kernels/sort.h"
 #include "cuda/ops/lines.h"
+#include "cuda/ops/operators.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -32,11 +32,6 @@ constexpr int64_t kTakenFromParts = 16384;
 
 /// Parts for each multiprocessor.
 constexpr int64_t kPartsAtOnce = 2;
-
-bool has_order(int32_t dtype) {
-  return is_integer(dtype) || is_real(dtype) || dtype == kUInt16 || dtype == kUInt32 ||
-         dtype == kUInt64;
-}
 
 /// The bits of a real dtype's infinity.
 uint64_t infinity_of(int32_t dtype) {
@@ -283,10 +278,6 @@ Status describe(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
 
 Status run(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
            bool descending, bool ordered) {
-  AOTIP_CHECK(has_order(self.dtype()), "%s has no order", dtype_name(self.dtype()));
-  if (values.numel() == 0) {
-    return Status::kOk;
-  }
   Sort s{};
   AOTIP_RETURN_IF_FAILED(describe(self, values, places, dim, count, descending, &s));
   return should_select(s, ordered) ? select(s, ordered) : sort(s);
@@ -294,13 +285,13 @@ Status run(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int6
 
 }  // namespace
 
-Status sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
-                  bool descending) noexcept {
+Status Operators::sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
+                             int64_t count, bool descending) {
   return run(self, values, places, dim, count, descending, true);
 }
 
-Status select_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
-                    bool descending) noexcept {
+Status Operators::select_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
+                               int64_t count, bool descending) {
   return run(self, values, places, dim, count, descending, false);
 }
 

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "cpu/ops/random.h"
 #include "cuda/memory/memory_pool.h"
 #include "cuda/ops/tf32.h"
 #include "delegate/payload.h"
+#include "ops/random.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -77,9 +77,9 @@ const std::vector<DelegateOption>& options() noexcept {
          return true;
        },
        "0 never, 1 where the program asks for it, 2 always"},
-      {"seed", [] { return Value(cpu::random_seed()); },
+      {"seed", [] { return Value(ops::random_seed()); },
        [](const Value& value) {
-         cpu::set_random_seed(std::get<int>(value));
+         ops::set_random_seed(std::get<int>(value));
          return true;
        },
        ""},

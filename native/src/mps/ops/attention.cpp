@@ -9,6 +9,7 @@
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
 #include "mps/ops/metal_types.h"
+#include "ops/operand.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -32,7 +33,7 @@ struct Matrices {
 };
 
 Status read_matrices(const Tensor& t, const char* name, const Tensor& query, Matrices* ret) {
-  AOTIP_RETURN_IF_FAILED(check_on_mps(t, name));
+  AOTIP_RETURN_IF_FAILED(ops::check_on(t, name, kMps));
   AOTIP_CHECK(t.dtype() == query.dtype(), "%s is %s, expected %s as query", name,
               dtype_name(t.dtype()), dtype_name(query.dtype()));
   AOTIP_CHECK(t.ndim() >= 3 && t.ndim() == query.ndim(), "%s has %lld dims, expected %s", name,
@@ -59,7 +60,7 @@ Status read_matrices(const Tensor& t, const char* name, const Tensor& query, Mat
 /// Reads the mask's strides in [batch, heads, rows, keys], 0 where it broadcasts.
 Status read_mask(const Tensor& mask, const Tensor& query, const Matrices& q, int64_t keys,
                  AttentionArgs* p) {
-  AOTIP_RETURN_IF_FAILED(check_on_mps(mask, "the mask"));
+  AOTIP_RETURN_IF_FAILED(ops::check_on(mask, "the mask", kMps));
   AOTIP_CHECK(mask.dtype() == kBool || metal_type(mask.dtype()) != nullptr,
               "a mask of %s, expected bool or a float", dtype_name(mask.dtype()));
   AOTIP_CHECK(mask.dtype() == kBool || is_real(mask.dtype()),

@@ -1,5 +1,3 @@
-#include "mps/ops/conv.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <exception>
@@ -10,6 +8,7 @@
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
 #include "mps/ops/metal_types.h"
+#include "mps/ops/operators.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -120,8 +119,8 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
 
 }  // namespace
 
-Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                    const Tensor* bias) noexcept {
+Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                               const Tensor* bias) {
   const int32_t dtype = input.dtype();
   if (dtype != kFloat32 && dtype != kFloat16 && dtype != kBFloat16) {
     (void)fail("no convolution of %s on mps", dtype_name(dtype));
@@ -131,12 +130,7 @@ Tensor* convolution(const ConvPlan& plan, const Tensor& input, const Tensor& wei
   if (out == nullptr || out->numel() == 0) {
     return out.release();
   }
-  try {
-    return run(plan, input, weight, bias, *out) == Status::kOk ? out.release() : nullptr;
-  } catch (const std::exception& error) {
-    (void)fail("%s", error.what());
-    return nullptr;
-  }
+  return run(plan, input, weight, bias, *out) == Status::kOk ? out.release() : nullptr;
 }
 
 }  // namespace aoti_plugins::mps

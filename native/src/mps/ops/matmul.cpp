@@ -1,7 +1,4 @@
-#include "mps/ops/matmul.h"
-
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -174,27 +171,23 @@ Status run(const Problem& problem) {
 
 }  // namespace
 
-Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b, double beta,
-              double alpha) noexcept {
-  try {
-    const int32_t dtype = out.dtype();
-    AOTIP_CHECK(dtype != kBool && Operators::computes(dtype), "no matrix product for %s on mps",
-                dtype_name(dtype));
-    Problem problem{
-        &out, nullptr, &a, &b, out.ndim() == 3 ? out.size(0) : 1, arguments_of(out, a, b)};
-    problem.args.alpha = static_cast<float>(alpha);
-    problem.args.beta = static_cast<float>(beta);
-    if (is_integer(dtype)) {
-      problem.args.int_alpha = static_cast<int64_t>(alpha);
-      problem.args.int_beta = static_cast<int64_t>(beta);
-    }
-    if (self != nullptr && beta != 0.0) {
-      add_self(out, *self, &problem);
-    }
-    return out.numel() == 0 ? Status::kOk : run(problem);
-  } catch (const std::exception& error) {
-    return fail("%s", error.what());
+Status Operators::matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
+                         double beta, double alpha) {
+  const int32_t dtype = out.dtype();
+  AOTIP_CHECK(dtype != kBool && Operators::computes(dtype), "no matrix product for %s on mps",
+              dtype_name(dtype));
+  Problem problem{
+      &out, nullptr, &a, &b, out.ndim() == 3 ? out.size(0) : 1, arguments_of(out, a, b)};
+  problem.args.alpha = static_cast<float>(alpha);
+  problem.args.beta = static_cast<float>(beta);
+  if (is_integer(dtype)) {
+    problem.args.int_alpha = static_cast<int64_t>(alpha);
+    problem.args.int_beta = static_cast<int64_t>(beta);
   }
+  if (self != nullptr && beta != 0.0) {
+    add_self(out, *self, &problem);
+  }
+  return out.numel() == 0 ? Status::kOk : run(problem);
 }
 
 }  // namespace aoti_plugins::mps

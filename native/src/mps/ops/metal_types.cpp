@@ -41,12 +41,6 @@ std::string define(const char* name, int64_t value) {
   return define(name, std::to_string(value));
 }
 
-Status check_on_mps(const Tensor& tensor, const char* name) noexcept {
-  AOTIP_CHECK(tensor.device().type == kMps, "%s is on %s, expected mps", name,
-              device_type_name(tensor.device().type));
-  return Status::kOk;
-}
-
 bool has_small_offsets(const Tensor* const* tensors, int32_t count) noexcept {
   constexpr int64_t kLimit = int64_t{1} << 30;
   for (int32_t t = 0; t < count; ++t) {

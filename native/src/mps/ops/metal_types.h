@@ -14,9 +14,6 @@ const char* metal_type(int32_t dtype) noexcept;
 std::string define(const char* name, const std::string& value);
 std::string define(const char* name, int64_t value);
 
-/// Fails when a tensor is not on the MPS device; `name` is for the reason.
-Status check_on_mps(const Tensor& tensor, const char* name) noexcept;
-
 /// Whether every offset, in elements, from the first element of these tensors fits into 32 bits,
 /// with room for a tile past the end. Null tensors do not count.
 bool has_small_offsets(const Tensor* const* tensors, int32_t count) noexcept;

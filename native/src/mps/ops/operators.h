@@ -18,6 +18,7 @@ struct Operators {
   static bool computes(int32_t dtype) {
     return is_integer(dtype) || (is_real(dtype) && dtype != kFloat64);
   }
+  static bool orders(int32_t dtype) { return computes(dtype); }
 
   static Status matmul(Tensor& out, const Tensor* self, const Tensor& a, const Tensor& b,
                        double beta, double alpha);

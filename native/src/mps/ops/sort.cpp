@@ -1,13 +1,11 @@
-#include "mps/ops/sort.h"
-
 #include <algorithm>
-#include <exception>
 #include <string>
 
 #include "mps/driver/kernel.h"
 #include "mps/kernels/sources.h"
 #include "mps/ops/lines.h"
 #include "mps/ops/metal_types.h"
+#include "mps/ops/operators.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -105,15 +103,12 @@ Status sort_long(const Sort& s) {
   return run_elements(store, launch, s.args.count, s.lines.count);
 }
 
-Status sort(const Tensor& self, const Tensor& values, const Tensor& places, int64_t dim,
-            int64_t count, bool descending) {
+}  // namespace
+
+Status Operators::sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
+                             int64_t count, bool descending) {
   const int32_t dtype = self.dtype();
   const bool real = is_real(dtype);
-  AOTIP_CHECK(is_integer(dtype) || (real && dtype != kFloat64), "no sort of %s on mps",
-              dtype_name(dtype));
-  if (values.numel() == 0) {
-    return Status::kOk;
-  }
   Sort s{self, values, places, {}, {}, {}};
   const Tensor* const tensors[] = {&values, &places, &self};
   AOTIP_RETURN_IF_FAILED(make_lines(tensors, 3, dim, &s.lines));
@@ -128,17 +123,6 @@ Status sort(const Tensor& self, const Tensor& values, const Tensor& places, int6
               define("REAL", real ? 1 : 0) + define("DESCENDING", descending ? 1 : 0) +
               define("SHARED", kShared);
   return s.args.padded <= kShared ? sort_short(s) : sort_long(s);
-}
-
-}  // namespace
-
-Status sort_lines(const Tensor& self, const Tensor& values, const Tensor& places, int64_t dim,
-                  int64_t count, bool descending) noexcept {
-  try {
-    return sort(self, values, places, dim, count, descending);
-  } catch (const std::exception& error) {
-    return fail("%s", error.what());
-  }
 }
 
 }  // namespace aoti_plugins::mps

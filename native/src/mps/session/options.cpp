@@ -6,8 +6,8 @@
 #include <cstring>
 #include <exception>
 
-#include "cpu/ops/random.h"
 #include "mps/memory/buffer_pool.h"
+#include "ops/random.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -50,9 +50,9 @@ const std::vector<DelegateOption>& options() noexcept {
       {"memory_limit_mib", memory_limit, set_memory_limit, "0 or more, 0 for no limit"},
       {"kept_memory_mib", [] { return Value(in_mib(BufferPool::instance().bound())); },
        set_kept_memory, "0 or more"},
-      {"seed", [] { return Value(cpu::random_seed()); },
+      {"seed", [] { return Value(ops::random_seed()); },
        [](const Value& value) {
-         cpu::set_random_seed(std::get<int>(value));
+         ops::set_random_seed(std::get<int>(value));
          return true;
        },
        "what the random numbers to come are made from"},

@@ -7,7 +7,7 @@
 /// The random numbers of all our delegates: what generated code on a GPU draws begins with seeds
 /// from here, too.
 
-namespace aoti_plugins::cpu {
+namespace aoti_plugins::ops {
 
 /// The seed of the process's random numbers: what `set_random_seed()` was given last, or a number
 /// that differs from process to process.
@@ -22,4 +22,4 @@ uint64_t random_bits() noexcept;
 /// The next random number from `low` to `high - 1`; `low` is below `high`.
 AOTIP_CORE int64_t random_between(int64_t low, int64_t high) noexcept;
 
-}  // namespace aoti_plugins::cpu
+}  // namespace aoti_plugins::ops

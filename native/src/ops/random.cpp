@@ -1,11 +1,11 @@
-#include "cpu/ops/random.h"
+#include "ops/random.h"
 
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <random>
 
-namespace aoti_plugins::cpu {
+namespace aoti_plugins::ops {
 namespace {
 
 /// SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): a counter
@@ -64,4 +64,4 @@ int64_t random_between(int64_t low, int64_t high) noexcept {
   return static_cast<int64_t>(static_cast<uint64_t>(low) + offset);
 }
 
-}  // namespace aoti_plugins::cpu
+}  // namespace aoti_plugins::ops

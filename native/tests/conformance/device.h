@@ -1,6 +1,6 @@
 #pragma once
 
-// The device that a build of conformance_test.cpp runs on, as AOTIP_CONFORMANCE_CPU, _CUDA or _MPS
+// The device that a build of these tests runs on, as AOTIP_CONFORMANCE_CPU, _CUDA or _MPS
 // says: its fixture, its shims, and where it is meant to differ, with the reason.
 
 #include <vector>
@@ -40,9 +40,6 @@ constexpr bool kHasIndexPut = false;
 /// The kernel finds an index out of range, leaves it out, and the call of the program fails.
 constexpr OutOfRange kOutOfRange = OutOfRange::kFaults;
 constexpr const char* kName = "cuda";
-inline const std::vector<int32_t> kReals = {kFloat32, kFloat64, kFloat16, kBFloat16};
-inline const std::vector<int32_t> kNumbers = {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64,
-                                              kInt32,   kInt16,   kInt8,    kUInt8,    kBool};
 #elif defined(AOTIP_CONFORMANCE_MPS)
 using DeviceFixture = MpsFixture;
 constexpr int32_t kDevice = kMps;
@@ -64,6 +61,9 @@ constexpr bool kHasIndexPut = true;
 /// Looked at before anything is written.
 constexpr OutOfRange kOutOfRange = OutOfRange::kRefused;
 constexpr const char* kName = "cpu";
+#endif
+
+#ifndef AOTIP_CONFORMANCE_MPS
 inline const std::vector<int32_t> kReals = {kFloat32, kFloat64, kFloat16, kBFloat16};
 inline const std::vector<int32_t> kNumbers = {kFloat32, kFloat64, kFloat16, kBFloat16, kInt64,
                                               kInt32,   kInt16,   kInt8,    kUInt8,    kBool};
