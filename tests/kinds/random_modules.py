@@ -2,7 +2,7 @@
 
 A module is written statement by statement. Each statement runs at once in eager PyTorch, so that
 the next one knows dtypes and sizes; one that eager refuses is dropped. The statements are in
-``random_module_steps.py``. What rounding would decide (which of two near numbers is larger, what
+``random_steps/``. What rounding would decide (which of two near numbers is larger, what
 lies near an integer) is refused while writing, as a compiler may round otherwise.
 """
 
@@ -285,7 +285,7 @@ def _check_gaps(value: torch.Tensor, dim: int) -> None:
 
 def random_module(seed: int) -> RandomModule:
     """The module of one number."""
-    from random_module_steps import STEPS, random_input, state
+    from random_steps import STEPS, random_input, state
 
     torch.manual_seed(seed)
     writer = Writer(seed)
