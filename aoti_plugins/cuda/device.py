@@ -42,6 +42,7 @@ def _targets() -> Iterable[Target]:
 def _passes() -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
+    from aoti_plugins.cuda.passes.fused_linears import fused_linears
     from aoti_plugins.cuda.passes.separate_bias import separate_bias
     from aoti_plugins.cuda.passes.small_weights import small_weights
 
@@ -55,7 +56,10 @@ def _passes() -> Iterable[GraphPass]:
         "aoti_plugins.small_weights", small_weights, after=("aoti_plugins.restore_views",)
     )
     yield GraphPass(
-        "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.small_weights",)
+        "aoti_plugins.fused_linears", fused_linears, after=("aoti_plugins.small_weights",)
+    )
+    yield GraphPass(
+        "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.fused_linears",)
     )
 
 
@@ -82,7 +86,7 @@ CUDA = Device(
     kernels={
         **usual_kernels(FLOATS, products=FLOATS),
         "aten::histc": FLOATS,
-        "aoti_plugins::small_weight_linear": ("float16", "bfloat16"),
+        "aoti_plugins::fused_linear": ("float16", "bfloat16"),
     },
     passes=_passes,
     inductor_options=_inductor_options,

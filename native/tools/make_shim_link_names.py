@@ -23,7 +23,7 @@ TOP = """#pragma once
 """
 
 
-OWN_SHIMS = {"aoti_torch_cuda_small_weight_linear"}
+OWN_SHIMS = {"aoti_torch_cuda_fused_linear"}
 """Shims of ours that PyTorch does not have."""
 
 

@@ -71,7 +71,7 @@ def test_products_are_replaced_and_equal(name: str, dtype: torch.dtype) -> None:
     small_weights(program)
     found = program.module()(x)
     replaced = 0 if name in LEFT_TO_INDUCTOR else 2
-    assert targets(program).count("aoti_plugins.small_weight_linear.default") == replaced
+    assert targets(program).count("aoti_plugins.fused_linear.default") == replaced
     assert not replaced or not any("dequantize" in target for target in targets(program))
     # Sums here are of float32, and weights are not rounded to 16 bits.
     torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
@@ -82,7 +82,7 @@ def test_packed_weights_are_replaced_and_equal(group_size: int) -> None:
     model, x = Packed(group_size), torch.randn(3, WIDTH).bfloat16()
     program = export(model, (x,))
     small_weights(program)
-    assert targets(program) == ["aoti_plugins.small_weight_linear.default"]
+    assert targets(program) == ["aoti_plugins.fused_linear.default"]
     expected = mm_for_tensor_cores(x.float(), model.packed, group_size, model.scales.float())
     torch.testing.assert_close(program.module()(x).float(), expected, rtol=0.01, atol=0.5)
 
@@ -99,9 +99,9 @@ def test_weights_of_executorch(name: str, dtype: torch.dtype) -> None:
     program = export(OneProduct(weight), (x,)).run_decompositions({})
     small_weights(program)
     if name not in EXECUTORCHS:
-        assert not any("small_weight_linear" in target for target in targets(program))
+        assert not any("fused_linear" in target for target in targets(program))
         return
-    assert targets(program) == ["aoti_plugins.small_weight_linear.default"]
+    assert targets(program) == ["aoti_plugins.fused_linear.default"]
     expected = x.double() @ executorchs_values(weight).t()
     usual = x @ executorchs_values(weight).to(dtype).t()
     error = (program.module()(x).double() - expected).norm()
@@ -118,7 +118,7 @@ def test_programs_with_weights_of_executorch_are_whole(
     path.write_bytes(lower(model, (x,), partitioner=CudaPartitioner(target="h100")).buffer)
     (payload,), blobs, outside = contents(path)
     assert outside == []
-    called = "aoti_torch_cuda_small_weight_linear" in payload.targets[0].symbols
+    called = "aoti_torch_cuda_fused_linear" in payload.targets[0].symbols
     assert called == (name in EXECUTORCHS)
     weights = sum(len(data) for key, data in blobs.items() if key.endswith("_weights_blob"))
     assert weights < HIDDEN * 512 * 2 * 0.7
@@ -158,7 +158,7 @@ def test_a_lowered_program_calls_the_kernel_and_holds_four_bits(
     payloads, blobs, outside = contents(path)
     (payload,) = payloads
     assert outside == []
-    assert "aoti_torch_cuda_small_weight_linear" in payload.targets[0].symbols
+    assert "aoti_torch_cuda_fused_linear" in payload.targets[0].symbols
     weights = sum(len(data) for key, data in blobs.items() if key.endswith("_weights_blob"))
     elements = WIDTH * HIDDEN + HIDDEN * 2 * 24
     needed = elements // 2 + elements // 32 * 2 + HIDDEN * 2  # codes, scales, a bias

@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-import aoti_plugins.cuda.small_weights.op  # noqa: F401  it declares the op
+from aoti_plugins.cuda.fused_linear import Gate
 from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pack_groups
 from aoti_plugins.lowering.program_constants import add_constant
 from aoti_plugins.lowering.small_weights.sources import (
@@ -23,7 +23,7 @@ _DTYPES = (torch.float16, torch.bfloat16)
 
 
 def small_weights(program: ExportedProgram) -> None:
-    """Replace products by ``aoti_plugins::small_weight_linear``, in place; expects ATen ops.
+    """Replace products by ``aoti_plugins::fused_linear``, in place; expects ATen ops.
 
     Those whose weight is a constant of 4 or 8 bits and whose other factor is float16 or bfloat16,
     in the outermost graph. What became of the weight before, if anything else needs it, stays.
@@ -71,8 +71,8 @@ def _replace(
     kinds = (weight.bits, weight.group_size, weight.zero_kind)
     with node.graph.inserting_before(node):
         product = node.graph.call_function(
-            torch.ops.aoti_plugins.small_weight_linear.default,
-            (x, codes, scale, zero, bias, *kinds),
+            torch.ops.aoti_plugins.fused_linear.default,
+            (x, codes, scale, zero, bias, None, None, *kinds, 0.0, int(Gate.NONE)),
         )
     product.meta.update(node.meta)
     node.replace_all_uses_with(product)

@@ -6,10 +6,23 @@
 #include <vector_types.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "emulated_device.h"
 
 using std::min;
+
+inline float __expf(float x) {
+  return std::exp(x);
+}
+
+inline float __fdividef(float x, float y) {
+  return x / y;
+}
+
+inline float rsqrtf(float x) {
+  return 1 / std::sqrt(x);
+}
 
 template <typename T>
 T __shfl_sync(unsigned int, T value, unsigned int lane) {
@@ -68,8 +81,13 @@ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
 }
 
 template <uint32_t MASK>
-uint32_t masked_or(uint32_t bits, uint32_t others) {
-  return (bits & MASK) | others;
+uint32_t masked_xor(uint32_t bits, uint32_t others) {
+  return (bits & MASK) ^ others;
+}
+
+inline void* launched_memory() {
+  alignas(16) static char memory[48 << 10];
+  return memory;
 }
 
 inline uint4 load_once(const uint4* from) {

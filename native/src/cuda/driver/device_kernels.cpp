@@ -113,14 +113,17 @@ Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsign
   return function != nullptr ? launch(function, blocks, threads, arguments) : Status::kFailed;
 }
 
-Status launch_early(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
-                    void** arguments) noexcept {
+Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept {
   CUfunction function = device_kernel(gpu, name);
   const Gpu* where = find_gpu(gpu);
   if (function == nullptr || where == nullptr) {
     return Status::kFailed;
   }
-  const Launch config{function, {blocks, 1, 1}, {threads, 1, 1}, 0, current_stream().handle};
+  const Launch config{function,
+                      {width.blocks, 1, 1},
+                      {width.threads, 1, 1},
+                      width.shared_nbytes,
+                      current_stream().handle};
   const CUresult code =
       where->major < 9 ? launch_in_order(config, arguments) : launch_early(config, arguments);
   return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);

@@ -28,9 +28,15 @@ Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int
 Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
                       void** arguments) noexcept;
 
+/// How wide a kernel runs.
+struct Width {
+  unsigned int blocks;
+  unsigned int threads;
+  unsigned int shared_nbytes;  ///< beside what the kernel declares
+};
+
 /// As `launch_exactly`, as soon as the kernel before lets it (compute capability 9.0 on), which
 /// has not ended then: the kernel itself waits for what it reads of others.
-Status launch_early(int32_t gpu, const char* name, unsigned int blocks, unsigned int threads,
-                    void** arguments) noexcept;
+Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept;
 
 }  // namespace aoti_plugins::cuda

@@ -1,6 +1,8 @@
 // All kernels, as one translation unit: one image is loaded, at once and once per GPU.
 
 #include "cuda/kernels/histogram.cu"
+#include "cuda/kernels/one_row.cu"
+#include "cuda/kernels/rows.cu"
 #include "cuda/kernels/scale.cu"
 #include "cuda/kernels/scan.cu"
 #include "cuda/kernels/scatter.cu"

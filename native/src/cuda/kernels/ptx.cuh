@@ -34,12 +34,18 @@ inline __device__ void multiply_tile<__half>(float (&sum)[4], const uint32_t (&a
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// (bits & MASK) | others in one instruction.
+/// (bits & MASK) ^ others in one instruction.
 template <uint32_t MASK>
-__device__ uint32_t masked_or(uint32_t bits, uint32_t others) {
+__device__ uint32_t masked_xor(uint32_t bits, uint32_t others) {
   uint32_t found;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(found) : "r"(bits), "n"(MASK), "r"(others));
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(found) : "r"(bits), "n"(MASK), "r"(others));
   return found;
+}
+
+/// Shared memory of the size that the launch gives.
+inline __device__ void* launched_memory() {
+  extern __shared__ uint4 launched[];
+  return launched;
 }
 
 /// 16 bytes that nobody reads again.

@@ -1,4 +1,4 @@
-// Products of up to 16 rows with weights of 4 and 8 bits, bounded by the reading of the weights.
+// Products of 2 to 16 rows with weights of 4 and 8 bits, bounded by the reading of the weights.
 //
 // The weight is the first factor of the tensor cores' products, 16 of its rows at a time, the rows
 // of x are the columns of the second. A lane reads 16 bytes of a tile at once and turns two codes
@@ -7,6 +7,7 @@
 // again for a whole group, with the sums of x that a product with ones gives. The warps of a block
 // have every n-th tile of the same rows and add up what they found at the end.
 
+#include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/kernels/warp.cuh"
@@ -14,38 +15,6 @@
 using namespace aoti_plugins::cuda;
 
 namespace {
-
-/// Two 16-bit floats of one kind.
-template <typename T>
-struct HalfPair;
-
-template <>
-struct HalfPair<__nv_bfloat16> {
-  static constexpr uint32_t kOnes = 0x3f803f80;
-  static constexpr uint32_t kMagic = 0x43004300;  ///< 128, whose last bit is worth 1
-  static constexpr float kOffset = 128.0f;
-
-  __device__ static uint32_t of(float low, float high) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(pair);
-  }
-};
-
-template <>
-struct HalfPair<__half> {
-  static constexpr uint32_t kOnes = 0x3c003c00;
-  static constexpr uint32_t kMagic = 0x64006400;  ///< 1024
-  static constexpr float kOffset = 1024.0f;
-
-  __device__ static uint32_t of(float low, float high) {
-    const __half2 pair = __floats2half2_rn(low, high);
-    return reinterpret_cast<const uint32_t&>(pair);
-  }
-};
-
-__device__ uint32_t word_of(const uint4& words, int i) {
-  return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
-}
 
 /// Codes of one lane in one tile, and how they become floats.
 template <int BITS>
@@ -61,8 +30,8 @@ struct Codes<4> {
   template <typename T>
   __device__ static void pairs(const uint4& tile, int step, uint32_t& low, uint32_t& high) {
     const uint32_t word = word_of(tile, step / 2) >> (step % 2 * 8);
-    low = masked_or<0x000f000f>(word, HalfPair<T>::kMagic);
-    high = masked_or<0x000f000f>(word >> 4, HalfPair<T>::kMagic);
+    low = masked_xor<0x000f000f>(word, HalfPair<T>::kMagic);
+    high = masked_xor<0x000f000f>(word >> 4, HalfPair<T>::kMagic);
   }
 
   __device__ static float value(const uint4& tile, int part, int i) {

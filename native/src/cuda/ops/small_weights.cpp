@@ -10,7 +10,6 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/ops/matmul.h"
-#include "ops/operand.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -50,7 +49,9 @@ Status check_groups(const Tensor& groups, const char* name, const Tensor& x, int
   return Status::kOk;
 }
 
-Status check_weight(const Tensor& x, const SmallWeight& weight, int64_t k) {
+}  // namespace
+
+Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k) {
   const Tensor& codes = *weight.codes;
   AOTIP_CHECK(weight.bits == 4 || weight.bits == 8, "weights of %lld bits, expected 4 or 8",
               static_cast<long long>(weight.bits));
@@ -84,23 +85,6 @@ Status check_weight(const Tensor& x, const SmallWeight& weight, int64_t k) {
   return Status::kOk;
 }
 
-Status check(const Tensor& x, const SmallWeight& weight, const Tensor* bias) {
-  AOTIP_RETURN_IF_FAILED(ops::check_on(x, "x", kCuda));
-  AOTIP_CHECK(x.dtype() == kFloat16 || x.dtype() == kBFloat16,
-              "x is %s, expected float16 or bfloat16", dtype_name(x.dtype()));
-  AOTIP_CHECK(x.ndim() >= 1, "x has no dims");
-  const int64_t k = x.size(x.ndim() - 1);
-  AOTIP_CHECK(k > 0 && k % 8 == 0, "rows of %lld elements, expected a multiple of 8",
-              static_cast<long long>(k));
-  AOTIP_RETURN_IF_FAILED(check_weight(x, weight, k));
-  const int64_t n = weight.codes->size(0) * kWeightTileRows;
-  AOTIP_CHECK(bias == nullptr || (bias->dtype() == x.dtype() && bias->device() == x.device() &&
-                                  bias->ndim() == 1 && bias->size(0) == n && bias->is_contiguous()),
-              "the bias is not [%lld] of %s on the same GPU", static_cast<long long>(n),
-              dtype_name(x.dtype()));
-  return Status::kOk;
-}
-
 SmallWeightProduct product_of(const SmallWeight& weight, int64_t k) {
   SmallWeightProduct product{};
   product.weight = weight.codes->data();
@@ -123,15 +107,16 @@ SmallWeightProduct product_of(const SmallWeight& weight, int64_t k) {
   return product;
 }
 
-const char* kind_of(const Tensor& x) {
+const char* kind_of_halves(const Tensor& x) {
   return x.dtype() == kFloat16 ? "f16" : "bf16";
 }
 
-/// Parts of 32 weights after which a group may end, of a tile's.
 int32_t parts_of_group(const SmallWeight& weight) {
   const int64_t most = (weight.bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8) / 32;
   return static_cast<int32_t>(std::clamp<int64_t>(weight.group_size / 32, 1, most));
 }
+
+namespace {
 
 /// Warps of a block: as many as divide the weight among all multiprocessors. One alone was slower
 /// than two for every size (H200).
@@ -152,13 +137,13 @@ Status few_rows(const Tensor& x, const SmallWeight& weight, SmallWeightProduct& 
   const int32_t tiles = is_wide ? 2 : 4;
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
-                      static_cast<int>(weight.bits), kind_of(x), tiles, is_wide ? 2 : 1,
+                      static_cast<int>(weight.bits), kind_of_halves(x), tiles, is_wide ? 2 : 1,
                       parts_of_group(weight));
   const int32_t rows = tiles * kWeightTileRows;
   const unsigned int blocks = static_cast<unsigned int>((product.n + rows - 1) / rows);
   const unsigned int warps = warps_of_block(blocks, gpu->multiprocessors);
   void* arguments[] = {&product};
-  return launch_early(x.device().index, name, blocks, warps * 32, arguments);
+  return launch_early(x.device().index, name, {blocks, warps * 32, 0}, arguments);
 }
 
 /// Part by part the weight becomes a matrix, for cuBLASLt.
@@ -175,7 +160,7 @@ Status many_rows(const Tensor& x, const SmallWeight& weight, const Tensor* bias,
   }
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_unpack_weights_%d_%s",
-                      static_cast<int>(weight.bits), kind_of(x));
+                      static_cast<int>(weight.bits), kind_of_halves(x));
   product.out = part->data();
   for (int64_t first = 0; first < n; first += most) {
     const int64_t rows = std::min(most, n - first);
@@ -204,56 +189,20 @@ Status many_rows(const Tensor& x, const SmallWeight& weight, const Tensor* bias,
   return Status::kOk;
 }
 
-/// x as [m, k] with rows one behind the other, aligned.
-Status as_rows(const Tensor& x, int64_t m, int64_t k, Owned* ret) {
-  const int64_t sizes[] = {m, k};
-  const int64_t strides[] = {k, 1};
-  if (x.is_contiguous() && is_aligned(x.data(), 16)) {
-    ret->reset(x.view(2, sizes, strides, x.storage_offset(), x.dtype()));
-    return *ret != nullptr ? Status::kOk : Status::kFailed;
-  }
-  const Owned copy(Tensor::empty(x.ndim(), x.sizes(), x.dtype(), x.device()));
-  if (copy == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(cuda_device().copy(*copy, x));
-  ret->reset(copy->view(2, sizes, strides, 0, x.dtype()));
-  return *ret != nullptr ? Status::kOk : Status::kFailed;
-}
-
 }  // namespace
 
-Status small_weight_linear(const Tensor& x, const SmallWeight& weight, const Tensor* bias,
-                           Tensor** ret) noexcept {
-  AOTIP_RETURN_IF_FAILED(check(x, weight, bias));
-  const ContextGuard guard;
-  AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
-  const int64_t k = x.size(x.ndim() - 1);
-  const int64_t m = x.numel() / k;
-  SmallWeightProduct product = product_of(weight, k);
-  int64_t sizes[Tensor::kMaxDims];
-  std::copy_n(x.sizes(), x.ndim(), sizes);
-  sizes[x.ndim() - 1] = product.n;
-  Owned out(Tensor::empty(x.ndim(), sizes, x.dtype(), x.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
+Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
+                            Tensor& out) noexcept {
+  SmallWeightProduct product = product_of(weight, rows.size(1));
+  if (rows.size(0) > kMostFewRows) {
+    return many_rows(rows, weight, bias, out, product);
   }
-  if (out->numel() > 0) {
-    Owned rows;
-    AOTIP_RETURN_IF_FAILED(as_rows(x, m, k, &rows));
-    if (m <= kMostFewRows) {
-      product.x = rows->data();
-      product.x_step = k;
-      product.m = static_cast<int32_t>(m);
-      product.bias = bias != nullptr ? bias->data() : nullptr;
-      product.out = out->data();
-      AOTIP_RETURN_IF_FAILED(few_rows(x, weight, product));
-    } else {
-      AOTIP_RETURN_IF_FAILED(many_rows(*rows, weight, bias, *out, product));
-    }
-  }
-  *ret = out.release();
-  return Status::kOk;
+  product.x = rows.data();
+  product.x_step = product.k;
+  product.m = static_cast<int32_t>(rows.size(0));
+  product.bias = bias != nullptr ? bias->data() : nullptr;
+  product.out = out.data();
+  return few_rows(rows, weight, product);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "cuda/kernels/small_weights.h"
 #include "slim/status.h"
 #include "slim/tensor.h"
 
@@ -17,9 +18,21 @@ struct SmallWeight {
   int64_t zero_kind;   ///< a GroupZero of kernels/small_weights.h
 };
 
-/// A new tensor: x [..., k] times the transpose of the weight, plus `bias` [n] unless it is null.
-/// x is float16 or bfloat16 on a GPU, of any strides.
-Status small_weight_linear(const Tensor& x, const SmallWeight& weight, const Tensor* bias,
-                           Tensor** ret) noexcept;
+/// Whether a weight is one, for rows of `k` elements of x's dtype on x's GPU.
+Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k);
+
+/// What kernels are told of a weight that was checked.
+SmallWeightProduct product_of(const SmallWeight& weight, int64_t k);
+
+/// How a dtype of 16 bits is called in names of kernels.
+const char* kind_of_halves(const Tensor& x);
+
+/// Parts of 32 weights after which a group may end, of a tile's.
+int32_t parts_of_group(const SmallWeight& weight);
+
+/// Writes to `out` [m, n] rows [m, k] times the transpose of a weight that was checked, plus `bias`
+/// [n] unless it is null; rows one behind the other, aligned to 16 bytes.
+Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
+                            Tensor& out) noexcept;
 
 }  // namespace aoti_plugins::cuda

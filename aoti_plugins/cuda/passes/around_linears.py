@@ -1,0 +1,194 @@
+"""What stands around products in language models, as ATen ops: norms, gates, residuals."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from aoti_plugins.cuda.fused_linear import Gate
+from aoti_plugins.lowering.program_constants import constant_of
+
+_aten = torch.ops.aten
+_CASTS = (_aten._to_copy.default, torch.ops.dim_order_ops._to_dim_order_copy.default)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A root-mean-square norm: ``x / sqrt(mean(x ** 2) + epsilon) * factors``."""
+
+    x: Node
+    factors: Node
+    epsilon: float
+
+
+def norm_of(program: ExportedProgram, node: Node) -> Norm | None:
+    """The norm whose result a node is; of bfloat16, computed in float32.
+
+    The factors are a constant and multiply before or after the result became bfloat16 again.
+    """
+    while node.target is _aten.alias.default and isinstance(node.args[0], Node):
+        node = node.args[0]
+    if node.meta["val"].dtype != torch.bfloat16:
+        return None
+    for scaled, factors in _either(node, _aten.mul.Tensor):
+        if _is_factors(program, factors, node):
+            divided = _cast(scaled)
+            found = None if divided is None else _divided(program, divided)
+            return None if found is None else Norm(found[0], factors, found[1])
+    inside = _cast(node)
+    for divided, cast in _either(inside, _aten.mul.Tensor):
+        factors = _cast(cast) or cast
+        if _is_factors(program, factors, node):
+            found = _divided(program, divided)
+            return None if found is None else Norm(found[0], factors, found[1])
+    return None
+
+
+def _is_factors(program: ExportedProgram, node: Node, result: Node) -> bool:
+    value = constant_of(program, node)
+    return (
+        value is not None
+        and value.dtype == result.meta["val"].dtype
+        and value.shape == result.meta["val"].shape[-1:]
+    )
+
+
+def _divided(program: ExportedProgram, node: Node) -> tuple[Node, float] | None:
+    """What was divided by the root of its mean square, and what was added to that."""
+    for rows, root in _either(node, _aten.mul.Tensor):
+        x = _cast(rows)
+        if x is None or root.target is not _aten.rsqrt.default:
+            continue
+        if x.meta["val"].dtype != torch.bfloat16 or rows.meta["val"].dtype != torch.float32:
+            continue
+        for mean, added in _terms(root.args[0]):
+            epsilon = _number(program, added)
+            if epsilon is not None and _is_mean_square(mean, rows):
+                return x, epsilon
+    return None
+
+
+def _is_mean_square(node: object, rows: Node) -> bool:
+    if not isinstance(node, Node) or node.target is not _aten.mean.dim or len(node.args) != 3:
+        return False
+    square, dims, keeps = node.args
+    last = rows.meta["val"].ndim - 1
+    if node.kwargs or not keeps or dims not in ([-1], [last]) or not isinstance(square, Node):
+        return False
+    if square.target is _aten.pow.Tensor_Scalar:
+        return square.args == (rows, 2)
+    return square.target is _aten.mul.Tensor and square.args == (rows, rows)
+
+
+@dataclass(frozen=True)
+class Gated:
+    """``gate(first) * second``; both halves of one node's columns where ``second`` is none."""
+
+    gate: Gate
+    first: Node
+    second: Node | None
+
+
+def gated_of(node: Node) -> Gated | None:
+    """The gate whose result a node is, if nothing else reads what it is computed from."""
+    for activated, other in _either(node, _aten.mul.Tensor):
+        gate = _gate(activated)
+        if gate is None or activated.meta["val"].shape != other.meta["val"].shape:
+            continue
+        if activated.meta["val"].dtype != node.meta["val"].dtype:
+            continue
+        first = activated.args[0]
+        if not isinstance(first, Node) or not all(map(_is_read_once, (activated, first, other))):
+            continue
+        if _half(first) is None and _half(other) is None:
+            return Gated(gate, first, other)
+        whole = _whole_of(first, other)
+        return None if whole is None else Gated(gate, whole, None)
+    return None
+
+
+def _whole_of(first: Node, second: Node) -> Node | None:
+    """The node whose halves two nodes are, in order, if nothing else reads it."""
+    one, other = _half(first), _half(second)
+    if one is None or other is None or one[0] is not other[0] or (one[1], other[1]) != (0, 1):
+        return None
+    whole = one[0].args[0]
+    return whole if isinstance(whole, Node) and _is_read_once(whole) else None
+
+
+def _gate(node: Node) -> Gate | None:
+    if node.target is _aten.silu.default:
+        return Gate.SILU
+    if node.target is _aten.gelu.default:
+        kind = node.kwargs.get("approximate", node.args[1] if len(node.args) > 1 else "none")
+        return Gate.GELU_TANH if kind == "tanh" else Gate.GELU
+    return None
+
+
+def _half(node: Node) -> tuple[Node, int] | None:
+    """The split into two halves of the last dim of which a node is one, and which."""
+    if node.target is not operator.getitem:
+        return None
+    split, index = node.args
+    if not isinstance(split, Node) or not isinstance(index, int):
+        return None
+    value = node.meta["val"]
+    whole = split.args[0].meta["val"] if split.args and isinstance(split.args[0], Node) else None
+    if whole is None or whole.shape[-1] != 2 * value.shape[-1]:
+        return None
+    if split.target not in (_aten.split.Tensor, _aten.split_with_sizes.default):
+        return None
+    dim = split.args[2] if len(split.args) > 2 else 0
+    return (split, index) if dim in (-1, value.ndim - 1) and not split.kwargs else None
+
+
+def residual_of(node: Node, product: Node) -> Node | None:
+    """What a node adds to a product that nothing else reads, if it has the same sizes."""
+    if not _is_read_once(product):
+        return None
+    for one, other in _either(node, _aten.add.Tensor):
+        value, added = product.meta["val"], other.meta["val"]
+        if one is product and other is not product:
+            same = value.shape == added.shape and value.dtype == added.dtype
+            return other if same and node.meta["val"].dtype == value.dtype else None
+    return None
+
+
+def _is_read_once(node: Node) -> bool:
+    return len(node.users) == 1
+
+
+def _cast(node: object) -> Node | None:
+    """What a change of the dtype was made of."""
+    if not isinstance(node, Node) or node.target not in _CASTS:
+        return None
+    source = node.args[0]
+    return source if isinstance(source, Node) else None
+
+
+def _either(node: object, op: object) -> list[tuple[Node, Node]]:
+    """Both orders of an op's two operands, if they are values and nothing else is said."""
+    if not isinstance(node, Node) or node.target is not op or node.kwargs or len(node.args) != 2:
+        return []
+    one, other = node.args
+    if not isinstance(one, Node) or not isinstance(other, Node):
+        return []
+    return [(one, other), (other, one)]
+
+
+def _terms(node: object) -> list[tuple[object, object]]:
+    if not isinstance(node, Node) or node.target is not _aten.add.Tensor or node.kwargs:
+        return []
+    one, other = node.args
+    return [(one, other), (other, one)]
+
+
+def _number(program: ExportedProgram, value: object) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    found = constant_of(program, value)
+    return found.item() if found is not None and found.numel() == 1 else None

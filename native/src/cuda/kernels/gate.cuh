@@ -1,0 +1,17 @@
+#pragma once
+
+#include "cuda/kernels/one_row.h"
+
+namespace aoti_plugins::cuda {
+
+/// What a gate makes of its first half.
+inline __device__ float activated(float x, int32_t gate) {
+  if (gate == kSiluGate) {
+    return __fdividef(x, 1.0f + __expf(-x));
+  }
+  const float inner = gate == kGeluGate ? erff(x * 0.70710678f)
+                                        : tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+  return 0.5f * x * (1.0f + inner);
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,42 @@
+// The C shim of products with what stands around them.
+
+#include <aoti_plugins/cuda_shim.h>
+
+#include "cuda/ops/fused_linear.h"
+#include "shim/run_shim.h"
+
+using namespace aoti_plugins;
+
+namespace {
+
+const Tensor* optional(AtenTensorHandle* handle) {
+  const Tensor* tensor = handle != nullptr ? unwrap(*handle) : nullptr;
+  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
+}
+
+}  // namespace
+
+AOTITorchError aoti_torch_cuda_fused_linear(AtenTensorHandle x, AtenTensorHandle weight,
+                                            AtenTensorHandle scale, AtenTensorHandle* zero,
+                                            AtenTensorHandle* bias, AtenTensorHandle* norm,
+                                            AtenTensorHandle* residual, int64_t bits,
+                                            int64_t group_size, int64_t zero_kind, double epsilon,
+                                            int64_t gate, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(x);
+    AOTIP_CHECK_TENSOR(weight);
+    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_ARG(ret0);
+    const cuda::FusedLinear linear{
+        {unwrap(weight), unwrap(scale), optional(zero), bits, group_size, zero_kind},
+        optional(bias),
+        optional(norm),
+        optional(residual),
+        epsilon,
+        gate};
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cuda::fused_linear(*unwrap(x), linear, &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}

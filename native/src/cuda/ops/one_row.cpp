@@ -1,0 +1,78 @@
+#include "cuda/ops/one_row.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "cuda/driver/device_kernels.h"
+#include "cuda/driver/gpu.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+/// Of a block's 48 KiB what is left beside the sums of its warps.
+constexpr int64_t kMostSharedNbytes = 43 << 10;
+
+/// Weights along k from which 16 warps share a row.
+constexpr int32_t kLongRow = 4096;
+
+/// Blocks for a multiprocessor and 8 warps of them.
+constexpr int32_t kBlocksOfMultiprocessor = 2;
+
+/// What a block does: rows of the weight at a time, and its warps.
+struct Shape {
+  int32_t tiles;
+  int32_t warps;
+};
+
+/// Measured on an H200, as parts of a token of a language model: blocks of 16 rows keep all
+/// multiprocessors busy; of 32 need fewer instructions, which counts least with 8 bits. Long rows
+/// of few blocks are shared by more warps.
+Shape shape_of(const OneRowKind& kind, const OneRowProduct& product, bool is_plain,
+               int32_t multiprocessors) {
+  const bool is_bf16 = kind.kind[0] == 'b';
+  const int32_t blocks = (product.n + 15) / 16;
+  if (!is_bf16 || !is_plain) {
+    return {2, 8};
+  }
+  if (blocks <= multiprocessors && product.k >= kLongRow) {
+    return {2, 16};
+  }
+  return {kind.bits == 4 && blocks > kBlocksOfMultiprocessor * multiprocessors ? 4 : 2, 8};
+}
+
+unsigned int shared_nbytes(int64_t bits, int32_t parts, int64_t k) {
+  const int64_t depth = bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t filled = (k + depth - 1) / depth * depth;
+  const int64_t sums = (filled / (parts * 32) + 3) / 4 * 4;
+  return static_cast<unsigned int>(sums * 4 + filled * 2);
+}
+
+}  // namespace
+
+bool fits_one_row(int64_t k) noexcept {
+  return shared_nbytes(4, 1, k) <= kMostSharedNbytes;
+}
+
+Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noexcept {
+  const Gpu* where = find_gpu(gpu);
+  if (where == nullptr) {
+    return Status::kFailed;
+  }
+  const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0;
+  const Shape shape = shape_of(kind, product, is_plain, where->multiprocessors);
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_one_row_%d_%s_%d_%d_%d_%d",
+                      static_cast<int>(kind.bits), kind.kind, shape.tiles, shape.warps, kind.parts,
+                      is_plain ? 1 : 0);
+  const int32_t rows = shape.tiles * kWeightTileRows;
+  const int32_t most = where->multiprocessors * kBlocksOfMultiprocessor * 8 / shape.warps;
+  const unsigned int blocks =
+      static_cast<unsigned int>(std::min((product.n + rows - 1) / rows, most));
+  void* arguments[] = {&product};
+  return launch_early(gpu, name,
+                      {blocks, static_cast<unsigned int>(shape.warps * 32),
+                       shared_nbytes(kind.bits, kind.parts, product.k)},
+                      arguments);
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,278 @@
+// Products with weights of 4 and 8 bits and what stands around them, over a stand-in for the
+// driver that runs our kernels on the host; against sums in float64.
+
+#include <cstring>
+
+#include "cuda_numbers.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+
+namespace {
+
+struct Form {
+  int64_t bits;
+  int64_t group_size;
+  int64_t zero_kind;
+  int32_t dtype;
+  int32_t scale_dtype;
+};
+
+/// A weight as the shim takes it, and what its elements stand for.
+struct Weight {
+  Handle codes;
+  Handle scale;
+  Handle zero;
+  std::vector<double> values;  ///< [n, k]
+};
+
+int64_t place_of(int64_t bits, int64_t row, int64_t column, int64_t tiles_along_k) {
+  const int64_t depth = bits == 4 ? 128 : 64;
+  const int64_t tile = row / 8 * tiles_along_k + column / depth;
+  const int64_t lane = row % 8 * 4 + column % 32 / 8;
+  const int64_t part = column % depth / 32;
+  const int64_t i = column % 8;
+  const int64_t nibble = part * 8 + i / 2 + i % 2 * 4;
+  return (tile * 32 + lane) * 16 * 8 + (bits == 4 ? nibble * 4 : (part * 8 + i) * 8);
+}
+
+Weight weight_of(const Form& form, int64_t n, int64_t k) {
+  const int64_t depth = form.bits == 4 ? 128 : 64;
+  const int64_t tiles = (k + depth - 1) / depth;
+  const int64_t groups = form.group_size >= k ? 1 : k / form.group_size;
+  Handle codes = make({n / 8, tiles, 512}, kUInt8);
+  std::memset(data_of<uint8_t>(codes), 0xa5, static_cast<size_t>(n / 8 * tiles * 512));
+  const Handle scale = host_numbers({n / 8, groups, 8}, form.scale_dtype, 5);  // -4 to 0
+  const Handle zero = host_numbers({n / 8, groups, 8}, form.scale_dtype, 9);   // -4 to 4
+  const std::vector<double> scales = numbers(scale);
+  const std::vector<double> zeros = numbers(zero);
+  Weight weight{nullptr, to_gpu(scale), form.zero_kind != 0 ? to_gpu(zero) : nullptr, {}};
+  uint32_t state = 3;
+  for (int64_t row = 0; row < n; ++row) {
+    for (int64_t column = 0; column < k; ++column) {
+      state = state * 1664525u + 1013904223u;
+      const int64_t place = place_of(form.bits, row, column, tiles);
+      uint8_t& byte = data_of<uint8_t>(codes)[place / 8];
+      const uint32_t code = state >> 24 & (form.bits == 4 ? 15 : 255);
+      byte = form.bits == 4 ? static_cast<uint8_t>((byte & ~(15 << place % 8)) | code << place % 8)
+                            : static_cast<uint8_t>(code);
+      const int64_t group =
+          (row / 8 * groups + (groups > 1 ? column / form.group_size : 0)) * 8 + row % 8;
+      const double plain = form.bits == 4 ? code : static_cast<double>(static_cast<int8_t>(code));
+      const double middle = form.bits == 4 ? 8 : 0;
+      weight.values.push_back(
+          form.zero_kind == 1
+              ? (plain - zeros[static_cast<size_t>(group)]) * scales[static_cast<size_t>(group)]
+              : (plain - middle) * scales[static_cast<size_t>(group)] +
+                    (form.zero_kind == 2 ? zeros[static_cast<size_t>(group)] : 0));
+    }
+  }
+  weight.codes = to_gpu(codes);
+  return weight;
+}
+
+/// What stands around a product; handles are null for none.
+struct Around {
+  Handle bias;
+  Handle norm;
+  Handle residual;
+  int64_t gate = 0;
+};
+
+constexpr double kEpsilon = 0.5;
+
+AOTITorchError call(const Handle& x, const Weight& weight, const Form& form, const Around& around,
+                    AtenTensorHandle* ret) {
+  AtenTensorHandle handles[] = {weight.zero.get(), around.bias.get(), around.norm.get(),
+                                around.residual.get()};
+  AtenTensorHandle* given[4];
+  for (size_t i = 0; i < 4; ++i) {
+    given[i] = handles[i] != nullptr ? &handles[i] : nullptr;
+  }
+  return aoti_torch_cuda_fused_linear(x.get(), weight.codes.get(), weight.scale.get(), given[0],
+                                      given[1], given[2], given[3], form.bits, form.group_size,
+                                      form.zero_kind, kEpsilon, around.gate, ret);
+}
+
+AOTITorchError call(const Handle& x, const Weight& weight, const Form& form,
+                    AtenTensorHandle* ret) {
+  return call(x, weight, form, Around{}, ret);
+}
+
+double activated(double x, int64_t gate) {
+  if (gate == 1) {
+    return x / (1 + std::exp(-x));
+  }
+  const double inner = gate == 2 ? std::erf(x / std::sqrt(2.0))
+                                 : std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+  return x / 2 * (1 + inner);
+}
+
+/// Which parts there are around a product.
+struct Parts {
+  bool bias = false;
+  bool norm = false;
+  bool residual = false;
+  int64_t gate = 0;
+};
+
+void check_product(const Form& form, int64_t m, int64_t n, int64_t k, const Parts& parts = {}) {
+  BOOST_TEST_INFO_SCOPE(form.bits << " bits, groups of " << form.group_size << ", zeros "
+                                  << form.zero_kind << ", [" << m << ", " << k << "] x " << n
+                                  << ", norm " << parts.norm << ", gate " << parts.gate
+                                  << ", residual " << parts.residual);
+  const Weight weight = weight_of(form, n, k);
+  const int64_t columns = parts.gate != 0 ? n / 2 : n;
+  const Handle x = host_numbers({m, k}, form.dtype, 7);
+  const Handle bias = host_numbers({n}, form.dtype, 9);
+  const Handle norm = host_numbers({k}, form.dtype, 5);
+  const Handle residual = host_numbers({m, columns}, form.dtype, 6);
+  const Around around{parts.bias ? to_gpu(bias) : nullptr, parts.norm ? to_gpu(norm) : nullptr,
+                      parts.residual ? to_gpu(residual) : nullptr, parts.gate};
+  const Handle found = one([&](auto* ret) { return call(to_gpu(x), weight, form, around, ret); });
+  const std::vector<double> left = numbers(x);
+  const std::vector<double> added = numbers(bias);
+  const std::vector<double> factors = numbers(norm);
+  const std::vector<double> residuals = numbers(residual);
+  const std::vector<double> result = numbers(found);
+  BOOST_TEST_REQUIRE(result.size() == static_cast<size_t>(m * columns));
+  const auto at = [](int64_t row, int64_t length, int64_t i) {
+    return static_cast<size_t>(row * length + i);
+  };
+  double worst = 0;
+  for (int64_t row = 0; row < m; ++row) {
+    double inverse = 0;
+    for (int64_t i = 0; i < k; ++i) {
+      inverse += left[at(row, k, i)] * left[at(row, k, i)] / static_cast<double>(k);
+    }
+    inverse = 1 / std::sqrt(inverse + kEpsilon);
+    std::vector<double> sums;
+    std::vector<double> magnitudes;
+    for (int64_t column = 0; column < n; ++column) {
+      double sum = parts.bias ? added[static_cast<size_t>(column)] : 0;
+      double magnitude = 1;
+      for (int64_t i = 0; i < k; ++i) {
+        const double factor = parts.norm ? factors[static_cast<size_t>(i)] * inverse : 1;
+        const double one = left[at(row, k, i)] * factor * weight.values[at(column, k, i)];
+        sum += one;
+        magnitude += std::abs(one);
+      }
+      sums.push_back(sum);
+      magnitudes.push_back(magnitude);
+    }
+    for (int64_t column = 0; column < columns; ++column) {
+      const size_t first = static_cast<size_t>(column);
+      const size_t second = static_cast<size_t>(column + columns);
+      double expected = sums[first];
+      double magnitude = magnitudes[first];
+      if (parts.gate != 0) {
+        expected = activated(sums[first], parts.gate) * sums[second];
+        magnitude = magnitudes[first] * (std::abs(sums[second]) + 1) +
+                    magnitudes[second] * (std::abs(sums[first]) + 1);
+      }
+      expected += parts.residual ? residuals[at(row, columns, column)] : 0;
+      const double error = std::abs(result[at(row, columns, column)] - expected);
+      worst = std::max(worst, (error - std::abs(expected) / 250) / magnitude);
+    }
+  }
+  // For several rows what stands between kernels is rounded to 16 bits, for many a weight as well;
+  // a norm's products are.
+  BOOST_TEST(worst < (m > 1 || parts.norm ? 4e-3 : 1e-4));
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_fused_linear, CudaFixture)
+
+BOOST_AUTO_TEST_CASE(multiplies_with_all_forms) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t group_size : {32, 64, 128, 256}) {
+      for (const int64_t zero_kind : {0, 1, 2}) {
+        const int32_t dtype = zero_kind == 1 ? kFloat16 : kBFloat16;
+        const int32_t scale_dtype = group_size == 64 ? kFloat32 : dtype;
+        check_product({bits, group_size, zero_kind, dtype, scale_dtype}, 1, 40, 256,
+                      {zero_kind == 2});
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(multiplies_few_and_many_rows) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t m : {2, 8, 9, 16, 17}) {
+      check_product({bits, 32, 1, kBFloat16, kBFloat16}, m, 24, 96, {true});
+      check_product({bits, 200, 0, kFloat16, kFloat16}, m, 8, 200);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(multiplies_one_row_of_all_lengths) {
+  for (const int64_t bits : {4, 8}) {
+    // The blocks of a narrow weight, of a wide one, and of long rows; ends of rows and of weights.
+    for (const auto& [n, k] :
+         {std::pair<int64_t, int64_t>{8, 8}, {136, 72}, {1096, 128}, {8, 4160}}) {
+      check_product({bits, k, 0, kBFloat16, kBFloat16}, 1, n, k);
+    }
+    check_product({bits, 72, 0, kFloat16, kFloat16}, 1, 40, 72);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(computes_what_stands_around_products) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t m : {1, 3}) {
+      const Form form{bits, 32, 0, kBFloat16, kBFloat16};
+      check_product(form, m, 48, 256, {false, true});
+      check_product(form, m, 48, 256, {true, true, true});
+      for (const int64_t gate : {1, 2, 3}) {
+        check_product(form, m, 48, 256, {gate == 1, gate != 2, gate == 3, gate});
+      }
+      check_product(form, m, 1104, 96, {false, true, true, 1});
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(takes_any_strides_and_no_rows) {
+  const Form form{4, 32, 0, kBFloat16, kBFloat16};
+  const Weight weight = weight_of(form, 16, 64);
+  const Handle x = host_numbers({2, 3, 64}, kBFloat16);
+  const Handle plain = one([&](auto* ret) { return call(to_gpu(x), weight, form, ret); });
+  const Handle gaps =
+      one([&](auto* ret) { return call(to_gpu(x, {64, 130, 1}), weight, form, ret); });
+  BOOST_TEST(sizes_of(plain) == (Ints{2, 3, 16}), boost::test_tools::per_element());
+  check_same(gaps, plain);
+  const Handle none = host_numbers({0, 64}, kBFloat16);
+  const Handle empty = one([&](auto* ret) { return call(to_gpu(none), weight, form, ret); });
+  BOOST_TEST(sizes_of(empty) == (Ints{0, 16}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
+  const Form form{4, 32, 0, kBFloat16, kBFloat16};
+  const Weight weight = weight_of(form, 16, 64);
+  const Handle x = to_gpu(host_numbers({1, 64}, kBFloat16));
+  AtenTensorHandle raw = nullptr;
+  const auto refused = [&](const Handle& input, const Form& other, const char* reason) {
+    check_refused(call(input, weight, other, &raw), reason);
+  };
+  refused(to_gpu(host_numbers({1, 64}, kFloat32)), form, "x is float32, expected float16 or");
+  refused(to_gpu(host_numbers({1, 60}, kBFloat16)), form, "rows of 60 elements, expected a mult");
+  refused(to_gpu(host_numbers({1, 136}, kBFloat16)), form, "the weight is not [n / 8, 2, 512]");
+  refused(host_numbers({1, 64}, kBFloat16), form, "x is on cpu, expected cuda");
+  refused(x, {5, 32, 0, 0, 0}, "weights of 5 bits, expected 4 or 8");
+  refused(x, {4, 48, 0, 0, 0}, "groups of 48 weights, expected k or a power of two");
+  refused(x, {4, 64, 0, 0, 0}, "scale does not have the sizes [2, 1, 8]");
+  refused(x, {4, 32, 1, 0, 0}, "zeros of kind 1 do not go with the arguments");
+  const auto eight = [] { return to_gpu(host_numbers({8}, kBFloat16)); };
+  check_refused(call(x, weight, form, {eight(), nullptr, nullptr, 0}, &raw),
+                "the bias is not [16] of bfloat16");
+  check_refused(call(x, weight, form, {nullptr, eight(), nullptr, 0}, &raw),
+                "the norm is not [64] of bfloat16");
+  check_refused(call(x, weight, form, {nullptr, nullptr, eight(), 0}, &raw),
+                "the residual is not as the result");
+  check_refused(call(x, weight, form, {nullptr, nullptr, nullptr, 4}, &raw),
+                "no gate has number 4");
+  check_refused(call(x, weight_of(form, 8, 64), form, {nullptr, nullptr, nullptr, 1}, &raw),
+                "a gate of 8 columns, expected a multiple of 16");
+  BOOST_TEST(raw == nullptr);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
