@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,8 @@ class Statistics:
     """What an answer took.
 
     Attributes:
-        prompt_tokens: tokens that were read.
+        prompt_tokens: tokens of the prompt.
+        cached_tokens: how many of them, from the first one on, were in the cache already.
         new_tokens: tokens that were generated, the one that ended the answer included.
         first_token_s: seconds from the call to the first token: reading the prompt, and a choice.
         seconds: seconds until the last token.
@@ -32,6 +34,7 @@ class Statistics:
     """
 
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     new_tokens: int = 0
     first_token_s: float = 0.0
     seconds: float = 0.0
@@ -47,8 +50,9 @@ class Statistics:
 class TextGenerator:
     """A program that ``aoti-plugins export`` made, with its tokenizer.
 
-    One answer is generated at a time: a generator has one cache. Neither torch nor
-    transformers is needed.
+    One answer is generated at a time: a generator has one cache, and ``session`` gives another one
+    over the same weights. What a prompt has in common with the text before it, from the first token
+    on, is not read again. Neither torch nor transformers is needed.
 
     Args:
         program: path of the ``.pte``.
@@ -88,6 +92,22 @@ class TextGenerator:
             raise
         self.statistics = Statistics()
         """Of the last answer."""
+        self._is_session = False
+        self._answer: object = None
+        self._in_cache: list[int] = []
+
+    def session(self) -> TextGenerator:
+        """Another generator over the same weights, with a cache of its own.
+
+        Answers of sessions may be read in turns, each from a thread of its own if need be. Closing
+        one frees its cache; closing this generator ends them all.
+        """
+        other = copy.copy(self)
+        other._forward = self._program.method("forward", share_state=False)
+        other.statistics = Statistics()
+        other._is_session = True
+        other._answer, other._in_cache = None, []
+        return other
 
     def stream(
         self,
@@ -109,7 +129,8 @@ class TextGenerator:
             Pieces of text. ``statistics`` has what the answer took.
 
         Raises:
-            ProgramError: the prompt has no tokens, or leaves no room for an answer.
+            ProgramError: the prompt has no tokens, or leaves no room for an answer; while pieces
+                are read also that another answer began on this generator.
         """
         tokens = list(self.tokenizer.encode(prompt).ids)
         self._check_prompt(tokens)
@@ -143,13 +164,21 @@ class TextGenerator:
         return self._tokens(list(prompt), sampling or Sampling(), most)
 
     def _tokens(self, seen: list[int], sampling: Sampling, most: int) -> Iterator[int]:
-        statistics = self.statistics = Statistics(prompt_tokens=len(seen))
+        given = _common(self._in_cache, seen[:-1])
+        statistics = self.statistics = Statistics(len(seen), given)
         random, start = np.random.default_rng(sampling.seed), time.perf_counter()
-        given, statistics.reason = 0, "length" if most < 1 else ""
+        answer = self._answer = object()
+        statistics.reason = "length" if most < 1 else ""
         while not statistics.reason:
+            if self._answer is not answer:
+                raise ProgramError(
+                    "another answer began on this generator, which has one cache; give each a "
+                    "session() of its own"
+                )
+            self._in_cache = []  # unless the call comes to its end
             inputs = np.array([seen[given:]]), np.arange(given, len(seen))
             logits = self._forward(*inputs, copy=False)[0]
-            given = len(seen)
+            self._in_cache, given = list(seen), len(seen)
             token = choose(logits.reshape(-1), seen, sampling, random)
             seen.append(token)
             statistics.new_tokens += 1
@@ -207,8 +236,11 @@ class TextGenerator:
             )
 
     def close(self) -> None:
-        """Free the program."""
-        self._program.close()
+        """Free the program; of a session, its cache."""
+        if self._is_session:
+            self._forward.close()
+        else:
+            self._program.close()
 
     def __enter__(self) -> TextGenerator:
         return self
@@ -220,3 +252,9 @@ class TextGenerator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with together."""
+    pairs = enumerate(zip(one, other))  # noqa: B905  one may be longer
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -97,6 +97,51 @@ def byte_tokens(folder: Path) -> list[int]:
     return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(PROMPT).ids)
 
 
+def test_what_is_in_the_cache_is_not_read_again(
+    exported: Callable[..., Path], llama: TextGenerator
+) -> None:
+    first = list(llama.tokenizer.encode(PROMPT).ids)
+    answer = list(llama.tokens(first, max_new_tokens=8))
+    assert llama.statistics.cached_tokens == 0
+    longer = [*first, *answer, *first]
+    expected_cached = len(first) + len(answer) - 1  # the last token was never read
+    found = list(llama.tokens(longer, max_new_tokens=8))
+    assert llama.statistics.cached_tokens == expected_cached
+    assert list(llama.tokens(first, max_new_tokens=8)) == answer
+    assert llama.statistics.cached_tokens == len(first) - 1
+    other = [first[0] + 1, *first[1:]]
+    begun = list(llama.tokens(other, max_new_tokens=8))
+    assert llama.statistics.cached_tokens == 0
+    with TextGenerator(exported("llama")) as fresh:
+        assert list(fresh.tokens(longer, max_new_tokens=8)) == found
+    with TextGenerator(exported("llama")) as fresh:
+        assert list(fresh.tokens(other, max_new_tokens=8)) == begun
+
+
+def test_sessions_do_not_disturb_each_other(llama: TextGenerator) -> None:
+    prompts = ["Hello, 1", "2 + 2 =", "Good"]
+    alone = [llama.generate(prompt, max_new_tokens=12) for prompt in prompts]
+    sessions = [llama.session() for _ in prompts]
+    streams = [
+        session.tokens(llama.tokenizer.encode(prompt).ids, max_new_tokens=12)
+        for session, prompt in zip(sessions, prompts, strict=True)
+    ]
+    in_turns = list(zip(*streams, strict=True))
+    texts = [llama.tokenizer.decode(tokens) for tokens in zip(*in_turns, strict=True)]
+    assert texts == alone
+    sessions[0].close()
+    assert sessions[1].generate(prompts[1], max_new_tokens=12) == alone[1]
+
+
+def test_a_second_answer_ends_the_first(llama: TextGenerator) -> None:
+    first = llama.stream("Hello", max_new_tokens=20)
+    next(first)
+    second = llama.generate("Good", max_new_tokens=4)
+    with pytest.raises(ProgramError, match="another answer began on this generator"):
+        list(first)
+    assert llama.generate("Good", max_new_tokens=4) == second
+
+
 def test_weights_may_lie_beside_the_program(
     tmp_path: Path,
     checkpoints: Callable[[str], Path],
