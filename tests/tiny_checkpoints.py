@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 MAX_LENGTH = 96
+GROUP = 32
+"""Weights that have one scale, where they are quantised."""
+CHAT_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message.role == 'system' and not loop.first %}"
+    "{{ raise_exception('the system speaks first') }}{% endif %}"
+    "{{ message.role[0] }}:{{ message.content | trim }}\n{% endfor %}"
+    "{% if add_generation_prompt %}a:{% endif %}"
+)
+"""Of a tiny checkpoint: short, for its texts are."""
 BEGIN, END = 256, 257
 _PRINTABLE = 94  # tokens of the tokenizer below: ASCII from "!" to "~" comes first
 _SIZES = {
@@ -51,6 +62,8 @@ def write_checkpoint(folder: Path, kind: str) -> Path:
         model.lm_head.weight[_PRINTABLE:] = 0  # greedy texts are ASCII, and do not end
     model.save_pretrained(folder)
     write_tokenizer(folder / "tokenizer.json")
+    settings = {"bos_token": "<s>", "eos_token": "</s>", "chat_template": CHAT_TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return folder
 
 

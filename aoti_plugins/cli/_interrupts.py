@@ -16,9 +16,11 @@ import signal
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 TYPE_CHECKING = False  # that of typing, whose import takes longer than everything here
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import FrameType
     from typing import Any, NoReturn
 
@@ -57,6 +59,31 @@ class Interrupts:
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         sys.unraisablehook = self._on_unraisable
         threading.Thread(target=self._watch, name="aoti_plugins-interrupts", daemon=True).start()
+
+    @contextmanager
+    def held(self) -> Iterator[Callable[[], bool]]:
+        """Ctrl-C does not end the command in here; gives a function that says whether it came.
+
+        A second one ends it as usual. Only in the main thread.
+        """
+        usual = signal.getsignal(signal.SIGINT)
+        wakeup = signal.set_wakeup_fd(-1)
+        came = False
+
+        def note(number: int, frame: FrameType | None) -> None:
+            nonlocal came
+            if came:
+                signal.signal(signal.SIGINT, usual)
+                signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+                signal.raise_signal(signal.SIGINT)
+            came = True
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield lambda: came
+        finally:
+            signal.signal(signal.SIGINT, usual)
+            signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
 
     def tell(self) -> None:
         """Tell the user, once."""

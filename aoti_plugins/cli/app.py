@@ -23,6 +23,7 @@ _COMMANDS = {
     "lower": ("lower", "Turn an exported model (.pt2) into a program (.pte)."),
     "export": ("export", "Turn a language model of transformers into a program (.pte)."),
     "generate": ("generate", "Generate text with such a program."),
+    "chat": ("chat", "Talk with such a program."),
     "run": ("run", "Run a program on given or random inputs and time it."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
     "sign": ("sign", "Sign a program: its code, its weights, the whole file."),

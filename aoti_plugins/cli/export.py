@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -24,7 +25,7 @@ from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.destinations import check_destination, is_stream, writing
 from aoti_plugins.errors import CheckpointError
-from aoti_plugins.generation import tokenizer_of
+from aoti_plugins.generation import chat_template_of, tokenizer_of
 
 
 @click.command()
@@ -85,8 +86,8 @@ def command(
 ) -> None:
     """Turn a language model of transformers into a program (.pte) that generates text.
 
-    CHECKPOINT is a folder with config.json, safetensors and tokenizer.json. The tokenizer is
-    written beside the program.
+    CHECKPOINT is a folder with config.json, safetensors and tokenizer.json. The tokenizer and,
+    if there is one, the chat template are written beside the program.
 
     \b
       aoti-plugins export Llama-3.2-1B -o llama.pte --quantize int8
@@ -98,6 +99,7 @@ def command(
         raise CheckpointError(f"the tokenizer goes beside the program, and {output} is no file")
     check_destination(output)
     check_destination(tokenizer_of(output))
+    check_destination(chat_template_of(output))
     start = time.perf_counter()
     with StageDisplay(error_console()) as display:
         with display.stage("import torch, transformers and executorch"):
@@ -125,6 +127,7 @@ def command(
         "nbytes": output.stat().st_size,
         "data_files": {str(path): path.stat().st_size for path in data_files},
         "tokenizer": str(tokenizer_of(output)),
+        "chat_template": str(chat_template_of(output)) if opened.chat_template else None,
         "max_length": length,
         "seconds": time.perf_counter() - start,
         "stages": display.stages,
@@ -184,6 +187,11 @@ def _lower(
     with display.stage(f"write {output.name}"), writing(tokenizer_of(output)) as beside:
         with checkpoint.tokenizer_path.open("rb") as tokenizer:
             shutil.copyfileobj(tokenizer, beside)
+        if checkpoint.chat_template is not None:
+            with writing(chat_template_of(output)) as chat:
+                chat.write(
+                    json.dumps(checkpoint.chat_template, ensure_ascii=False, indent=2).encode()
+                )
         return write_program(program, output)[1]
 
 
@@ -192,6 +200,7 @@ def _show(report: dict[str, Any]) -> None:
         ("program", report["file"], nbytes_text(report["nbytes"])),
         *(("data file", name, nbytes_text(size)) for name, size in report["data_files"].items()),
         ("tokenizer", report["tokenizer"], ""),
+        ("chat template", report["chat_template"] or "none", ""),
         ("most tokens", report["max_length"], ""),
     ]
     title = f"Exported in {seconds_text(report['seconds'])}"

@@ -116,14 +116,17 @@ class TextGenerator:
         sampling: Sampling | None = None,
         max_new_tokens: int | None = None,
         stop: Sequence[str] = (),
+        special_tokens: bool = True,
     ) -> Iterator[str]:
         """Generate text after a prompt, in pieces.
 
         Args:
-            prompt: the tokenizer adds what it adds to a text, such as a token for its beginning.
+            prompt: the text before it.
             sampling: how tokens are chosen; by default the likeliest.
             max_new_tokens: the most tokens of the answer; by default what fits.
             stop: strings that end the answer; they are not part of it.
+            special_tokens: whether the tokenizer adds what it adds to a text, such as a token for
+                its beginning; what a chat template made has these already.
 
         Returns:
             Pieces of text. ``statistics`` has what the answer took.
@@ -132,7 +135,8 @@ class TextGenerator:
             ProgramError: the prompt has no tokens, or leaves no room for an answer; while pieces
                 are read also that another answer began on this generator.
         """
-        tokens = list(self.tokenizer.encode(prompt).ids)
+        encoded = self.tokenizer.encode(prompt, add_special_tokens=special_tokens)
+        tokens = list(encoded.ids)
         self._check_prompt(tokens)
         text = TextStream(self.tokenizer, stop)
         return self._pieces(self.tokens(tokens, sampling, max_new_tokens), text)

@@ -31,6 +31,7 @@ class Checkpoint:
         self.tokenizer_path = _require(
             folder, "tokenizer.json", "write it with tokenizer.save_pretrained (a fast tokenizer)"
         )
+        self.chat_template = read_chat_template(folder)
         self.config = self._read_config()
         self._check_weights()
         vocabulary = _tokenizer_size(self.tokenizer_path)
@@ -153,6 +154,34 @@ def _require(folder: Path, name: str, hint: str) -> Path:
     if not path.is_file():
         raise CheckpointError(f"{folder}: there is no {name}; {hint}")
     return path
+
+
+def read_chat_template(folder: Path) -> dict[str, Any] | None:
+    """The template of conversations in a checkpoint, and the special tokens that it may use.
+
+    Returns:
+        ``template`` and ``tokens``; ``None`` where the checkpoint has no template.
+
+    Raises:
+        CheckpointError: its file is damaged.
+    """
+    alone, path = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        template = settings.get("chat_template")
+        if isinstance(template, list):  # several by name
+            template = {one["name"]: one["template"] for one in template}.get("default")
+        if alone.exists():
+            template = alone.read_text(encoding="utf-8")
+        tokens = {name: _text(settings.get(name)) for name in ("bos_token", "eos_token")}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path}: damaged: {error!r}") from error
+    return None if template is None else {"template": template, "tokens": tokens}
+
+
+def _text(token: Any) -> str:
+    """A special token's, which is a text or has one."""
+    return str(token["content"]) if isinstance(token, dict) else token or ""
 
 
 def _tokenizer_size(path: Path) -> int:

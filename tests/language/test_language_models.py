@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from filelock import FileLock
-from tiny_checkpoints import MAX_LENGTH, write_checkpoint, write_tokenizer
+from tiny_checkpoints import GROUP, MAX_LENGTH, write_tokenizer
 
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import CheckpointError, ProgramError
 from aoti_plugins.generation import Sampling, TextGenerator, tokenizer_of
 
-PROMPT, COUNT, GROUP = "Hello, 1", 64, 32
+PROMPT, COUNT = "Hello, 1", 64
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -29,45 +28,6 @@ pytestmark = [
 def aoti(*arguments: object) -> Result:
     """Run a command in this process."""
     return CliRunner().invoke(app, [str(one) for one in arguments])
-
-
-@pytest.fixture(scope="module")
-def checkpoints(shared_dir: Path) -> Callable[[str], Path]:
-    """``checkpoints("llama")`` is a folder, written once per run."""
-
-    def written(kind: str) -> Path:
-        folder = shared_dir / f"checkpoint_{kind}"
-        with FileLock(f"{folder}.lock"):
-            if not folder.exists():
-                folder.mkdir()
-                write_checkpoint(folder, kind)
-        return folder
-
-    return written
-
-
-@pytest.fixture(scope="module")
-def exported(shared_dir: Path, checkpoints: Callable[[str], Path]) -> Callable[..., Path]:
-    """``exported("llama", "int8")`` is the program that the command line made, once per run."""
-
-    def program(kind: str, quantize: str = "none") -> Path:
-        path = shared_dir / f"language_{kind}_{quantize}.pte"
-        with FileLock(f"{path}.lock"):
-            if not path.exists():
-                done = aoti(
-                    *("export", checkpoints(kind), "-o", path, "--max-length", MAX_LENGTH),
-                    *("--quantize", quantize, "--group-size", GROUP),
-                )
-                assert done.exit_code == 0, done.output
-        return path
-
-    return program
-
-
-@pytest.fixture
-def llama(exported: Callable[..., Path]) -> Iterator[TextGenerator]:
-    with TextGenerator(exported("llama")) as generator:
-        yield generator
 
 
 def reference(folder: Path, quantize: str) -> list[int]:

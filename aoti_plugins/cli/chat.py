@@ -1,0 +1,100 @@
+"""``aoti-plugins chat``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from aoti_plugins.cli._interrupts import interrupts
+from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._sampling import answer_text, sampling_options
+from aoti_plugins.cli._text import echo
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator, chat_template_of
+
+
+@click.command()
+@program_argument
+@data_option
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    help="A tokenizer.json.  [default: what export wrote beside the program]",
+)
+@click.option(
+    "--template",
+    type=click.Path(path_type=Path),
+    help="A chat template in Jinja.  [default: what export wrote beside the program]",
+)
+@click.option("--system", help="What the model is told first.")
+@click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
+@sampling_options
+@click.option("--stop", multiple=True, help="A string that ends an answer; may be repeated.")
+@click.option("--statistics", is_flag=True, help="Say after each answer what it took.")
+def command(
+    program: Path,
+    data_files: tuple[Path, ...],
+    tokenizer: Path | None,
+    template: Path | None,
+    system: str | None,
+    max_new_tokens: int | None,
+    sampling: Sampling,
+    stop: tuple[str, ...],
+    statistics: bool,
+) -> None:
+    """Talk with a language model that export made.
+
+    Each line of standard input is one message. Ctrl-C ends an answer, and at the prompt the
+    command; so does the end of the input. /clear forgets what was said.
+
+    \b
+      aoti-plugins chat llama.pte --system "Answer in one sentence." --temperature 0.7
+      echo "What is 2 + 2?" | aoti-plugins chat llama.pte
+    """  # noqa: D301
+    found = ChatTemplate.read(template or chat_template_of(program))
+    with TextGenerator(program, tokenizer, data_files=data_files) as generator:
+        chat = Chat(generator, found, system)
+        for line in _lines():
+            if line == "/clear":
+                chat.clear()
+                continue
+            try:
+                pieces = chat.reply(
+                    line, sampling=sampling, max_new_tokens=max_new_tokens, stop=stop
+                )
+            except ProgramError as error:
+                echo(f"{error}; /clear begins anew", err=True)
+                continue
+            _show(pieces)
+            if statistics:
+                echo(answer_text(generator.statistics), err=True)
+
+
+def _lines() -> Iterator[str]:
+    """What the user says; asks for it on a terminal."""
+    asks = sys.stdin.isatty()
+    while True:
+        if asks:
+            click.echo("> ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line:
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def _show(pieces: Iterator[str]) -> None:
+    """Write an answer as it comes; Ctrl-C ends it."""
+    with interrupts.held() as is_interrupted:
+        for piece in pieces:
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+            if is_interrupted():
+                break
+    close = getattr(pieces, "close", None)
+    if close is not None:
+        close()
+    echo("")
