@@ -18,6 +18,7 @@ from torchao.quantization.granularity import PerGroup
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.cuda.passes.fused_linears import fused_linears
 from aoti_plugins.cuda.passes.small_weights import small_weights
+from aoti_plugins.lowering.program_constants import constant_of
 
 WIDTH, HIDDEN = 256, 512
 FUSED = "aoti_plugins.fused_linear.default"
@@ -173,11 +174,16 @@ def test_what_only_looks_alike_stays() -> None:
         torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 
 
-def test_several_rows_keep_what_stands_around_them() -> None:
-    program = after_passes(block(), (torch.randn(3, WIDTH).bfloat16(),))
-    assert len(fused(program)) == 3
-    for node in fused(program):
-        assert (node.args[5], node.args[6], node.args[11]) == (None, None, 0)
+def test_several_rows_keep_norms_and_residuals_and_share_weights_with_one() -> None:
+    several = after_passes(block(), (torch.randn(3, WIDTH).bfloat16(),))
+    first, second = fused(several)
+    assert [(node.args[5], node.args[6]) for node in (first, second)] == [(None, None)] * 2
+    assert [node.args[11] for node in (first, second)] == [1, 0]
+    one = after_passes(block(), (torch.randn(1, WIDTH).bfloat16(),))
+    for ours, others in zip(fused(several), fused(one), strict=True):
+        for here, there in zip(ours.args[1:5], others.args[1:5], strict=True):
+            values = constant_of(several, here), constant_of(one, there)
+            assert values == (None, None) or torch.equal(*values)
 
 
 def test_a_lowered_block_calls_the_runtime(tmp_path: Path, contents: Callable[[Path], Any]) -> None:

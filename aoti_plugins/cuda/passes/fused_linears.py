@@ -46,7 +46,8 @@ def fused_linears(program: ExportedProgram) -> None:
     """Extend ``aoti_plugins::fused_linear``, in place; expects ATen ops around them.
 
     Those of one row, or of a dynamic number of rows, which the pass ``small_weights`` put in the
-    outermost graph.
+    outermost graph. Gates of any number of rows: a method for many rows and one for a single row
+    then hold the same weights, once.
     """
     products: dict[Node, _Product] = {}
     for node in list(program.graph.nodes):
@@ -65,13 +66,11 @@ def _product(program: ExportedProgram, node: Node) -> _Product | None:
         return None
     x, weight, scale, zero, bias, _, _, bits, group_size, zero_kind, _, _ = node.args
     found = _Product(node, x, weight, scale, zero, bias, bits, group_size, zero_kind)
-    if not _is_one_row(x):
-        return None
-    norm = norm_of(program, found.x)
+    norm = norm_of(program, x) if _may_be_one_row(x) else None
     return found if norm is None else replace(found, x=norm.x, norm=norm)
 
 
-def _is_one_row(x: Node) -> bool:
+def _may_be_one_row(x: Node) -> bool:
     rows = math.prod(x.meta["val"].shape[:-1])  # numel() of a size would fix a dynamic one
     return not isinstance(rows, int) or rows == 1
 
@@ -134,7 +133,9 @@ def _sum(node: Node, products: dict[Node, _Product]) -> _Product | None:
     for operand in node.all_input_nodes:
         product = products.get(operand)
         residual = None if product is None else residual_of(node, operand)
-        if product is not None and residual is not None and product.residual is None:
+        if product is None or residual is None or product.residual is not None:
+            continue
+        if _may_be_one_row(product.x):
             del products[operand]
             return replace(product, node=node, residual=residual)
     return None
