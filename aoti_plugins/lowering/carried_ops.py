@@ -65,6 +65,22 @@ def carry(nodes: Iterable[Node]) -> None:
             node.target = _carrier(op, _numbers(node))
 
 
+def can_be_checked(node: Node) -> bool:
+    """Whether ExecuTorch's check of edge programs can read a node, whatever the op is called.
+
+    It takes the first result for a list if the op gives a list, and asks for its length, which a
+    tensor without dims has not, as after ``torch.unbind`` of a vector.
+    """
+    value = node.meta.get("val")
+    first = value[0] if isinstance(value, list | tuple) and value else None
+    return not isinstance(first, Tensor) or first.dim() > 0 or not _gives_list(node.target)
+
+
+def _gives_list(op: Any) -> bool:
+    returns = op._schema.returns if isinstance(op, OpOverload) else ()
+    return any(isinstance(one.type, torch.ListType) for one in returns)
+
+
 def put_back(nodes: Iterable[Node]) -> None:
     """Give carried ops of an edge program their own names back, in place."""
     for node in nodes:
@@ -103,7 +119,10 @@ def _decomposed() -> Collection[OpOverload]:
 
 def _has_refused_dtype(op: OpOverload, node: Node) -> bool:
     dtypes = {tensor.dtype for tensor in _tensors(node)}
-    return not dtypes <= _allowed_dtypes(op)
+    if not dtypes <= _allowed_dtypes(op):
+        return True
+    constraint = _edge_op(_copy_of(op))._schema.dtype_constraint
+    return len(dtypes) > 1 and not constraint.validate(_dtypes_by_name(op, node))
 
 
 def _tensors(node: Node) -> Iterator[Tensor]:
@@ -114,9 +133,29 @@ def _tensors(node: Node) -> Iterator[Tensor]:
 @functools.cache
 def _allowed_dtypes(op: OpOverload) -> frozenset[torch.dtype]:
     """All dtypes that ExecuTorch knows for some argument or result of an op, or of its copies."""
+    return frozenset(dtype for known in _known_dtypes(_copy_of(op)) for dtype in known.types)
+
+
+def _copy_of(op: OpOverload) -> OpOverload:
+    """What stands for a view in an edge program; any other op as it is."""
     copy = getattr(torch.ops.aten, f"{op._opname}_copy", None) if op.is_view else None
-    op = getattr(copy, op._overloadname, op)
-    return frozenset(dtype for known in _known_dtypes(op) for dtype in known.types)
+    found: OpOverload = getattr(copy, op._overloadname, op)
+    return found
+
+
+def _dtypes_by_name(op: OpOverload, node: Node) -> dict[str, torch.dtype]:
+    """The dtypes of arguments and results by the names that ExecuTorch's check gives them."""
+    results = node.meta["val"]
+    results = results if isinstance(results, list | tuple) else (results,)
+    named = [(parameter.name, value) for parameter, value in _arguments(op, node)]
+    if len(op._schema.returns) == 1 and isinstance(node.meta["val"], list | tuple):
+        results = (results,)
+    named += [
+        (returned.name or f"__ret_{index}", value)
+        for index, (returned, value) in enumerate(zip(op._schema.returns, results, strict=True))
+    ]
+    firsts = ((name, v[0] if isinstance(v, list | tuple) and v else v) for name, v in named)
+    return {name: value.dtype for name, value in firsts if isinstance(value, Tensor)}
 
 
 def _known_dtypes(op: OpOverload) -> Collection[AllowedDtypeSet]:
@@ -132,13 +171,18 @@ def _edge_op(op: OpOverload) -> EdgeOpOverload:
 
 def _numbers(node: Node) -> tuple[str, ...]:
     """Names of the parameters for tensors that a node gives numbers; only ATen's ops allow it."""
-    found = []
-    for index, parameter in enumerate(node.target._schema.arguments):
+    return tuple(
+        parameter.name
+        for parameter, value in _arguments(node.target, node)
+        if isinstance(parameter.type, torch.TensorType) and not isinstance(value, Tensor)
+    )
+
+
+def _arguments(op: OpOverload, node: Node) -> Iterator[tuple[Any, Any]]:
+    """The op's parameters and what the node gives for each, described by fake tensors."""
+    for index, parameter in enumerate(op._schema.arguments):
         value = node.args[index] if index < len(node.args) else node.kwargs.get(parameter.name)
-        value = value.meta.get("val") if isinstance(value, Node) else value
-        if isinstance(parameter.type, torch.TensorType) and not isinstance(value, Tensor):
-            found.append(parameter.name)
-    return tuple(found)
+        yield parameter, pytree.tree_map_only(Node, lambda x: x.meta.get("val"), value)
 
 
 def _carrier(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:

@@ -87,9 +87,9 @@ class Plan:
         """Ops of an ATen program that Inductor can take as they are, wherever it uses them.
 
         An op that the delegate refuses somewhere is decomposed everywhere, since ExecuTorch could
-        not run the rest. Those nodes that ExecuTorch would not let through get a name, in place, by
-        which it does; in the edge program, about which it asks last, those that nobody took get
-        their own back.
+        not run the rest; so is one that its check cannot read. Those nodes that
+        ExecuTorch would not let through get a name, in place, by which it does; in the edge
+        program, about which it asks last, those that nobody took get their own back.
         """
         carried_ops.put_back(n for m in _graphs(program.graph_module) for n in m.graph.nodes)
         support = self.support()
@@ -100,6 +100,7 @@ class Plan:
             for node in _candidates(module):
                 if isinstance(node.target, torch._ops.OpOverload) and not _is_size(node):
                     is_taken = node in candidates and support.refusal(node) is None
+                    is_taken = is_taken and carried_ops.can_be_checked(node)
                     refused[node.target] = refused.get(node.target, False) or not is_taken
                     taken += [node] if is_taken else []
         carried_ops.carry(taken)

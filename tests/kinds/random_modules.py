@@ -55,6 +55,7 @@ class RandomModule:
         """The module with the same weights, all of it in float64."""
         made = self.make().double()
         exact = re.sub(r"torch\.(float32|float16|bfloat16)\b", "torch.float64", self.source)
+        exact = exact.replace(".float()", ".double()")
         made.__class__ = _class_of(exact)
         return made
 

@@ -73,6 +73,18 @@ def test_equal_to_eager(check: Callable[..., None]) -> None:
         check(Branches(), torch.randn(4, 6) + shift)
 
 
+def test_what_the_check_takes_for_wrong(check: Callable[..., None]) -> None:
+    """Two dtypes where ExecuTorch's own kernels take one, and lists of tensors without dims."""
+
+    def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        written = x[0].clone()
+        written.unbind(0)[1].add_(1)
+        mixed = [torch.where(x > 0, y.amax(), x), torch.where(x > 0, x, y)]
+        return [*mixed, written, *y[0].unbind(0), torch.stack(x.unbind(1))]
+
+    check(compute, torch.randn(2, 3), torch.randn(2, 3, dtype=torch.float64))
+
+
 def test_a_program_has_none_of_our_names(lower_whole: Callable[..., bytes]) -> None:
     program = lower_whole(Product(), (torch.randn(4, 6),))
     assert b"plugins_carried" not in program

@@ -57,6 +57,16 @@ def test_what_is_printed_makes_the_module_again() -> None:
         torch.testing.assert_close(space["module"](*space["inputs"]), expected)
 
 
+def test_the_exact_module_is_in_float64_throughout() -> None:
+    program = random_module(367)
+    assert ".float()" in program.source
+    assert problems([program], lambda model, inputs: [_leaves(model, inputs)] * CALLS) == []
+
+
+def _leaves(model: nn.Module, inputs: tuple[Any, ...]) -> list[Any]:
+    return [copied(value) for value in pytree.tree_leaves(model(*inputs))]
+
+
 def test_a_wrong_value_is_found() -> None:
     def wrong(model: nn.Module, inputs: tuple[Any, ...]) -> list[list[Any]]:
         calls = []
@@ -88,7 +98,8 @@ def test_many(part: int, lower_whole: Lower) -> None:
 
 def _whole_for_a_gpu(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
     exported = torch.export.export(model, inputs)
-    program = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # what is right is float64's
+        program = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
     return bytes(program.to_executorch().buffer)
 
 

@@ -206,6 +206,25 @@ def test_medians_without_elements(check: Callable[..., None]) -> None:
     check(compute, torch.zeros(0, 1, 6), torch.zeros(0, 3, dtype=torch.int64))
 
 
+def test_one_value_at_indices(check: Callable[..., None]) -> None:
+    """In PyTorch 2.11's own graphs of transposed tensors there is a write, which it refuses."""
+
+    def compute(x: torch.Tensor, index: torch.Tensor, value: torch.Tensor) -> list[torch.Tensor]:
+        found = [x.index_fill(0, index, 2), x.mT.index_fill(-1, index, value)]
+        numbers = [(x * 9).long().index_fill(-2, index[0], 2.7), x.sum().index_fill(0, index[2], 1)]
+        return [*found, *numbers, (x > 0).index_fill(1, index, True)]
+
+    torch.manual_seed(0)
+    check(compute, torch.randn(6, 3).mT.exp(), torch.tensor([2, -1, 0]), torch.tensor(3.0))
+
+
+def test_bags_without_indices(check: Callable[..., None]) -> None:
+    for mode in ("sum", "mean", "max"):
+        table = torch.nn.EmbeddingBag(3, 4, mode=mode).eval()
+        check(table, torch.zeros(0, 2, dtype=torch.int64))
+        check(table, torch.zeros(0, dtype=torch.int64), torch.tensor([0, 0]))
+
+
 def test_sums_of_products_with_a_factor(check: Callable[..., None]) -> None:
     """PyTorch's compiler fuses them, and loses the factor."""
 

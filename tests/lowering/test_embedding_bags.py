@@ -52,6 +52,22 @@ def test_embedding_bags_that_end_early(dtype: torch.dtype, mode: int) -> None:
     check_bags(some(8, 3, dtype=dtype), torch.arange(8), offsets, *rest)
 
 
+@pytest.mark.parametrize("padding_idx", [-1, 2])
+@pytest.mark.parametrize("include_last_offset", [False, True])
+@pytest.mark.parametrize("mode", range(3))
+def test_embedding_bags_without_indices(
+    mode: int, include_last_offset: bool, padding_idx: int
+) -> None:
+    for bags in (0, 2):
+        offsets = torch.zeros(bags + include_last_offset, dtype=torch.int64)
+        rest = (False, mode, False, None, include_last_offset, padding_idx)
+        check_bags(some(6, 3), torch.zeros(0, dtype=torch.int64), offsets, *rest)
+
+
+def test_no_embedding_bags() -> None:
+    check_bags(some(6, 3), torch.tensor([1, 2]), torch.zeros(0, dtype=torch.int64))
+
+
 def test_embedding_bag_has_the_sizes_of_the_meta_function() -> None:
     # For sums of bfloat16 those of the CPU kernel differ from it.
     weight, indices, offsets = (

@@ -87,6 +87,8 @@ DECOMPOSITIONS: Table = {
     _aten.index.Tensor: data_sizes.index,
     _aten.index_add.default: index_dim.index_add,
     _aten.index_copy.default: index_dim.index_copy,
+    _aten.index_fill.int_Scalar: index_dim.index_fill,
+    _aten.index_fill.int_Tensor: index_dim.index_fill,
     _aten.index_select.default: index_dim.index_select,
     _aten.masked_select.default: data_sizes.masked_select,
     _aten.nonzero.default: data_sizes.nonzero,

@@ -83,9 +83,9 @@ def reduced_by(
     """
     del scale_grad_by_freq, sparse
     starts = offsets[: offsets.size(0) - 1] if include_last_offset else offsets
-    if _is_empty(indices, starts):
-        return NotImplemented
     is_fast = _is_fast(weight, per_sample_weights, padding_idx)
+    if _is_empty(indices, starts):
+        return _nothing_reduced(weight, indices, starts, mode, is_fast)
     # The fast path stops at the last offset, the other one goes on.
     stops = include_last_offset and is_fast and mode != _MAX
     factors = per_sample_weights
@@ -101,6 +101,16 @@ def reduced_by(
         return values, offsets.new_empty(0), sizes, sizes.clone()
     bag = _bag_of_each(starts, indices).to(offsets.dtype)
     return values, bag, sizes, chosen.to(offsets.dtype) if mode == _MAX else sizes.clone()
+
+
+def _nothing_reduced(
+    weight: Tensor, indices: Tensor, starts: Tensor, mode: int, is_fast: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The results where there are no indices, or no bags."""
+    shape = (starts.size(0), weight.size(1))
+    of_no_bag = indices.new_full((0 if is_fast and mode == _SUM else indices.size(0),), -1)
+    chosen = indices.new_zeros(shape) if mode == _MAX else torch.zeros_like(starts)
+    return weight.new_zeros(shape), of_no_bag, torch.zeros_like(starts), chosen
 
 
 def reduced(bags: Bags) -> Reduced:

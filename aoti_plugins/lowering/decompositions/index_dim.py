@@ -36,6 +36,19 @@ def index_copy_on_gpu(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any
     return index_copy(x, dim, index, source) if found is NotImplemented else found
 
 
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
+    """``aten.index_fill``; PyTorch's own makes graphs of transposed tensors that it refuses.
+
+    Seen with PyTorch 2.11: ``copy_`` is in a graph that has to be functional. Negative indices
+    count from the end, as in eager PyTorch.
+    """
+    is_tensor = isinstance(value, Tensor)
+    filled = value if is_tensor else torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
+    flat = x.reshape(1) if x.dim() == 0 else x
+    places = [*[None] * (dim % flat.dim()), index.reshape(-1)]
+    return _aten.index_put.default(flat, places, filled.to(x)).reshape(x.shape)
+
+
 def index_select(x: Tensor, dim: int, index: Tensor) -> Any:
     """``aten.index_select``."""
     decomposed = decomposition_table[_aten.index_select.default]
