@@ -17,16 +17,28 @@ INSTALLED := $(VENV)/.installed
 # The CUDA part needs nvcc and headers, no GPU: those of a toolkit, or PyPI's.
 CUDA_TOOLKIT := $(shell command -v nvcc || ls "$$CUDA_HOME/bin/nvcc" /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl
+CHAT := build/chat
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test test-python test-native test-versions fuzz lint format benchmark clean
+.PHONY: help quickstart chat test test-python test-native test-versions fuzz lint format benchmark clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 quickstart: $(INSTALLED) ## Lower four models, run them, compare with PyTorch.
 	$(BIN)/python examples/quickstart.py
+
+chat: $(CHAT)/chat.pte ## Train a small model, export it with 4-bit weights, ask it something.
+	@printf 'Hello!\nWhat is 3 + 5?\n' | $(BIN)/aoti-plugins chat $< --statistics
+	@echo "Talk to it: $(BIN)/aoti-plugins chat $<"
+
+$(CHAT)/checkpoint/model.safetensors: examples/chat/train.py | $(INSTALLED)
+	$(BIN)/python examples/chat/train.py $(CHAT)/checkpoint
+	@touch $@
+
+$(CHAT)/chat.pte: $(CHAT)/checkpoint/model.safetensors
+	$(BIN)/aoti-plugins export $(CHAT)/checkpoint -o $@ --quantize int4 --group-size 32
 
 test: lint test-native test-python ## Everything that CI runs.
 

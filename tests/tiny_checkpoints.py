@@ -79,3 +79,24 @@ def write_tokenizer(path: Path, *words: str) -> Path:
     tokenizer.add_special_tokens(["<s>", "</s>", *words])
     tokenizer.save(str(path))
     return path
+
+
+def greedy_tokens(folder: Path, prompt: list[int], count: int, quantize: str = "none") -> list[int]:
+    """What transformers generates, greedily, with weights as the quantised ones stand for."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from aoti_plugins import language
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    if quantize != "none":
+        language.quantize(model, quantize, GROUP)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Linear):
+                weight = module.weight.dequantize()
+                module.weight = torch.nn.Parameter(weight, requires_grad=False)
+    given = torch.tensor([prompt])
+    mask = torch.ones_like(given)
+    tokens = model.generate(given, attention_mask=mask, max_new_tokens=count, do_sample=False)
+    found: list[int] = tokens[0, len(prompt) :].tolist()
+    return found

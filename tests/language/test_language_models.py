@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tiny_checkpoints import GROUP, MAX_LENGTH, write_tokenizer
+from tiny_checkpoints import MAX_LENGTH, greedy_tokens, write_tokenizer
 
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import CheckpointError, ProgramError
@@ -28,27 +28,6 @@ pytestmark = [
 def aoti(*arguments: object) -> Result:
     """Run a command in this process."""
     return CliRunner().invoke(app, [str(one) for one in arguments])
-
-
-def reference(folder: Path, quantize: str) -> list[int]:
-    """What transformers generates, greedily, with weights as the quantised ones stand for."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from aoti_plugins import language
-
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
-    if quantize != "none":
-        language.quantize(model, quantize, GROUP)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Linear):
-                weight = module.weight.dequantize()
-                module.weight = torch.nn.Parameter(weight, requires_grad=False)
-    prompt = torch.tensor([byte_tokens(folder)])
-    tokens = model.generate(
-        prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=COUNT, do_sample=False
-    )
-    return tokens[0, prompt.shape[1] :].tolist()
 
 
 def byte_tokens(folder: Path) -> list[int]:
@@ -129,7 +108,7 @@ def test_64_greedy_tokens_are_those_of_transformers(
     kind: str, quantize: str, checkpoints: Callable[[str], Path], exported: Callable[..., Path]
 ) -> None:
     folder = checkpoints(kind)
-    expected = reference(folder, quantize)
+    expected = greedy_tokens(folder, byte_tokens(folder), COUNT, quantize)
     assert len(set(expected)) > 4  # not one token over and over
     with TextGenerator(exported(kind, quantize)) as generator:
         found = list(generator.tokens(byte_tokens(folder), max_new_tokens=COUNT))
