@@ -118,11 +118,11 @@ def _decomposed() -> Collection[OpOverload]:
 
 
 def _has_refused_dtype(op: OpOverload, node: Node) -> bool:
-    dtypes = {tensor.dtype for tensor in _tensors(node)}
-    if not dtypes <= _allowed_dtypes(op):
+    if not {tensor.dtype for tensor in _tensors(node)} <= _allowed_dtypes(op):
         return True
+    by_name = _dtypes_by_name(op, node)
     constraint = _edge_op(_copy_of(op))._schema.dtype_constraint
-    return len(dtypes) > 1 and not constraint.validate(_dtypes_by_name(op, node))
+    return len(set(by_name.values())) > 1 and not constraint.validate(by_name)
 
 
 def _tensors(node: Node) -> Iterator[Tensor]:
@@ -144,10 +144,16 @@ def _copy_of(op: OpOverload) -> OpOverload:
 
 
 def _dtypes_by_name(op: OpOverload, node: Node) -> dict[str, torch.dtype]:
-    """The dtypes of arguments and results by the names that ExecuTorch's check gives them."""
+    """The dtypes of arguments and results by the names that ExecuTorch's check gives them.
+
+    A number that stands for a tensor has become one, of the number's dtype, when they are checked.
+    """
     results = node.meta["val"]
     results = results if isinstance(results, list | tuple) else (results,)
-    named = [(parameter.name, value) for parameter, value in _arguments(op, node)]
+    named = [
+        (parameter.name, _as_tensor(value) if _is_tensor(parameter) else value)
+        for parameter, value in _arguments(op, node)
+    ]
     if len(op._schema.returns) == 1 and isinstance(node.meta["val"], list | tuple):
         results = (results,)
     named += [
@@ -156,6 +162,14 @@ def _dtypes_by_name(op: OpOverload, node: Node) -> dict[str, torch.dtype]:
     ]
     firsts = ((name, v[0] if isinstance(v, list | tuple) and v else v) for name, v in named)
     return {name: value.dtype for name, value in firsts if isinstance(value, Tensor)}
+
+
+def _is_tensor(parameter: Any) -> bool:
+    return isinstance(parameter.type, torch.TensorType)
+
+
+def _as_tensor(value: Any) -> Any:
+    return torch.tensor(value) if isinstance(value, int | float | complex) else value
 
 
 def _known_dtypes(op: OpOverload) -> Collection[AllowedDtypeSet]:
@@ -174,7 +188,7 @@ def _numbers(node: Node) -> tuple[str, ...]:
     return tuple(
         parameter.name
         for parameter, value in _arguments(node.target, node)
-        if isinstance(parameter.type, torch.TensorType) and not isinstance(value, Tensor)
+        if _is_tensor(parameter) and not isinstance(value, Tensor)
     )
 
 

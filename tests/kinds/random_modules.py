@@ -159,14 +159,20 @@ class Writer:
         return self.number(-count, count - 1) if count else self.one(0, -1)
 
     def own(self, low: int = 1) -> str:
-        """The name of a tensor that may be written to: no part of an input or of the state."""
+        """The name of a tensor that may be written to.
+
+        It is no part of an input or of the state, and has no place in memory twice, as windows of
+        ``unfold`` have: eager may write to them, ``torch.export`` refuses.
+        """
         kept = [self.values[f"x{index}"] for index in range(len(self.inputs))]
         kept += [*self.module.buffers(), *self.module.parameters()]
         places = {
             value.untyped_storage().data_ptr() for value in kept if isinstance(value, torch.Tensor)
         }
         return self.tensor(
-            lambda x: x.dim() >= low and x.untyped_storage().data_ptr() not in places
+            lambda x: (
+                x.dim() >= low and x.untyped_storage().data_ptr() not in places and not _overlaps(x)
+            )
         )
 
     # Statements.
@@ -256,6 +262,15 @@ class Writer:
     def _next(self) -> int:
         self._count += 1
         return self._count
+
+
+def _overlaps(value: torch.Tensor) -> bool:
+    """Whether a tensor has one place in memory twice."""
+    if not value.numel():
+        return False
+    reach = sum((size - 1) * step for size, step in zip(value.shape, value.stride(), strict=True))
+    places = torch.arange(reach + 1).as_strided(value.shape, value.stride(), 0)
+    return places.unique().numel() < value.numel()
 
 
 def is_integer(value: torch.Tensor) -> bool:

@@ -85,6 +85,16 @@ def test_what_the_check_takes_for_wrong(check: Callable[..., None]) -> None:
     check(compute, torch.randn(2, 3), torch.randn(2, 3, dtype=torch.float64))
 
 
+def test_numbers_beside_narrow_integers(check: Callable[..., None]) -> None:
+    """ExecuTorch makes a tensor of int64 of a number, and then takes the two dtypes for wrong."""
+
+    def compute(*given: torch.Tensor) -> list[torch.Tensor]:
+        return [found for x in given for found in (x // 3, x + 3)]
+
+    dtypes = (torch.int16, torch.int8, torch.uint8, torch.int32)
+    check(compute, *(torch.arange(9, dtype=dtype) for dtype in dtypes))
+
+
 def test_a_program_has_none_of_our_names(lower_whole: Callable[..., bytes]) -> None:
     program = lower_whole(Product(), (torch.randn(4, 6),))
     assert b"plugins_carried" not in program

@@ -34,6 +34,7 @@ from aoti_plugins.lowering.decompositions import (
     index_put,
     int4,
     median,
+    narrow_sums,
     order_statistics,
     products,
     random_numbers,
@@ -45,6 +46,7 @@ from aoti_plugins.lowering.decompositions import (
     segments,
     selection,
     small_weights,
+    special_functions,
     triangular,
 )
 
@@ -231,8 +233,17 @@ _BY_SELECTION: Table = {
 }
 """The runtime for NVIDIA GPUs selects faster than it sorts."""
 
-_WRITES_ON_CUDA: Table = {_aten.index_put.default: index_put.index_put_on_cuda}
-"""The runtime for NVIDIA GPUs has no kernel for it."""
+_WRITES_ON_CUDA: Table = {
+    _aten.index_put.default: index_put.index_put_on_cuda,
+    _aten.scatter.reduce: narrow_sums.scatter,
+    _aten.scatter.value_reduce: narrow_sums.scatter_number,
+    _aten.scatter_add.default: narrow_sums.scatter_add,
+    _aten.scatter_reduce.two: narrow_sums.scatter_reduce,
+}
+"""The forms that Triton has no atomics for."""
+
+_SPECIAL: Table = {_aten.digamma.default: special_functions.digamma}
+"""Triton has none."""
 
 _SEARCHES_ON_CUDA: Table = {_aten.searchsorted.Tensor: search.searchsorted_on_cuda}
 """The forms that Triton cannot search."""
@@ -241,6 +252,7 @@ CUDA_DECOMPOSITIONS: Table = (
     DECOMPOSITIONS
     | _WRITES
     | _WRITES_ON_CUDA
+    | _SPECIAL
     | _TRANSFORMS_BY_KERNELS
     | _INTEGER_PRODUCTS
     | _SPREAD

@@ -3,11 +3,13 @@
 Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
 its lowerings are the only true answer. So a graph of that one node is run through code generation
 (about 50 ms) and read. Answers are cached by op and arguments. Pointwise ops on floating-point
-tensors are always generated and are not asked about.
+tensors are generated and are not asked about, but for special functions, which Inductor has for
+some devices only.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import operator
 from collections.abc import Callable, Iterable, Mapping
@@ -176,9 +178,19 @@ def _is_generated(op: Any, node: Node) -> bool:
     """Whether no question is needed; integer, complex and random forms may be kernels."""
     if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
         return False
+    if getattr(op, "_opname", None) in _special_functions():
+        return False
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
     floating = all(isinstance(v, torch.Tensor) and v.dtype in _FLOATS for v in values)
     return floating and torch.Tag.pointwise in getattr(op, "tags", ())
+
+
+@functools.cache
+def _special_functions() -> frozenset[str]:
+    """Names of the pointwise ops that Inductor has an own line of code for on each device."""
+    from torch._inductor.codegen.common import pointwise_overrides_data
+
+    return frozenset(function.name for function in pointwise_overrides_data.values())
 
 
 def _calls(module: GraphModule, op: Any) -> bool:

@@ -13,12 +13,12 @@ ATEN = torch.ops.aten
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def check(op: Any, *args: Any, table: Any = CUDA_DECOMPOSITIONS) -> None:
+def check(op: Any, *args: Any, table: Any = CUDA_DECOMPOSITIONS, **options: Any) -> None:
     """Compare the decomposition of an op with the op, which may add 16-bit floats up in 16 bits."""
-    found = table[op](*args)
+    found = table[op](*args, **options)
     assert found is not NotImplemented
-    precise = op(*pytree.tree_map_only(torch.Tensor, in_float32, args))
-    pairs = zip(*map(pytree.tree_leaves, (found, op(*args), precise)), strict=True)
+    precise = op(*pytree.tree_map_only(torch.Tensor, in_float32, args), **options)
+    pairs = zip(*map(pytree.tree_leaves, (found, op(*args, **options), precise)), strict=True)
     for one, other, exact in pairs:
         is_short = other.dtype in (torch.float16, torch.bfloat16)
         expected = exact.to(other.dtype) if is_short else other
