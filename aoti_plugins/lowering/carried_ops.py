@@ -68,12 +68,15 @@ def carry(nodes: Iterable[Node]) -> None:
 def can_be_checked(node: Node) -> bool:
     """Whether ExecuTorch's check of edge programs can read a node, whatever the op is called.
 
-    It takes the first result for a list if the op gives a list, and asks for its length, which a
-    tensor without dims has not, as after ``torch.unbind`` of a vector.
+    It takes the first result for a list if the op gives a list, and asks for its length. A tensor
+    without dims has none, as after ``torch.unbind`` of a vector, and a dynamic one would be what it
+    was in the example from then on.
     """
     value = node.meta.get("val")
     first = value[0] if isinstance(value, list | tuple) and value else None
-    return not isinstance(first, Tensor) or first.dim() > 0 or not _gives_list(node.target)
+    if not isinstance(first, Tensor) or not _gives_list(node.target):
+        return True
+    return first.dim() > 0 and isinstance(first.size(0), int)
 
 
 def _gives_list(op: Any) -> bool:

@@ -25,6 +25,7 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
+from aoti_plugins.lowering.splits import slices_for_splits
 from aoti_plugins.lowering.support import Support, listed, warn, warn_of_state
 from aoti_plugins.plugin_system.manager import get_manager
 
@@ -134,7 +135,8 @@ class Plan:
 
         It cannot decompose them either. Where a plugin can, the rest of the way is open. Composite
         ops that the delegate refuses are taken apart, so that it is asked about their parts. Copies
-        with a layout that ExecuTorch cannot express become row-major.
+        with a layout that ExecuTorch cannot express become row-major, and splits of a dynamic
+        first dimension slices.
         """
         size_ranges.remember(program)
         table = {
@@ -154,7 +156,7 @@ class Plan:
                 if op not in known or _is_random(op) or _is_composite(op)
             }
             table = {op: known[op] for op in refused if op in known} | table
-        table |= row_major_copies(modules)
+        table |= row_major_copies(modules) | slices_for_splits(modules)
         with no_launch_in_decompositions():
             return program.run_decompositions(table) if ops & table.keys() else program
 
