@@ -34,21 +34,35 @@ _SIZES = {
     # Larger than usual: with small weights a random model says one token over and over.
     "initializer_range": 0.2,
 }
+_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("LlamaConfig", {}),
+    "qwen3": ("Qwen3Config", {}),
+    "gemma3": (
+        "Gemma3TextConfig",
+        {
+            "sliding_window": 16,
+            "layer_types": ["sliding_attention", "full_attention"],
+            "tie_word_embeddings": False,
+        },
+    ),
+    "qwen3_moe": (
+        "Qwen3MoeConfig",
+        {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    ),
+    "phi": ("PhiConfig", {"num_key_value_heads": 4}),
+    "phi3": ("Phi3Config", {}),
+    "mamba": ("MambaConfig", {"state_size": 8, "tie_word_embeddings": False}),
+    "falcon_mamba": ("FalconMambaConfig", {"state_size": 8, "tie_word_embeddings": False}),
+}
+"""Classes of configurations, and what is not ``_SIZES`` in them."""
 
 
 def config(kind: str) -> Any:
-    """The configuration of ``"llama"``, ``"qwen3"`` or ``"gemma3"`` (with a window of 16)."""
+    """The configuration of a kind in ``_KINDS``."""
     import transformers
 
-    if kind == "gemma3":
-        return transformers.Gemma3TextConfig(
-            **_SIZES,
-            sliding_window=16,
-            layer_types=["sliding_attention", "full_attention"],
-            tie_word_embeddings=False,
-        )
-    of = {"llama": transformers.LlamaConfig, "qwen3": transformers.Qwen3Config}
-    return of[kind](**_SIZES)
+    name, changes = _KINDS[kind]
+    return getattr(transformers, name)(**{**_SIZES, **changes})
 
 
 def write_checkpoint(folder: Path, kind: str) -> Path:
@@ -91,10 +105,9 @@ def greedy_tokens(folder: Path, prompt: list[int], count: int, quantize: str = "
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
     if quantize != "none":
         language.quantize(model, quantize, GROUP)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Linear):
-                weight = module.weight.dequantize()
-                module.weight = torch.nn.Parameter(weight, requires_grad=False)
+        for module in language.quantised_layers(model).values():
+            weight = module.weight.dequantize()
+            module.weight = torch.nn.Parameter(weight, requires_grad=False)
     given = torch.tensor([prompt])
     mask = torch.ones_like(given)
     tokens = model.generate(given, attention_mask=mask, max_new_tokens=count, do_sample=False)

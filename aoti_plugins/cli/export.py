@@ -121,6 +121,7 @@ def command(
         if kind != "none":
             with display.stage(f"quantize to {kind}"):
                 language.quantize(model, kind, group_size)
+        kept = language.kept_matrices(model) if kind != "none" else {}
         data_files = _lower(language, opened, model, length, chosen, display, output)
     report = {
         "file": str(output),
@@ -129,6 +130,7 @@ def command(
         "tokenizer": str(tokenizer_of(output)),
         "chat_template": str(chat_template_of(output)) if opened.chat_template else None,
         "max_length": length,
+        "not_quantized": kept,
         "seconds": time.perf_counter() - start,
         "stages": display.stages,
     }
@@ -202,6 +204,7 @@ def _show(report: dict[str, Any]) -> None:
         ("tokenizer", report["tokenizer"], ""),
         ("chat template", report["chat_template"] or "none", ""),
         ("most tokens", report["max_length"], ""),
+        *(("not quantized", name, nbytes_text(n)) for name, n in report["not_quantized"].items()),
     ]
     title = f"Exported in {seconds_text(report['seconds'])}"
     console().print(table(title, ("what", "value", ">size"), rows))

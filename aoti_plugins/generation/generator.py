@@ -52,7 +52,8 @@ class TextGenerator:
 
     One answer is generated at a time: a generator has one cache, and ``session`` gives another one
     over the same weights. What a prompt has in common with the text before it, from the first token
-    on, is not read again. Neither torch nor transformers is needed.
+    on, is not read again; a recurrent model goes on after all of that text or not at all. Neither
+    torch nor transformers is needed.
 
     Args:
         program: path of the ``.pte``.
@@ -84,6 +85,8 @@ class TextGenerator:
             """The most tokens of a prompt and its answer."""
             self.vocabulary = int(self._constant("get_vocab_size")[0])
             self._end_tokens = {int(one) for one in self._constant("get_eos_ids")}
+            self._most_of_a_call = int(self._constant("get_max_seq_len")[0])
+            self._is_recurrent = self._has("is_recurrent")
             self.tokenizer = read_tokenizer(path)
             self._check_tokenizer(path)
             self._forward = self._program.method("forward")
@@ -168,7 +171,7 @@ class TextGenerator:
         return self._tokens(list(prompt), sampling or Sampling(), most)
 
     def _tokens(self, seen: list[int], sampling: Sampling, most: int) -> Iterator[int]:
-        given = _common(self._in_cache, seen[:-1])
+        given = self._reusable(seen)
         statistics = self.statistics = Statistics(len(seen), given)
         random, start = np.random.default_rng(sampling.seed), time.perf_counter()
         answer = self._answer = object()
@@ -180,8 +183,7 @@ class TextGenerator:
                     "session() of its own"
                 )
             self._in_cache = []  # unless the call comes to its end
-            inputs = np.array([seen[given:]]), np.arange(given, len(seen))
-            logits = self._forward(*inputs, copy=False)[0]
+            logits = self._read(seen, given)
             self._in_cache, given = list(seen), len(seen)
             token = choose(logits.reshape(-1), seen, sampling, random)
             seen.append(token)
@@ -194,6 +196,26 @@ class TextGenerator:
             elif statistics.new_tokens >= most:
                 statistics.reason = "length"
             yield token
+
+    def _reusable(self, seen: list[int]) -> int:
+        """How many tokens of a text, but for its last one, the cache stands for.
+
+        A recurrent model's state stands for the whole text that it has read, and for no part of it.
+        """
+        common = _common(self._in_cache, seen[:-1])
+        return 0 if self._is_recurrent and common < len(self._in_cache) else common
+
+    def _read(self, seen: list[int], given: int) -> Any:
+        """Read the tokens from ``given`` on, as many in a call as the program takes.
+
+        Returns:
+            The logits after the last one, ``[1, 1, vocabulary]``, valid until the next call.
+        """
+        for begin in range(given, len(seen), self._most_of_a_call):
+            end = min(begin + self._most_of_a_call, len(seen))
+            inputs = np.array([seen[begin:end]]), np.arange(begin, end)
+            logits = self._forward(*inputs, copy=False)[0]
+        return logits
 
     def _pieces(self, tokens: Iterator[int], text: TextStream) -> Iterator[str]:
         for token in tokens:
@@ -216,6 +238,10 @@ class TextGenerator:
                 "with aoti-plugins export"
             )
         return self._program.method(name)()
+
+    def _has(self, name: str) -> bool:
+        """A constant that older programs lack."""
+        return name in self._program.methods and bool(self._constant(name)[0])
 
     def _check_tokenizer(self, path: Path) -> None:
         has_digest = "get_tokenizer_digest" in self._program.methods

@@ -2,5 +2,14 @@
 
 from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.export import check_groups, export_decoder, metadata, quantize
+from aoti_plugins.language.quantised_layers import kept_matrices, quantised_layers
 
-__all__ = ["Checkpoint", "check_groups", "export_decoder", "metadata", "quantize"]
+__all__ = [
+    "Checkpoint",
+    "check_groups",
+    "export_decoder",
+    "kept_matrices",
+    "metadata",
+    "quantised_layers",
+    "quantize",
+]

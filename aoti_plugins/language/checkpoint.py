@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from aoti_plugins.errors import CheckpointError
+from aoti_plugins.language.architecture import check_architecture, positions
+from aoti_plugins.language.recurrent import is_recurrent
 
 _INDEX = "model.safetensors.index.json"
 _WEIGHTS = "model.safetensors"
@@ -43,8 +45,8 @@ class Checkpoint:
 
     @property
     def positions(self) -> int:
-        """The most tokens that the model was made for."""
-        return int(getattr(self.config, "max_position_embeddings", 0) or 2048)
+        """The most tokens that the model was made for, as far as a cache can hold them."""
+        return positions(self.config)
 
     def outline(self) -> Any:
         """The model without weights, on the device ``meta``."""
@@ -69,7 +71,7 @@ class Checkpoint:
             model, found = AutoModelForCausalLM.from_pretrained(
                 self.folder,
                 dtype=dtype,
-                attn_implementation="sdpa",
+                attn_implementation="eager" if is_recurrent(self.config) else "sdpa",
                 local_files_only=True,
                 trust_remote_code=False,
                 use_safetensors=True,
@@ -88,41 +90,23 @@ class Checkpoint:
         return model.eval().requires_grad_(False)
 
     def _read_config(self) -> Any:
-        from transformers import AutoConfig, AutoModelForCausalLM
+        from transformers import AutoConfig
 
         path = self.folder / "config.json"
         try:
-            kind = json.loads(path.read_text()).get("model_type")
             config = AutoConfig.from_pretrained(
                 self.folder, local_files_only=True, trust_remote_code=False
             )
-        except (OSError, ValueError, AttributeError, KeyError) as error:
+        except Exception as error:  # each configuration checks itself in its own way
             raise CheckpointError(
                 f"{path}: no configuration that transformers knows: {_first_line(error)}"
             ) from error
-        if config.is_encoder_decoder:
-            raise CheckpointError(
-                f"{path}: {kind!r} is an encoder with a decoder; only decoders can be exported"
-            )
         if getattr(config, "quantization_config", None):
             raise CheckpointError(
                 f"{path}: the weights are quantised already; take the model's checkpoint of 16 or "
                 "32 bits, and quantise it with --quantize"
             )
-        if type(config) not in AutoModelForCausalLM._model_mapping:
-            raise CheckpointError(
-                f"{path}: transformers has no model for {kind!r} that writes text"
-            )
-        model = AutoModelForCausalLM._model_mapping[type(config)]
-        if not getattr(model, "_can_compile_fullgraph", False) or model._is_stateful:
-            raise CheckpointError(
-                f"{path}: transformers has no static key and value cache for {kind!r}, so it "
-                "cannot be exported with its cache as state"
-            )
-        if not hasattr(config, "vocab_size"):
-            raise CheckpointError(
-                f"{path}: {kind!r} takes more than text; export the language model that is in it"
-            )
+        check_architecture(path, config)
         return config
 
     def _check_weights(self) -> None:

@@ -11,6 +11,8 @@ from transformers.integrations.executorch import TorchExportableModuleWithStatic
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_digest
 from aoti_plugins.language.checkpoint import Checkpoint
+from aoti_plugins.language.quantised_layers import quantised_layers
+from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 
 _BITS = {"int4": torch.int4, "int8": torch.int8}
 _EXAMPLE_LENGTH = 3
@@ -43,8 +45,8 @@ def check_groups(model: Any, group_size: int) -> None:
     """
     wrong = {
         name: module.in_features
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and module.in_features % group_size
+        for name, module in quantised_layers(model).items()
+        if module.in_features % group_size
     }
     if wrong:
         name, width = min(wrong.items())
@@ -64,15 +66,17 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
     """
     from torchao.quantization import IntxWeightOnlyConfig, PerGroup, quantize_
 
-    quantize_(model, IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size)))
+    chosen = set(quantised_layers(model).values())
+    config = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size))
+    quantize_(model, config, filter_fn=lambda module, _: module in chosen)
 
 
 def export_decoder(model: Any, max_length: int) -> ExportedProgram:
-    """Export a decoder with its key and value caches as state.
+    """Export a decoder with its key and value caches, or what stands for them, as state.
 
     Args:
         model: what ``Checkpoint.load`` gave.
-        max_length: positions in the caches, and the most tokens of one call.
+        max_length: positions in the caches.
 
     Returns:
         A program that takes ``tokens`` ``[1, T]`` and their ``positions`` ``[T]``, int64 both, and
@@ -83,7 +87,7 @@ def export_decoder(model: Any, max_length: int) -> ExportedProgram:
     """
     model.generation_config.cache_implementation = "static"
     model.generation_config.use_cache = True
-    length = Dim("length", max=max_length)
+    length = Dim("length", max=most_of_a_call(model.config, max_length))
     inputs = (
         torch.zeros(1, _EXAMPLE_LENGTH, dtype=torch.long),
         torch.arange(_EXAMPLE_LENGTH),
@@ -91,12 +95,23 @@ def export_decoder(model: Any, max_length: int) -> ExportedProgram:
     shapes = {"tokens": {1: length}, "positions": {0: length}}
     try:
         with torch.no_grad():
-            decoder = _CachedDecoder(model, batch_size=1, max_cache_len=max_length).eval()
+            decoder = _decoder(model, max_length).eval()
             return torch.export.export(decoder, inputs, dynamic_shapes=shapes, strict=False)
     except Exception as error:  # whatever a model's code and torch.export raise
         raise CheckpointError(
             f"torch.export cannot take {type(model).__name__} with a static cache: {error}"
         ) from error
+
+
+def _decoder(model: Any, max_length: int) -> torch.nn.Module:
+    if is_recurrent(model.config):
+        return RecurrentDecoder(model)
+    return _CachedDecoder(model, batch_size=1, max_cache_len=max_length)
+
+
+def most_of_a_call(config: Any, max_length: int) -> int:
+    """The most tokens that one call of a program takes."""
+    return min(BLOCK, max_length) if is_recurrent(config) else max_length
 
 
 def metadata(checkpoint: Checkpoint, model: Any, max_length: int) -> dict[str, Any]:
@@ -105,12 +120,13 @@ def metadata(checkpoint: Checkpoint, model: Any, max_length: int) -> dict[str, A
     begin = chosen.bos_token_id if chosen.bos_token_id is not None else -1
     end = chosen.eos_token_id if chosen.eos_token_id is not None else []
     return {
-        "get_max_seq_len": max_length,
+        "get_max_seq_len": most_of_a_call(checkpoint.config, max_length),
         "get_max_context_len": max_length,
         "get_vocab_size": checkpoint.config.vocab_size,
         "get_bos_id": begin,
         "get_eos_ids": list(end) if isinstance(end, (list, tuple)) else [end],
         "use_kv_cache": True,
+        "is_recurrent": is_recurrent(checkpoint.config),
         "use_sdpa_with_kv_cache": False,
         "enable_dynamic_shape": True,
         "get_tokenizer_digest": tokenizer_digest(checkpoint.tokenizer_path),

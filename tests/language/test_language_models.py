@@ -102,7 +102,17 @@ def test_weights_may_lie_beside_the_program(
 
 
 @pytest.mark.parametrize(
-    ("kind", "quantize"), [("llama", "none"), ("qwen3", "int8"), ("gemma3", "int4")]
+    ("kind", "quantize"),
+    [
+        ("llama", "none"),
+        ("qwen3", "int8"),
+        ("gemma3", "int4"),
+        ("qwen3_moe", "none"),
+        ("qwen3_moe", "int4"),
+        ("phi", "int4"),
+        ("phi3", "none"),
+        ("mamba", "int4"),
+    ],
 )
 def test_64_greedy_tokens_are_those_of_transformers(
     kind: str, quantize: str, checkpoints: Callable[[str], Path], exported: Callable[..., Path]
@@ -249,7 +259,22 @@ def truncate(folder: Path) -> None:
         (lambda folder: edit_config(folder, model_type="nonsense"), "no configuration that trans"),
         (lambda folder: edit_config(folder, model_type="t5"), "is an encoder with a decoder"),
         (lambda folder: edit_config(folder, model_type="vit"), "no model for 'vit' that writes"),
-        (lambda folder: edit_config(folder, model_type="mamba"), "no static key and value cache"),
+        (lambda folder: edit_config(folder, model_type="bert"), "'bert' is an encoder, which wr"),
+        (lambda folder: edit_config(folder, model_type="whisper"), "is an encoder with a decoder"),
+        (lambda folder: edit_config(folder, model_type="rwkv"), "not every layer of 'rwkv' keeps"),
+        (lambda folder: edit_config(folder, model_type="jamba"), "only falcon_mamba and mamba can"),
+        (
+            lambda folder: edit_config(
+                folder, model_type="lfm2", layer_types=["conv", "full_attention"]
+            ),
+            "one pair of keys and values (LinearAttentionLayer)",
+        ),
+        (lambda folder: edit_config(folder, model_type="ctrl"), "no static key and value cache"),
+        (lambda folder: edit_config(folder, model_type="gpt_neo"), "no configuration that trans"),
+        (
+            lambda folder: edit_config(folder, rope_scaling={"rope_type": "dynamic", "factor": 2}),
+            "angles that depend on the length of the text",
+        ),
         (
             lambda folder: edit_config(folder, quantization_config={"quant_method": "gptq"}),
             "the weights are quantised already",

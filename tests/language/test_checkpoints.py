@@ -1,0 +1,51 @@
+"""What is known of a checkpoint before its weights are read."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tiny_checkpoints import config
+
+from aoti_plugins.language import kept_matrices, quantised_layers
+from aoti_plugins.language.architecture import positions
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def test_positions_end_where_longrope_turns_all_keys() -> None:
+    changed = config("phi3")
+    assert positions(changed) == 128
+    changed.rope_parameters = {
+        **changed.rope_parameters,
+        "rope_type": "longrope",
+        "original_max_position_embeddings": 64,
+    }
+    assert positions(changed) == 64
+
+
+def test_a_state_has_no_length() -> None:
+    assert positions(config("mamba")) > 10**9
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (
+            "qwen3_moe",
+            {
+                "model.layers.*.mlp.experts.gate_up_proj": 2 * 4 * 64 * 64 * 4,
+                "model.embed_tokens.weight": 264 * 64 * 4,
+                "model.layers.*.mlp.experts.down_proj": 2 * 4 * 64 * 32 * 4,
+                "model.layers.*.mlp.gate.weight": 2 * 4 * 64 * 4,
+            },
+        ),
+        ("phi", {"model.embed_tokens.weight": 264 * 64 * 4}),
+    ],
+)
+def test_matrices_that_stay_as_they_are(kind: str, expected: dict[str, int]) -> None:
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config(kind))
+    assert kept_matrices(model) == expected
+    assert "lm_head" in quantised_layers(model)
