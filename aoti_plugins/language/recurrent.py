@@ -109,12 +109,18 @@ class _StatefulMixer(torch.nn.Module):
         """Each token's time step for each channel, and what it lets into the state and out."""
         mixer = self.mixer
         sizes = [mixer.time_step_rank, mixer.ssm_state_size, mixer.ssm_state_size]
-        steps, inward, outward = mixer.x_proj(values).split(sizes, dim=-1)
-        if hasattr(mixer, "dt_layernorm"):  # FalconMamba
-            steps = mixer.dt_layernorm(steps)
-            inward, outward = mixer.b_layernorm(inward), mixer.c_layernorm(outward)
+        selected = mixer.x_proj(values).split(sizes, dim=-1)
+        steps, inward, outward = (self._normalised(one) for one in selected)
         steps = functional.linear(steps, mixer.dt_proj.weight).float() + mixer.dt_proj.bias.float()
         return functional.softplus(steps), inward.float(), outward.float()
+
+    def _normalised(self, values: Tensor) -> Tensor:
+        """Each token's root mean square becomes 1 in FalconMamba; Mamba has no such norm."""
+        epsilon = getattr(self.mixer, "rms_eps", None)
+        if epsilon is None:
+            return values
+        squares = values.float().pow(2).mean(-1, keepdim=True)
+        return (values.float() * torch.rsqrt(squares + epsilon)).to(values.dtype)
 
     def _since_the_beginning(self, state: Tensor) -> Tensor:
         """A state, or zeros where a text begins."""
