@@ -40,6 +40,12 @@ _OPTIONS = (
     ),
     click.option("--seed", type=click.IntRange(min=0), help="Of the random numbers."),
 )
+speculation_option = click.option(
+    "--speculate/--no-speculate",
+    default=True,
+    help="Whether tokens are guessed from the text and checked, several in a call, where the "
+    "program was exported with --speculate; the text is the same.  [default: yes]",
+)
 _NAMES = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 
 
@@ -59,8 +65,13 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def answer_text(found: Statistics) -> str:
     """What an answer took, in one line."""
     cached = f" ({found.cached_tokens} of them before)" if found.cached_tokens else ""
+    guessed = (
+        f"; {found.accepted_tokens} of {found.guessed_tokens} guessed tokens were right"
+        if found.guessed_tokens
+        else ""
+    )
     return (
         f"{found.prompt_tokens} tokens read{cached}, {found.new_tokens} generated "
         f"({found.reason}); first after {seconds_text(found.first_token_s)}, then "
-        f"{found.tokens_per_s:.1f} tokens/s"
+        f"{found.tokens_per_s:.1f} tokens/s{guessed}"
     )

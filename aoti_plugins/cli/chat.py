@@ -10,7 +10,7 @@ import click
 
 from aoti_plugins.cli._interrupts import interrupts
 from aoti_plugins.cli._options import data_option, program_argument
-from aoti_plugins.cli._sampling import answer_text, sampling_options
+from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator, chat_template_of
@@ -31,6 +31,7 @@ from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator,
 )
 @click.option("--system", help="What the model is told first.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
+@speculation_option
 @sampling_options
 @click.option("--stop", multiple=True, help="A string that ends an answer; may be repeated.")
 @click.option("--statistics", is_flag=True, help="Say after each answer what it took.")
@@ -41,6 +42,7 @@ def command(
     template: Path | None,
     system: str | None,
     max_new_tokens: int | None,
+    speculate: bool,
     sampling: Sampling,
     stop: tuple[str, ...],
     statistics: bool,
@@ -55,7 +57,7 @@ def command(
       echo "What is 2 + 2?" | aoti-plugins chat llama.pte
     """  # noqa: D301
     found = ChatTemplate.read(template or chat_template_of(program))
-    with TextGenerator(program, tokenizer, data_files=data_files) as generator:
+    with TextGenerator(program, tokenizer, data_files=data_files, speculate=speculate) as generator:
         chat = Chat(generator, found, system)
         for line in _lines():
             if line == "/clear":

@@ -61,6 +61,20 @@ from aoti_plugins.generation import chat_template_of, tokenizer_of
     help="The most tokens of a prompt and its answer.  [default: the model's, at most 2048]",
 )
 @click.option(
+    "--method-style",
+    type=click.Choice(["forward", "prefill-decode"]),
+    default="forward",
+    show_default=True,
+    help="One method for any number of tokens, or a second one for single tokens.",
+)
+@click.option(
+    "--speculate",
+    type=click.IntRange(min=0, max=64),
+    default=0,
+    show_default=True,
+    help="The most tokens that are looked up in the text and checked in one call.",
+)
+@click.option(
     "--option",
     "option_texts",
     multiple=True,
@@ -80,6 +94,8 @@ def command(
     group_size: int,
     dtype: str,
     max_length: int | None,
+    method_style: str,
+    speculate: int,
     option_texts: tuple[str, ...],
     external_weights: bool,
     as_json: bool,
@@ -114,6 +130,7 @@ def command(
         with display.stage(f"read {checkpoint.name}"):
             opened = language.Checkpoint(checkpoint)
             length = _length(opened, max_length)
+            language.check_speculation(opened.config, speculate)
             if kind != "none":
                 language.check_groups(opened.outline(), group_size)
         with display.stage("load the weights"):
@@ -122,7 +139,12 @@ def command(
             with display.stage(f"quantize to {kind}"):
                 language.quantize(model, kind, group_size)
         kept = language.kept_matrices(model) if kind != "none" else {}
-        data_files = _lower(language, opened, model, length, chosen, display, output)
+        with display.stage("torch.export"):
+            methods = language.export_decoder(model, length, method_style, speculate)
+        constants = language.metadata(opened, model, length, speculate)
+        program = lowered(methods, chosen, display, constant_methods=constants)
+        with display.stage(f"write {output.name}"):
+            data_files = _write(opened, program, output)
     report = {
         "file": str(output),
         "nbytes": output.stat().st_size,
@@ -130,6 +152,7 @@ def command(
         "tokenizer": str(tokenizer_of(output)),
         "chat_template": str(chat_template_of(output)) if opened.chat_template else None,
         "max_length": length,
+        "methods": list(methods),
         "not_quantized": kept,
         "seconds": time.perf_counter() - start,
         "stages": display.stages,
@@ -172,28 +195,15 @@ def _length(checkpoint: Any, wanted: int | None) -> int:
     return wanted or min(checkpoint.positions, 2048)
 
 
-def _lower(
-    language: Any,
-    checkpoint: Any,
-    model: Any,
-    length: int,
-    partitioner: Any,
-    display: StageDisplay,
-    output: Path,
-) -> list[Path]:
-    """Do the work; returns the data files."""
-    with display.stage("torch.export"):
-        exported = language.export_decoder(model, length)
-    constants = language.metadata(checkpoint, model, length)
-    program = lowered({"forward": exported}, partitioner, display, constant_methods=constants)
-    with display.stage(f"write {output.name}"), writing(tokenizer_of(output)) as beside:
+def _write(checkpoint: Any, program: Any, output: Path) -> list[Path]:
+    """Write the program and what belongs beside it; returns the data files."""
+    with writing(tokenizer_of(output)) as beside:
         with checkpoint.tokenizer_path.open("rb") as tokenizer:
             shutil.copyfileobj(tokenizer, beside)
         if checkpoint.chat_template is not None:
+            text = json.dumps(checkpoint.chat_template, ensure_ascii=False, indent=2)
             with writing(chat_template_of(output)) as chat:
-                chat.write(
-                    json.dumps(checkpoint.chat_template, ensure_ascii=False, indent=2).encode()
-                )
+                chat.write(text.encode())
         return write_program(program, output)[1]
 
 
@@ -203,6 +213,7 @@ def _show(report: dict[str, Any]) -> None:
         *(("data file", name, nbytes_text(size)) for name, size in report["data_files"].items()),
         ("tokenizer", report["tokenizer"], ""),
         ("chat template", report["chat_template"] or "none", ""),
+        ("methods", ", ".join(report["methods"]), ""),
         ("most tokens", report["max_length"], ""),
         *(("not quantized", name, nbytes_text(n)) for name, n in report["not_quantized"].items()),
     ]

@@ -9,7 +9,7 @@ import click
 
 from aoti_plugins.cli._options import data_option, program_argument
 from aoti_plugins.cli._output import json_option, print_json
-from aoti_plugins.cli._sampling import answer_text, sampling_options
+from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
 from aoti_plugins.generation import Sampling, TextGenerator
 
@@ -24,6 +24,7 @@ from aoti_plugins.generation import Sampling, TextGenerator
     help="A tokenizer.json.  [default: what export wrote beside the program]",
 )
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
+@speculation_option
 @sampling_options
 @click.option("--stop", multiple=True, help="A string that ends the text; may be repeated.")
 @json_option
@@ -33,6 +34,7 @@ def command(
     data_files: tuple[Path, ...],
     tokenizer: Path | None,
     max_new_tokens: int | None,
+    speculate: bool,
     sampling: Sampling,
     stop: tuple[str, ...],
     as_json: bool,
@@ -45,7 +47,7 @@ def command(
       aoti-plugins generate llama.pte "Once upon a time" --max-new-tokens 64
       aoti-plugins generate llama.pte "Q: Why? A:" --temperature 0.8 --top-p 0.9 --seed 1 --stop Q:
     """  # noqa: D301
-    with TextGenerator(program, tokenizer, data_files=data_files) as generator:
+    with TextGenerator(program, tokenizer, data_files=data_files, speculate=speculate) as generator:
         text = []
         for piece in generator.stream(
             prompt, sampling=sampling, max_new_tokens=max_new_tokens, stop=stop

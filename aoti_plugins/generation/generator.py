@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.generation.cached_model import CachedModel, constant
+from aoti_plugins.generation.prompt_lookup import PromptLookup
 from aoti_plugins.generation.sampling import Sampling, choose
 from aoti_plugins.generation.text_stream import TextStream
 from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
@@ -31,6 +33,8 @@ class Statistics:
         first_token_s: seconds from the call to the first token: reading the prompt, and a choice.
         seconds: seconds until the last token.
         reason: why it ended: ``"end"`` token, ``"stop"`` string, ``"length"``, or empty so far.
+        guessed_tokens: tokens that were guessed from the text and checked.
+        accepted_tokens: how many of them were right.
     """
 
     prompt_tokens: int = 0
@@ -39,6 +43,16 @@ class Statistics:
     first_token_s: float = 0.0
     seconds: float = 0.0
     reason: str = ""
+    guessed_tokens: int = 0
+    accepted_tokens: int = 0
+
+    def count(self, was_guessed: bool, seconds: float) -> None:
+        """Count a token that was chosen so long after the call."""
+        self.new_tokens += 1
+        self.accepted_tokens += was_guessed
+        self.seconds = seconds
+        if self.new_tokens == 1:
+            self.first_token_s = seconds
 
     @property
     def tokens_per_s(self) -> float:
@@ -60,6 +74,8 @@ class TextGenerator:
         tokenizer: path of a ``tokenizer.json``; by default the one that export wrote beside the
             program.
         data_files: the ``.ptd`` files of the program.
+        speculate: whether a program that was exported with ``--speculate`` checks guessed tokens,
+            several in a call. Tokens are chosen as without.
 
     Raises:
         ProgramError: the program is damaged, or no language model.
@@ -77,27 +93,26 @@ class TextGenerator:
         tokenizer: str | os.PathLike[str] | None = None,
         *,
         data_files: Sequence[str | os.PathLike[str]] = (),
+        speculate: bool = True,
     ) -> None:
         path = Path(tokenizer) if tokenizer is not None else tokenizer_of(Path(program))
         self._program = Program(program, data_files=data_files)
         try:
-            self.max_length = int(self._constant("get_max_context_len")[0])
+            self.max_length = int(constant(self._program, "get_max_context_len")[0])
             """The most tokens of a prompt and its answer."""
-            self.vocabulary = int(self._constant("get_vocab_size")[0])
-            self._end_tokens = {int(one) for one in self._constant("get_eos_ids")}
-            self._most_of_a_call = int(self._constant("get_max_seq_len")[0])
-            self._is_recurrent = self._has("is_recurrent")
+            self.vocabulary = int(constant(self._program, "get_vocab_size")[0])
+            self._end_tokens = {int(one) for one in constant(self._program, "get_eos_ids")}
             self.tokenizer = read_tokenizer(path)
             self._check_tokenizer(path)
-            self._forward = self._program.method("forward")
+            self._model = CachedModel(self._program)
         except BaseException:
             self._program.close()
             raise
+        self._guesses = self._model.num_speculative_tokens if speculate else 0
         self.statistics = Statistics()
         """Of the last answer."""
         self._is_session = False
         self._answer: object = None
-        self._in_cache: list[int] = []
 
     def session(self) -> TextGenerator:
         """Another generator over the same weights, with a cache of its own.
@@ -106,10 +121,10 @@ class TextGenerator:
         one frees its cache; closing this generator ends them all.
         """
         other = copy.copy(self)
-        other._forward = self._program.method("forward", share_state=False)
+        other._model = self._model.apart()
         other.statistics = Statistics()
         other._is_session = True
-        other._answer, other._in_cache = None, []
+        other._answer = None
         return other
 
     def stream(
@@ -171,51 +186,55 @@ class TextGenerator:
         return self._tokens(list(prompt), sampling or Sampling(), most)
 
     def _tokens(self, seen: list[int], sampling: Sampling, most: int) -> Iterator[int]:
-        given = self._reusable(seen)
-        statistics = self.statistics = Statistics(len(seen), given)
+        begin = self._model.reusable(seen)
+        statistics = self.statistics = Statistics(len(seen), begin)
         random, start = np.random.default_rng(sampling.seed), time.perf_counter()
+        lookup = PromptLookup(self._guesses)
         answer = self._answer = object()
         statistics.reason = "length" if most < 1 else ""
         while not statistics.reason:
-            if self._answer is not answer:
-                raise ProgramError(
-                    "another answer began on this generator, which has one cache; give each a "
-                    "session() of its own"
-                )
-            self._in_cache = []  # unless the call comes to its end
-            logits = self._read(seen, given)
-            self._in_cache, given = list(seen), len(seen)
-            token = choose(logits.reshape(-1), seen, sampling, random)
-            seen.append(token)
-            statistics.new_tokens += 1
-            statistics.seconds = time.perf_counter() - start
-            if statistics.new_tokens == 1:
-                statistics.first_token_s = statistics.seconds
-            if token in self._end_tokens:
-                statistics.reason = "end"
-            elif statistics.new_tokens >= most:
-                statistics.reason = "length"
-            yield token
+            self._check_turn(answer)
+            guess = self._guess(lookup, seen, begin, most - statistics.new_tokens)
+            statistics.guessed_tokens += len(guess)
+            accepted = statistics.accepted_tokens
+            for logits, guessed in zip(self._logits(seen, guess, begin), [*guess, -1], strict=True):
+                self._check_turn(answer)
+                token = choose(logits, seen, sampling, random)
+                if guess:
+                    self._model.keep(seen)
+                seen.append(token)
+                statistics.count(token == guessed, time.perf_counter() - start)
+                statistics.reason = self._end(token, most)
+                yield token
+                if token != guessed or statistics.reason:
+                    break
+            begin = len(seen) - 1
+            if guess:
+                lookup.learn(statistics.accepted_tokens - accepted)
 
-    def _reusable(self, seen: list[int]) -> int:
-        """How many tokens of a text, but for its last one, the cache stands for.
+    def _end(self, token: int, most: int) -> str:
+        """Why an answer ends with a token; empty if it goes on."""
+        if token in self._end_tokens:
+            return "end"
+        return "length" if self.statistics.new_tokens >= most else ""
 
-        A recurrent model's state stands for the whole text that it has read, and for no part of it.
-        """
-        common = _common(self._in_cache, seen[:-1])
-        return 0 if self._is_recurrent and common < len(self._in_cache) else common
+    def _check_turn(self, answer: object) -> None:
+        if self._answer is not answer:
+            raise ProgramError(
+                "another answer began on this generator, which has one cache; give each a "
+                "session() of its own"
+            )
 
-    def _read(self, seen: list[int], given: int) -> Any:
-        """Read the tokens from ``given`` on, as many in a call as the program takes.
+    def _guess(self, lookup: PromptLookup, seen: list[int], begin: int, most: int) -> list[int]:
+        """Guess the tokens after the next one, unless there is a prompt to read."""
+        is_prompt = len(seen) - begin > 1
+        return [] if is_prompt or not self._guesses else lookup.guess(seen, most - 1)
 
-        Returns:
-            The logits after the last one, ``[1, 1, vocabulary]``, valid until the next call.
-        """
-        for begin in range(given, len(seen), self._most_of_a_call):
-            end = min(begin + self._most_of_a_call, len(seen))
-            inputs = np.array([seen[begin:end]]), np.arange(begin, end)
-            logits = self._forward(*inputs, copy=False)[0]
-        return logits
+    def _logits(self, seen: list[int], guess: list[int], begin: int) -> Any:
+        """Logits after the last token, and after each guessed one."""
+        if guess:
+            return self._model.read_each([*seen, *guess], begin)
+        return [self._model.read(seen, begin)]
 
     def _pieces(self, tokens: Iterator[int], text: TextStream) -> Iterator[str]:
         for token in tokens:
@@ -231,21 +250,9 @@ class TextGenerator:
         if rest:
             yield rest
 
-    def _constant(self, name: str) -> tuple[Any, ...]:
-        if name not in self._program.methods:
-            raise ProgramError(
-                f"the {self._program} has no method {name!r}, so it is no language model; make one "
-                "with aoti-plugins export"
-            )
-        return self._program.method(name)()
-
-    def _has(self, name: str) -> bool:
-        """A constant that older programs lack."""
-        return name in self._program.methods and bool(self._constant(name)[0])
-
     def _check_tokenizer(self, path: Path) -> None:
-        has_digest = "get_tokenizer_digest" in self._program.methods
-        if has_digest and int(self._constant("get_tokenizer_digest")[0]) != tokenizer_digest(path):
+        digest = constant(self._program, "get_tokenizer_digest", 0)[0]
+        if digest and int(digest) != tokenizer_digest(path):
             raise ProgramError(
                 f"{path}: not the tokenizer that the {self._program} was exported with; take the "
                 f"checkpoint's tokenizer.json, or {tokenizer_of(Path('PROGRAM.pte'))} beside it"
@@ -268,7 +275,7 @@ class TextGenerator:
     def close(self) -> None:
         """Free the program; of a session, its cache."""
         if self._is_session:
-            self._forward.close()
+            self._model.close()
         else:
             self._program.close()
 
@@ -282,9 +289,3 @@ class TextGenerator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts begin with together."""
-    pairs = enumerate(zip(one, other))  # noqa: B905  one may be longer
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

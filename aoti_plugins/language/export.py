@@ -1,4 +1,4 @@
-"""Decoders of transformers as exported programs with one dynamic method."""
+"""Decoders of transformers as exported programs, a method for each way of reading tokens."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ class _CachedDecoder(TorchExportableModuleWithStaticCache):
     How many positions it has is no state: the positions say so.
     """
 
+    logits_to_keep = 1
+    """Of how many tokens, counted from the last one; 0 for all."""
+
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """``[1, T]`` and ``[T]`` to ``[1, 1, vocabulary]``, float32."""
+        """``[1, T]`` and ``[T]`` to ``[1, 1 or T, vocabulary]``, float32."""
         for i, layer in enumerate(self.static_cache.layers):
             layer.keys = getattr(self, f"key_cache_{i}")
             layer.values = getattr(self, f"value_cache_{i}")
             layer.cumulative_length = positions[0].clone()
         result = self.model(
-            input_ids=tokens, past_key_values=self.static_cache, use_cache=True, logits_to_keep=1
+            input_ids=tokens,
+            past_key_values=self.static_cache,
+            use_cache=True,
+            logits_to_keep=self.logits_to_keep,
         )
         return result.logits.float()
 
@@ -71,36 +77,66 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
     quantize_(model, config, filter_fn=lambda module, _: module in chosen)
 
 
-def export_decoder(model: Any, max_length: int) -> ExportedProgram:
+def export_decoder(
+    model: Any, max_length: int, style: str = "forward", num_speculative_tokens: int = 0
+) -> dict[str, ExportedProgram]:
     """Export a decoder with its key and value caches, or what stands for them, as state.
+
+    Every method takes ``tokens`` ``[1, T]`` and their ``positions`` ``[T]``, int64 both, and gives
+    logits ``[1, 1, vocabulary]`` of the last token, float32. Methods share the caches.
 
     Args:
         model: what ``Checkpoint.load`` gave.
         max_length: positions in the caches.
+        style: ``"forward"``, one method for any T; or ``"prefill-decode"``, a method ``prefill``
+            for any T and a method ``decode`` for one token.
+        num_speculative_tokens: over 0 there is a method ``verify`` as well, for one token more at
+            most, which gives the logits ``[1, T, vocabulary]`` of all.
 
     Returns:
-        A program that takes ``tokens`` ``[1, T]`` and their ``positions`` ``[T]``, int64 both, and
-        gives logits ``[1, 1, vocabulary]`` of the last token, float32.
+        The methods by name.
 
     Raises:
-        CheckpointError: the model cannot be exported.
+        CheckpointError: the model cannot be exported, or keeps no text that can be cut.
     """
+    check_speculation(model.config, num_speculative_tokens)
     model.generation_config.cache_implementation = "static"
     model.generation_config.use_cache = True
-    length = Dim("length", max=most_of_a_call(model.config, max_length))
-    inputs = (
-        torch.zeros(1, _EXAMPLE_LENGTH, dtype=torch.long),
-        torch.arange(_EXAMPLE_LENGTH),
-    )
-    shapes = {"tokens": {1: length}, "positions": {0: length}}
+    most = most_of_a_call(model.config, max_length)
+    lengths = {"forward": most} if style == "forward" else {"prefill": most, "decode": 1}
+    if num_speculative_tokens:
+        lengths["verify"] = min(most, num_speculative_tokens + 1)
     try:
         with torch.no_grad():
             decoder = _decoder(model, max_length).eval()
-            return torch.export.export(decoder, inputs, dynamic_shapes=shapes, strict=False)
+            return {name: _exported(decoder, name, most) for name, most in lengths.items()}
     except Exception as error:  # whatever a model's code and torch.export raise
         raise CheckpointError(
             f"torch.export cannot take {type(model).__name__} with a static cache: {error}"
         ) from error
+
+
+def check_speculation(config: Any, num_speculative_tokens: int) -> None:
+    """Find out, from a configuration, whether a model can check tokens that it may not take.
+
+    Raises:
+        CheckpointError: it cannot, as its state stands for all that it has read.
+    """
+    if num_speculative_tokens and is_recurrent(config):
+        raise CheckpointError(
+            f"{config.model_type!r} cannot speculate: its state stands for all tokens that it has "
+            "read, and cannot be cut where one of them was wrong"
+        )
+
+
+def _exported(decoder: torch.nn.Module, name: str, most: int) -> ExportedProgram:
+    """The decoder for 1 to ``most`` tokens, as one method."""
+    example = min(_EXAMPLE_LENGTH, most)
+    inputs = torch.zeros(1, example, dtype=torch.long), torch.arange(example)
+    length = Dim("length", max=most)
+    shapes = {"tokens": {1: length}, "positions": {0: length}} if most > 1 else None
+    decoder.logits_to_keep = 0 if name == "verify" else 1
+    return torch.export.export(decoder, inputs, dynamic_shapes=shapes, strict=False)
 
 
 def _decoder(model: Any, max_length: int) -> torch.nn.Module:
@@ -114,7 +150,9 @@ def most_of_a_call(config: Any, max_length: int) -> int:
     return min(BLOCK, max_length) if is_recurrent(config) else max_length
 
 
-def metadata(checkpoint: Checkpoint, model: Any, max_length: int) -> dict[str, Any]:
+def metadata(
+    checkpoint: Checkpoint, model: Any, max_length: int, num_speculative_tokens: int = 0
+) -> dict[str, Any]:
     """The constant methods that say what a program is; ExecuTorch's runner asks for them."""
     chosen = model.generation_config
     begin = chosen.bos_token_id if chosen.bos_token_id is not None else -1
@@ -127,6 +165,7 @@ def metadata(checkpoint: Checkpoint, model: Any, max_length: int) -> dict[str, A
         "get_eos_ids": list(end) if isinstance(end, (list, tuple)) else [end],
         "use_kv_cache": True,
         "is_recurrent": is_recurrent(checkpoint.config),
+        "get_num_speculative_tokens": num_speculative_tokens,
         "use_sdpa_with_kv_cache": False,
         "enable_dynamic_shape": True,
         "get_tokenizer_digest": tokenizer_digest(checkpoint.tokenizer_path),

@@ -31,15 +31,19 @@ def checkpoints(shared_dir: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="module")
 def exported(shared_dir: Path, checkpoints: Callable[[str], Path]) -> Callable[..., Path]:
-    """``exported("llama", "int8")`` is the program that the command line made, once per run."""
+    """``exported("llama", "int8")`` is the program that the command line made, once per run.
 
-    def program(kind: str, quantize: str = "none") -> Path:
-        path = shared_dir / f"language_{kind}_{quantize}.pte"
+    More options of the command may follow.
+    """
+
+    def program(kind: str, quantize: str = "none", *more: object) -> Path:
+        name = "_".join(str(one).strip("-") for one in (kind, quantize, *more))
+        path = shared_dir / f"language_{name}.pte"
         with FileLock(f"{path}.lock"):
             if not path.exists():
                 where = ("export", checkpoints(kind), "-o", path)
                 how = ("--max-length", MAX_LENGTH, "--quantize", quantize, "--group-size", GROUP)
-                done = CliRunner().invoke(app, [str(one) for one in (*where, *how)])
+                done = CliRunner().invoke(app, [str(one) for one in (*where, *how, *more)])
                 assert done.exit_code == 0, done.output
         return path
 

@@ -131,11 +131,17 @@ def test_64_greedy_tokens_are_those_of_transformers(
     version("torch").startswith(("2.11", "2.12")),
     reason="executorch's extension is made for the tensors of torch 2.13",
 )
+@pytest.mark.parametrize(
+    "options",
+    [(), ("none", "--method-style", "prefill-decode", "--speculate", 6)],
+    ids=["forward", "prefill and decode"],
+)
 def test_the_stock_runner_gives_the_same_text(
     exported: Callable[..., Path],
     llama: TextGenerator,
     run_python: Callable[..., str],
     tmp_path: Path,
+    options: tuple[object, ...],
 ) -> None:
     shutil.copy(tokenizer_of(exported("llama")), tmp_path / "tokenizer.json")
     special = {"bos_token": "<s>", "eos_token": "</s>"}
@@ -151,7 +157,7 @@ def test_the_stock_runner_gives_the_same_text(
         TextLLMRunner(program, tokenizer).generate(prompt, config, text.append)
         print("generated", ascii("".join(text)))
         """,
-        exported("llama"),
+        exported("llama", *options),
         tmp_path / "tokenizer.json",
         PROMPT,
         16,

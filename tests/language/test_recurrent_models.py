@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 from tiny_checkpoints import config, greedy_tokens
 
+from aoti_plugins.cli.app import app
 from aoti_plugins.generation import TextGenerator
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder
 from aoti_plugins.language.scan import scan
@@ -77,3 +79,10 @@ def test_only_what_begins_with_the_whole_text_goes_on(mamba: TextGenerator) -> N
     assert mamba.statistics.cached_tokens == 0
     with mamba.session() as session:
         assert list(session.tokens(longer, max_new_tokens=8)) == found
+
+
+def test_a_state_cannot_check_guesses(checkpoints: Callable[[str], Path], tmp_path: Path) -> None:
+    where = ["export", str(checkpoints("mamba")), "-o", str(tmp_path / "mamba.pte")]
+    done = CliRunner().invoke(app, [*where, "--speculate", "4"])
+    assert done.exit_code == 1
+    assert "'mamba' cannot speculate: its state stands for all tokens" in done.output

@@ -1,0 +1,134 @@
+"""A language model's program and its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime import Method, Program
+
+
+def constant(program: Program, name: str, default: Any = None) -> tuple[Any, ...]:
+    """What a constant method of a program gives.
+
+    Args:
+        program: of ``aoti-plugins export``.
+        name: of the method.
+        default: the value of programs that have no such method, as older ones; ``None`` if all
+            have.
+
+    Raises:
+        ProgramError: there is none, so it is no language model.
+    """
+    if name in program.methods:
+        return program.method(name)()
+    if default is None:
+        raise _no_language_model(program, name)
+    return (default,)
+
+
+def _no_language_model(program: Program, name: str) -> ProgramError:
+    return ProgramError(
+        f"the {program} has no method {name!r}, so it is no language model; make one with "
+        "aoti-plugins export"
+    )
+
+
+class CachedModel:
+    """Reads tokens, and knows which are in the cache.
+
+    Args:
+        program: of ``aoti-plugins export``.
+        apart: whether its cache is not the one that others on this program have.
+
+    Raises:
+        ProgramError: the program is no language model, or its methods cannot be loaded.
+    """
+
+    def __init__(self, program: Program, apart: bool = False) -> None:
+        self.program = program
+        self.tokens: Sequence[int] = ()
+        """Those in the cache: they need not be read again where a text begins with them."""
+        self._most_of_a_call = int(constant(program, "get_max_seq_len")[0])
+        self._is_recurrent = bool(constant(program, "is_recurrent", False)[0])
+        share: Any = False if apart else None
+        self._methods: dict[str, Method] = {}
+        for name in ("forward", "prefill", "decode", "verify"):
+            if name in program.methods:
+                self._methods[name] = program.method(name, share_state=share)
+                share = self._methods[name] if apart else None
+        self._many = self._one_of("forward", "prefill")
+        self._one = self._one_of("decode", "forward", "prefill")
+        known = int(constant(program, "get_num_speculative_tokens", 0)[0])
+        self.num_speculative_tokens = known if "verify" in self._methods else 0
+        """The most tokens that ``read_each`` takes after the first one."""
+
+    def apart(self) -> CachedModel:
+        """Another one over the same weights, with a cache of its own."""
+        return CachedModel(self.program, apart=True)
+
+    def reusable(self, tokens: Sequence[int]) -> int:
+        """How many tokens of a text, but for its last one, the cache stands for.
+
+        A recurrent model's state stands for the whole text that it has read, and for no part of it.
+        """
+        common = common_tokens(self.tokens, tokens[:-1])
+        return 0 if self._is_recurrent and common < len(self.tokens) else common
+
+    def read(self, tokens: Sequence[int], begin: int) -> Any:
+        """Read the tokens from ``begin`` on, as many in a call as the program takes.
+
+        Args:
+            tokens: a text of which the cache has the first ``begin`` tokens.
+            begin: less than their number.
+
+        Returns:
+            The logits after the last one, ``[vocabulary]``, float32, valid until the next call.
+        """
+        for start in range(begin, len(tokens), self._most_of_a_call):
+            end = min(start + self._most_of_a_call, len(tokens))
+            logits = self._call(self._one if end - start == 1 else self._many, tokens, start, end)
+        return logits.reshape(-1)
+
+    def read_each(self, tokens: Sequence[int], begin: int) -> Any:
+        """Read at most one token more than ``num_speculative_tokens``, as ``read`` does.
+
+        Returns:
+            The logits after each of them, ``[T, vocabulary]``, float32, valid until the next call.
+        """
+        return self._call(self._methods["verify"], tokens, begin, len(tokens))[0]
+
+    def keep(self, tokens: Sequence[int]) -> None:
+        """Take only these of the tokens that were read for right; what comes replaces the others.
+
+        Args:
+            tokens: what all that was read begins with.
+        """
+        self.tokens = list(tokens)
+
+    def close(self) -> None:
+        """Free the methods, and the cache unless others have it, too."""
+        for method in self._methods.values():
+            method.close()
+
+    def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int) -> Any:
+        self.tokens = ()  # unless the call comes to its end
+        inputs = np.array([tokens[begin:end]]), np.arange(begin, end)
+        logits = method(*inputs, copy=False)[0]
+        self.keep(tokens[:end])
+        return logits
+
+    def _one_of(self, *names: str) -> Method:
+        found = next((self._methods[name] for name in names if name in self._methods), None)
+        if found is None:
+            raise _no_language_model(self.program, names[0])
+        return found
+
+
+def common_tokens(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with together."""
+    pairs = enumerate(zip(one, other))  # noqa: B905  one may be longer
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
