@@ -50,6 +50,10 @@ class CheckpointError(AotiPluginsError):
     """A language model's checkpoint or tokenizer is missing, damaged, or cannot be exported."""
 
 
+class ServingError(AotiPluginsError):
+    """A server cannot be started, or is ending."""
+
+
 class DestinationError(AotiPluginsError):
     """A result cannot be written where it was to go."""
 

@@ -24,6 +24,7 @@ _COMMANDS = {
     "export": ("export", "Turn a language model of transformers into a program (.pte)."),
     "generate": ("generate", "Generate text with such a program."),
     "chat": ("chat", "Talk with such a program."),
+    "serve": ("serve", "Serve such a program over OpenAI's protocol."),
     "run": ("run", "Run a program on given or random inputs and time it."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
     "sign": ("sign", "Sign a program: its code, its weights, the whole file."),

@@ -69,19 +69,27 @@ class ChatTemplate:
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{path}: not what export writes: {error!r}") from error
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any] | None = None
+    ) -> str:
         """The text of a conversation, up to where the model's answer begins.
 
         Args:
             messages: each with ``role`` (``"system"``, ``"user"``, ``"assistant"``) and
                 ``content``.
+            variables: more that the template may use, such as ``tools``.
 
         Raises:
             CheckpointError: the template refuses the messages.
         """
         try:
             return self._template.render(
-                messages=list(messages), add_generation_prompt=True, **self._tokens
+                {
+                    **(variables or {}),
+                    **self._tokens,
+                    "messages": list(messages),
+                    "add_generation_prompt": True,
+                }
             )
         except (self._errors, TypeError) as error:
             raise CheckpointError(f"the chat template refuses the messages: {error}") from error

@@ -114,6 +114,15 @@ class TextGenerator:
         self._is_session = False
         self._answer: object = None
 
+    @property
+    def tokens_in_cache(self) -> Sequence[int]:
+        """The tokens that were read last."""
+        return self._model.tokens
+
+    def reusable(self, prompt: Sequence[int]) -> int:
+        """How many tokens of a prompt, from the first one on, need not be read again."""
+        return self._model.reusable(prompt)
+
     def session(self) -> TextGenerator:
         """Another generator over the same weights, with a cache of its own.
 
@@ -184,6 +193,28 @@ class TextGenerator:
         if max_new_tokens is not None:
             most = min(most, max_new_tokens)
         return self._tokens(list(prompt), sampling or Sampling(), most)
+
+    def read(self, prompt: Sequence[int], most: int) -> Iterator[int]:
+        """Read a prompt in parts, so that ``tokens`` has no more to read than one.
+
+        For who has something else to do between: a long prompt takes a while.
+
+        Args:
+            prompt: token numbers.
+            most: tokens of a part, 1 or more.
+
+        Returns:
+            After each part how many tokens are in the cache.
+
+        Raises:
+            ProgramError: as for ``stream``.
+        """
+        self._check_prompt(prompt)
+        begin = self._model.reusable(prompt)
+        while len(prompt) - begin > most:
+            self._model.read(prompt[: begin + most], begin)
+            begin += most
+            yield begin
 
     def _tokens(self, seen: list[int], sampling: Sampling, most: int) -> Iterator[int]:
         begin = self._model.reusable(seen)

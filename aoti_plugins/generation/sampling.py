@@ -61,7 +61,8 @@ def probabilities(logits: Any, seen: list[int], sampling: Sampling) -> Any:
         ``[vocabulary]``, float64, of sum 1.
     """
     wide = np.asarray(logits, np.float64)
-    scaled = penalised(wide, seen, sampling.repetition_penalty) / sampling.temperature
+    fair = penalised(wide, seen, sampling.repetition_penalty)
+    scaled = (fair - fair.max()) / sampling.temperature  # at most 0, however low the temperature
     if 0 < sampling.top_k < scaled.size:
         scaled[scaled < np.partition(scaled, -sampling.top_k)[-sampling.top_k]] = -np.inf
     result = _softmax(scaled)
