@@ -51,6 +51,7 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "phi": ("PhiConfig", {"num_key_value_heads": 4}),
     "phi3": ("Phi3Config", {}),
+    "opt": ("OPTConfig", {"num_key_value_heads": 4, "ffn_dim": 128, "word_embed_proj_dim": 64}),
     "mamba": ("MambaConfig", {"state_size": 8, "tie_word_embeddings": False}),
     "falcon_mamba": ("FalconMambaConfig", {"state_size": 8, "tie_word_embeddings": False}),
 }

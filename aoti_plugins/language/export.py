@@ -11,6 +11,7 @@ from transformers.integrations.executorch import TorchExportableModuleWithStatic
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_digest
 from aoti_plugins.language.checkpoint import Checkpoint
+from aoti_plugins.language.computed_sizes import check_sizes
 from aoti_plugins.language.quantised_layers import quantised_layers
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 
@@ -109,11 +110,14 @@ def export_decoder(
     try:
         with torch.no_grad():
             decoder = _decoder(model, max_length).eval()
-            return {name: _exported(decoder, name, most) for name, most in lengths.items()}
+            methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
     except Exception as error:  # whatever a model's code and torch.export raise
         raise CheckpointError(
             f"torch.export cannot take {type(model).__name__} with a static cache: {error}"
         ) from error
+    for program in methods.values():
+        check_sizes(program, type(model).__name__)
+    return methods
 
 
 def check_speculation(config: Any, num_speculative_tokens: int) -> None:

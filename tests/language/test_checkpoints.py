@@ -6,10 +6,14 @@ import pytest
 import torch
 from tiny_checkpoints import config
 
-from aoti_plugins.language import kept_matrices, quantised_layers
+from aoti_plugins.errors import CheckpointError
+from aoti_plugins.language import export_decoder, kept_matrices, quantised_layers
 from aoti_plugins.language.architecture import positions
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:(torch|transformers)"),
+]
 
 
 def test_positions_end_where_longrope_turns_all_keys() -> None:
@@ -49,3 +53,11 @@ def test_matrices_that_stay_as_they_are(kind: str, expected: dict[str, int]) -> 
         model = AutoModelForCausalLM.from_config(config(kind))
     assert kept_matrices(model) == expected
     assert "lm_head" in quantised_layers(model)
+
+
+def test_a_model_that_asks_how_long_the_text_is() -> None:
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_config(config("opt")).eval()
+    with pytest.raises(CheckpointError, match="OPTForCausalLM makes tensors as long as the text"):
+        export_decoder(model, 96)
