@@ -21,6 +21,7 @@ _DEFAULT_NAME = "aoti-plugins"
 # asked for, so that the help and the quick commands do not wait for torch.
 _COMMANDS = {
     "lower": ("lower", "Turn an exported model (.pt2) into a program (.pte)."),
+    "plan": ("plan", "Show what lowering would do; compiles nothing."),
     "export": ("export", "Turn a language model of transformers into a program (.pte)."),
     "generate": ("generate", "Generate text with such a program."),
     "chat": ("chat", "Talk with such a program."),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+from torch.export import ExportedProgram
 
 from aoti_plugins.compile_specs import LoweringOptions, encode
 from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.forecast import Forecast, Recorder
 from aoti_plugins.lowering.partitioning import Plan
+from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
     import torch
-    from torch.export import ExportedProgram
 
 _EDGE = "EDGE"
 
@@ -63,8 +67,46 @@ class DevicePartitioner(Partitioner):
                 "give the options either as arguments or as compile_specs, not both"
             )
         specs = encode(chosen) if compile_specs is None else list(compile_specs)
+        self._device = device
         self._plan = Plan(device, specs)
         self.delegation_spec = self._plan.delegation_spec
+
+    def plan(self, exported: ExportedProgram | Mapping[str, ExportedProgram]) -> Forecast:
+        """Find out what lowering with this partitioner would do.
+
+        Inductor is asked about every op, as in lowering; nothing is compiled and nothing warned of.
+        That takes seconds.
+
+        Args:
+            exported: what ``torch.export.export`` gave, or several methods by name.
+
+        Raises:
+            AotiPluginsError: what lowering would end with before it compiles.
+            TypeError: it is no exported program.
+
+        Example:
+            >>> found = CpuPartitioner().plan(exported)                # doctest: +SKIP
+            >>> found.is_whole, found.weights_nbytes                   # doctest: +SKIP
+            (True, 4198400)
+        """
+        methods = exported if isinstance(exported, Mapping) else {"forward": exported}
+        for program in methods.values():
+            if not isinstance(program, ExportedProgram):
+                raise TypeError(
+                    "plan takes what torch.export.export gave, or several of these by name; found "
+                    f"{type(program).__name__}"
+                )
+        silent = copy.copy(self)
+        silent._plan = Plan(self._device, self.delegation_spec.compile_specs, is_forecast=True)
+        recorder = Recorder(silent._plan.support)
+        with get_manager().registered(recorder, f"forecast-{id(recorder)}"):
+            edge = to_edge_transform_and_lower(
+                dict(methods),
+                partitioner=[silent],
+                compile_config=EdgeCompileConfig(_check_ir_validity=False),
+            )
+        outside = {n: tuple(silent._plan.refusals(edge.exported_program(n))) for n in methods}
+        return Forecast(self._device.name, tuple(recorder.delegates), outside)
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes of an edge program that this delegate takes."""

@@ -26,7 +26,7 @@ from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.splits import slices_for_splits
-from aoti_plugins.lowering.support import Support, listed, warn, warn_of_state
+from aoti_plugins.lowering.support import Refusal, Support, listed, warn, warn_of_state
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
@@ -42,12 +42,15 @@ class Plan:
     Args:
         device: the device to lower for.
         compile_specs: the partitioner's options.
+        is_forecast: whether nobody is warned, and nothing refused, since nothing is to be run.
 
     Raises:
         LoweringError: the options do not parse, or name no target.
     """
 
-    def __init__(self, device: Device, compile_specs: list[CompileSpec]) -> None:
+    def __init__(
+        self, device: Device, compile_specs: list[CompileSpec], is_forecast: bool = False
+    ) -> None:
         self._options = specs.decode(compile_specs)
         if self._options.target_device.partition(":")[0] not in ("", device.name):
             raise LoweringError(
@@ -56,6 +59,7 @@ class Plan:
             )
         _check_excluded(self._options.exclude)
         self._device = device
+        self._is_forecast = is_forecast
         self._specs = compile_specs
         self._targets = device.resolve(
             self._options.targets, get_manager().targets(device.name, device.check_target)
@@ -78,10 +82,12 @@ class Plan:
                 tags[tag] = self.delegation_spec
                 for node in nodes:
                     node.meta["delegation_tag"] = tag
-        warn(refusals, self._device.name)
         tag_constant_data(program)
         _keep_constants_used_outside(program)
-        warn_of_state(_tag_mutated_buffers(program), self._device.name)
+        kept_outside = _tag_mutated_buffers(program)
+        if not self._is_forecast:
+            warn(refusals, self._device.name)
+            warn_of_state(kept_outside, self._device.name)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
 
     def ops_to_keep_whole(self, program: ExportedProgram) -> list[torch._ops.OpOverload]:
@@ -113,22 +119,26 @@ class Plan:
         Raises:
             LoweringError: what is in no delegate and has no kernel, and what to do about it.
         """
-        if self._options.allow_missing_kernels:
+        if self._options.allow_missing_kernels or self._is_forecast:
             return
-        support = self.support()
-        left = [
-            refusal
-            for module in _graphs(program.graph_module)
-            for node in self._candidates(program, module)
-            if node.target not in _NO_COMPUTE
-            if (refusal := support.refusal(node)) is not None and refusal.kernel
-        ]
+        left = [refusal for refusal in self.refusals(program) if refusal.kernel]
         if left:
             raise LoweringError(
                 "ExecuTorch has no kernel for what is in no delegate, so that the program could "
                 f"not be loaded:\n{listed(left)}\nWhere the kernels are registered before the "
                 "program is loaded, give the partitioner allow_missing_kernels=True."
             )
+
+    def refusals(self, program: ExportedProgram) -> list[Refusal]:
+        """Why those ops of an edge program that are in no delegate are in none."""
+        support = self.support()
+        return [
+            refusal
+            for module in _graphs(program.graph_module)
+            for node in self._candidates(program, module)
+            if node.target not in _NO_COMPUTE
+            if (refusal := support.refusal(node)) is not None
+        ]
 
     def decompose_unknown_ops(self, program: ExportedProgram) -> ExportedProgram:
         """Decompose those ops of an ATen program that ExecuTorch does not let into edge programs.
