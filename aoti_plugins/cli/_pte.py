@@ -51,6 +51,17 @@ def inspect_program(path: Path, data: bytes | None = None) -> dict[str, Any]:
     }
 
 
+def delegates_of(path: Path, method: str) -> list[tuple[str, list[Any]]]:
+    """The ids and compile specs of a method's delegates.
+
+    Raises:
+        ProgramError: as for ``inspect_program``.
+    """
+    file = _parse(path.read_bytes(), path)
+    (plan,) = (plan for plan in file.program.execution_plan if plan.name == method)
+    return [(one.id, list(one.compile_specs)) for one in plan.delegates]
+
+
 def _parse(data: bytes, path: Path) -> Any:
     problem = pte_header.problem(data[: pte_header.HEAD_NBYTES], len(data))
     if problem:

@@ -28,6 +28,7 @@ _COMMANDS = {
     "serve": ("serve", "Serve such a program over OpenAI's protocol."),
     "run": ("run", "Run a program on given or random inputs and time it."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
+    "compare": ("compare", "Compare a program with eager PyTorch, and find the op they part at."),
     "sign": ("sign", "Sign a program: its code, its weights, the whole file."),
     "verify": ("verify", "Compare a program with its digests and signatures."),
     "tune": ("tune", "Measure kernels on this machine's GPU; merge and show such records."),
