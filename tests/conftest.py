@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 from support import ROOT, load_example, lower
+
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,6 @@ from aoti_plugins import CudaPartitioner
 from aoti_plugins.runtime import Program
 
 SETTINGS = settings(
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 

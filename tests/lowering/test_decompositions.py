@@ -61,7 +61,7 @@ def test_adaptive_pools_3d(
 
 
 @pytest.mark.usefixtures("no_window_is_generated")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.tuples(*[st.integers(1, 12)] * 2), st.tuples(*[st.integers(1, 7)] * 2))
 def test_adaptive_pools_2d(sizes: tuple[int, int], outs: tuple[int, int]) -> None:
     x = some(2, *sizes)
@@ -79,7 +79,7 @@ def test_adaptive_maxima_of_nans_and_infinities() -> None:
 
 
 @pytest.mark.usefixtures("no_window_is_generated")
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.tuples(*[st.integers(4, 9)] * 3),
     st.tuples(*[st.integers(1, 4)] * 3),
@@ -193,7 +193,7 @@ def test_medians_of_integers() -> None:
     check(ATEN.nanmedian.dim, x.int(), 0, True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_index_put_keeps_the_last_of_equal_places(data: st.DataObject) -> None:
     x = some(3, 4, 2)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aoti_plugins.cuda.target import target_by_name
@@ -56,7 +56,6 @@ def _texts(records: Records) -> list[str]:
     return [entry.text for entry in records]
 
 
-@settings(deadline=None)  # it waits for the disk
 @given(st.lists(entries, max_size=6))
 def test_written_and_read_back(tmp_path_factory: pytest.TempPathFactory, some: list[Entry]) -> None:
     path = tmp_path_factory.mktemp("records") / "r.json"
