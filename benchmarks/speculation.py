@@ -1,7 +1,7 @@
 """Tokens per second with and without guessed tokens, on text that repeats itself.
 
-A Llama with random weights, which soon says the same tokens over and over, is exported twice by the
-command line, with ``--speculate`` and without; both generate the same tokens.
+A Llama with random weights, whose head is its embedding so that it says one token over and over, is
+exported twice by the command line, with ``--speculate`` and without; both generate the same tokens.
 
     python benchmarks/speculation.py --quantize int8 --output benchmarks/results/speculation.json
 """
@@ -38,6 +38,7 @@ def write_checkpoint(folder: Path, width: int, layers: int, vocabulary: int) -> 
         num_key_value_heads=width // 256,
         vocab_size=vocabulary,
         eos_token_id=None,
+        tie_word_embeddings=True,
     )
     transformers.LlamaForCausalLM(config).bfloat16().save_pretrained(folder)
     words = {f"w{index}": index for index in range(vocabulary)}

@@ -61,7 +61,7 @@ class Lowering:
         torch.export.save(torch.export.export(module, (torch.randn(2, 8),)), model)
         self.from_python = (sys.executable, "-c", LOWER, str(model), str(self.output))
         options = ("--device", "cuda", "--option", "target=h100", "-o", str(self.output))
-        command_line = (sys.executable, "-m", "aoti_plugins.cli", "lower", str(model))
+        command_line = (sys.executable, "-m", "aoti_plugins", "lower", str(model))
         self.from_command_line = (*command_line, *options)
         self._log = folder / "log"
         self._environment = {

@@ -176,7 +176,7 @@ def test_the_command_line_knows_it(acme: Acme, tmp_path: Path) -> None:
     model, program = tmp_path / "model.pt2", tmp_path / "model.pte"
     acme.run("-c", f"{MODEL}\ntorch.export.save(exported, {str(model)!r})").check_returncode()
     arguments = ["lower", str(model), "-o", str(program), "--device", "acme", "--json"]
-    done = acme.run("-m", "aoti_plugins.cli", *arguments)
+    done = acme.run("-m", "aoti_plugins", *arguments)
     assert done.returncode == 0, done.stderr
     (delegate,) = json.loads(done.stdout)["methods"][0]["delegates"]
     assert (delegate["id"], delegate["payload"]["device"]) == ("AcmeBackend", "cpu")
@@ -184,12 +184,12 @@ def test_the_command_line_knows_it(acme: Acme, tmp_path: Path) -> None:
 
 
 def test_plugins_and_doctor_list_it(acme: Acme) -> None:
-    report = json.loads(acme.run("-m", "aoti_plugins.cli", "plugins", "--json").stdout)
+    report = json.loads(acme.run("-m", "aoti_plugins", "plugins", "--json").stdout)
     assert report["provided"]["acme"]["targets"] == ["acme-v1"]
     assert report["conflicts"] == []
     (plugin,) = [one for one in report["plugins"] if one["name"] == "acme"]
     assert (plugin["distribution"], plugin["state"]) == ("acme-device", "ok")
-    findings = json.loads(acme.run("-m", "aoti_plugins.cli", "doctor", "--json").stdout)["findings"]
+    findings = json.loads(acme.run("-m", "aoti_plugins", "doctor", "--json").stdout)["findings"]
     (delegate,) = [one for one in findings if one["name"] == "delegate for acme"]
     assert delegate["ok"]
     assert delegate["found"] == str(acme.site / "acme_device" / "libacme_delegate.so")
@@ -203,6 +203,6 @@ def test_it_can_be_blocked(acme: Acme, tmp_path: Path) -> None:
 
 def test_a_misspelt_device_is_an_error_that_lists_them(acme: Acme, tmp_path: Path) -> None:
     arguments = ["selftest", "make", str(tmp_path / "never.zip"), "--device", "amce"]
-    done = acme.run("-m", "aoti_plugins.cli", *arguments)
+    done = acme.run("-m", "aoti_plugins", *arguments)
     assert done.returncode != 0
     assert "cannot lower for device 'amce'; there are: cpu, cuda, mps, acme" in done.stderr

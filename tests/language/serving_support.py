@@ -70,7 +70,7 @@ class Server:
 @contextmanager
 def served(program: Path, *options: object, is_slow: bool = False) -> Iterator[Server]:
     """Run ``aoti-plugins serve`` on a free port."""
-    usual = [sys.executable, "-m", "aoti_plugins.cli"]
+    usual = [sys.executable, "-m", "aoti_plugins"]
     command = slowly("aoti_plugins.cli") if is_slow else usual
     arguments = [*command, "serve", program, "--port", 0, *options]
     process = subprocess.Popen(

@@ -86,7 +86,7 @@ def test_no_word_is_broken(width: int) -> None:
 
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    command = (sys.executable, "-m", "aoti_plugins.cli", *arguments)
+    command = (sys.executable, "-m", "aoti_plugins", *arguments)
     environment = {**os.environ, **variables}
     return subprocess.run(command, env=environment, capture_output=True, check=False)
 
