@@ -101,16 +101,24 @@ def greedy_tokens(folder: Path, prompt: list[int], count: int, quantize: str = "
     import torch
     from transformers import AutoModelForCausalLM
 
-    from aoti_plugins import language
-
     model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
-    if quantize != "none":
-        language.quantize(model, quantize, GROUP)
-        for module in language.quantised_layers(model).values():
-            weight = module.weight.dequantize()
-            module.weight = torch.nn.Parameter(weight, requires_grad=False)
+    stand_for_quantised(model, quantize)
     given = torch.tensor([prompt])
     mask = torch.ones_like(given)
     tokens = model.generate(given, attention_mask=mask, max_new_tokens=count, do_sample=False)
     found: list[int] = tokens[0, len(prompt) :].tolist()
     return found
+
+
+def stand_for_quantised(model: Any, quantize: str) -> None:
+    """Replace weights by what quantised ones stand for; ``"none"`` leaves them."""
+    import torch
+
+    from aoti_plugins import language
+
+    if quantize == "none":
+        return
+    language.quantize(model, quantize, GROUP)
+    for module in language.quantised_layers(model).values():
+        weight = module.weight.dequantize()
+        module.weight = torch.nn.Parameter(weight, requires_grad=False)

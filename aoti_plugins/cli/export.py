@@ -102,13 +102,16 @@ def command(
 ) -> None:
     """Turn a language model of transformers into a program (.pte) that generates text.
 
-    CHECKPOINT is a folder with config.json, safetensors and tokenizer.json. The tokenizer and,
-    if there is one, the chat template are written beside the program.
+    CHECKPOINT is a folder with config.json, safetensors and tokenizer.json, of Whisper also with
+    preprocessor_config.json and generation_config.json. The tokenizer and, if there is one, the
+    chat template are written beside the program.
 
     \b
       aoti-plugins export Llama-3.2-1B -o llama.pte --quantize int8
       aoti-plugins export Llama-3.2-1B -o llama.pte --device cuda --target h100 --quantize int4
       aoti-plugins generate llama.pte "Once upon a time"
+      aoti-plugins export whisper-small -o whisper.pte
+      aoti-plugins transcribe whisper.pte audio.wav
     """  # noqa: D301
     output = output or Path(f"{checkpoint.resolve()}.pte")
     if is_stream(output):
@@ -140,7 +143,7 @@ def command(
                 language.quantize(model, kind, group_size)
         kept = language.kept_matrices(model) if kind != "none" else {}
         with display.stage("torch.export"):
-            methods = language.export_decoder(model, length, method_style, speculate)
+            methods = language.export_methods(opened, model, length, method_style, speculate)
         constants = language.metadata(opened, model, length, speculate)
         program = lowered(methods, chosen, display, constant_methods=constants)
         with display.stage(f"write {output.name}"):

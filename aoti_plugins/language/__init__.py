@@ -5,6 +5,7 @@ from aoti_plugins.language.export import (
     check_groups,
     check_speculation,
     export_decoder,
+    export_methods,
     metadata,
     quantize,
 )
@@ -15,6 +16,7 @@ __all__ = [
     "check_groups",
     "check_speculation",
     "export_decoder",
+    "export_methods",
     "kept_matrices",
     "metadata",
     "quantised_layers",

@@ -8,6 +8,7 @@ from typing import Any
 
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.language.recurrent import RECURRENT_KINDS, is_recurrent
+from aoti_plugins.language.speech.kinds import SPEECH_KINDS, is_speech
 
 
 def check_architecture(path: Path, config: Any) -> None:
@@ -33,6 +34,8 @@ def positions(config: Any) -> int:
     """
     if is_recurrent(config):
         return 2**31 - 1  # a state has no length
+    if is_speech(config):
+        return int(config.max_target_positions)
     changes = [
         parameters["original_max_position_embeddings"]
         for parameters in _rope(config)
@@ -44,6 +47,8 @@ def positions(config: Any) -> int:
 
 def _reason(config: Any) -> str:
     """Why a model cannot be exported; empty if it can."""
+    if is_speech(config):
+        return ""
     return _no_text(config) or ("" if is_recurrent(config) else _no_static_cache(config))
 
 
@@ -53,7 +58,8 @@ def _no_text(config: Any) -> str:
 
     kind = config.model_type
     if config.is_encoder_decoder:
-        return f"{kind!r} is an encoder with a decoder; only decoders can be exported"
+        known = " and ".join(SPEECH_KINDS)
+        return f"{kind!r} is an encoder with a decoder; of such models only {known} can be exported"
     if type(config) not in AutoModelForCausalLM._model_mapping:
         return f"transformers has no model for {kind!r} that writes text"
     fills_gaps = type(config) in AutoModelForMaskedLM._model_mapping

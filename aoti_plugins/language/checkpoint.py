@@ -9,6 +9,7 @@ from typing import Any
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.language.architecture import check_architecture, positions
 from aoti_plugins.language.recurrent import is_recurrent
+from aoti_plugins.language.speech import is_speech, read_preprocessor
 
 _INDEX = "model.safetensors.index.json"
 _WEIGHTS = "model.safetensors"
@@ -35,6 +36,8 @@ class Checkpoint:
         )
         self.chat_template = read_chat_template(folder)
         self.config = self._read_config()
+        self.preprocessor = self._read_preprocessor()
+        """How audio is read; ``None`` for models of text."""
         self._check_weights()
         vocabulary = _tokenizer_size(self.tokenizer_path)
         if vocabulary > self.config.vocab_size:
@@ -51,10 +54,9 @@ class Checkpoint:
     def outline(self) -> Any:
         """The model without weights, on the device ``meta``."""
         import torch
-        from transformers import AutoModelForCausalLM
 
         with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(self.config)
+            return self._models().from_config(self.config)
 
     def load(self, dtype: str) -> Any:
         """Read the model on the CPU.
@@ -65,10 +67,8 @@ class Checkpoint:
         Raises:
             CheckpointError: the weights are not those of the configuration.
         """
-        from transformers import AutoModelForCausalLM
-
         try:
-            model, found = AutoModelForCausalLM.from_pretrained(
+            model, found = self._models().from_pretrained(
                 self.folder,
                 dtype=dtype,
                 attn_implementation="eager" if is_recurrent(self.config) else "sdpa",
@@ -88,6 +88,22 @@ class Checkpoint:
                 f"such as {names}; copy the checkpoint again"
             )
         return model.eval().requires_grad_(False)
+
+    def _models(self) -> Any:
+        """What makes models of this kind."""
+        from transformers import AutoModelForCausalLM, AutoModelForSpeechSeq2Seq
+
+        return AutoModelForSpeechSeq2Seq if is_speech(self.config) else AutoModelForCausalLM
+
+    def _read_preprocessor(self) -> Any:
+        if not is_speech(self.config):
+            return None
+        _require(
+            self.folder,
+            "generation_config.json",
+            "it says which tokens a text begins with; copy it from the model's checkpoint",
+        )
+        return read_preprocessor(self.folder, self.config)
 
     def _read_config(self) -> Any:
         from transformers import AutoConfig

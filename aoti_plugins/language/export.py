@@ -1,7 +1,9 @@
-"""Decoders of transformers as exported programs, a method for each way of reading tokens."""
+"""Models of transformers as exported programs, a method for each way of reading tokens."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,6 +16,13 @@ from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
 from aoti_plugins.language.quantised_layers import quantised_layers
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
+from aoti_plugins.language.speech import (
+    SpeechDecoder,
+    SpeechEncoder,
+    SpeechModel,
+    is_speech,
+    speech_metadata,
+)
 
 _BITS = {"int4": torch.int4, "int8": torch.int8}
 _EXAMPLE_LENGTH = 3
@@ -78,6 +87,54 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
     quantize_(model, config, filter_fn=lambda module, _: module in chosen)
 
 
+def export_methods(
+    checkpoint: Checkpoint,
+    model: Any,
+    max_length: int,
+    style: str = "forward",
+    num_speculative_tokens: int = 0,
+) -> dict[str, ExportedProgram]:
+    """Export what a checkpoint is: ``export_speech`` or ``export_decoder``."""
+    if checkpoint.preprocessor is None:
+        return export_decoder(model, max_length, style, num_speculative_tokens)
+    check_speculation(model.config, num_speculative_tokens)
+    return export_speech(model, checkpoint.preprocessor, max_length, style)
+
+
+def export_speech(
+    model: Any, preprocessor: Any, max_length: int, style: str = "forward"
+) -> dict[str, ExportedProgram]:
+    """Export an encoder that hears and its decoder, which share state.
+
+    ``encode`` takes ``samples`` ``[n]``, float32, and writes what the decoder asks of them; it
+    gives their log-mel spectrum ``[1, bands, frames]``, float32. The others are those of
+    ``export_decoder``, and are about the audio of the last ``encode``.
+
+    Args:
+        model: what ``Checkpoint.load`` gave.
+        preprocessor: the checkpoint's.
+        max_length: positions in the caches of the text.
+        style: as for ``export_decoder``.
+
+    Returns:
+        The methods by name.
+
+    Raises:
+        CheckpointError: torch.export cannot take the model.
+    """
+    speech = SpeechModel(model, preprocessor, max_length).eval()
+    samples = torch.zeros(preprocessor.n_samples // 2)
+    length = Dim("length", max=preprocessor.n_samples)
+    with torch.no_grad(), _naming(model):
+        heard = torch.export.export(
+            SpeechEncoder(speech), (samples,), dynamic_shapes=({0: length},), strict=False
+        )
+        decoder = SpeechDecoder(speech)
+        lengths = _lengths(style, max_length)
+        written = {name: _exported(decoder, name, most) for name, most in lengths.items()}
+    return {"encode": heard, **written}
+
+
 def export_decoder(
     model: Any, max_length: int, style: str = "forward", num_speculative_tokens: int = 0
 ) -> dict[str, ExportedProgram]:
@@ -104,17 +161,12 @@ def export_decoder(
     model.generation_config.cache_implementation = "static"
     model.generation_config.use_cache = True
     most = most_of_a_call(model.config, max_length)
-    lengths = {"forward": most} if style == "forward" else {"prefill": most, "decode": 1}
+    lengths = _lengths(style, most)
     if num_speculative_tokens:
         lengths["verify"] = min(most, num_speculative_tokens + 1)
-    try:
-        with torch.no_grad():
-            decoder = _decoder(model, max_length).eval()
-            methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
-    except Exception as error:  # whatever a model's code and torch.export raise
-        raise CheckpointError(
-            f"torch.export cannot take {type(model).__name__} with a static cache: {error}"
-        ) from error
+    with torch.no_grad(), _naming(model):
+        decoder = _decoder(model, max_length).eval()
+        methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
     for program in methods.values():
         check_sizes(program, type(model).__name__)
     return methods
@@ -124,13 +176,35 @@ def check_speculation(config: Any, num_speculative_tokens: int) -> None:
     """Find out, from a configuration, whether a model can check tokens that it may not take.
 
     Raises:
-        CheckpointError: it cannot, as its state stands for all that it has read.
+        CheckpointError: it cannot, as its state stands for all that it has read, or as its texts
+            are about audio.
     """
+    if num_speculative_tokens and is_speech(config):
+        raise CheckpointError(
+            f"{config.model_type!r} cannot speculate: what is said is not guessed from its text; "
+            "leave --speculate out"
+        )
     if num_speculative_tokens and is_recurrent(config):
         raise CheckpointError(
             f"{config.model_type!r} cannot speculate: its state stands for all tokens that it has "
             "read, and cannot be cut where one of them was wrong"
         )
+
+
+def _lengths(style: str, most: int) -> dict[str, int]:
+    """The most tokens of a call, by method."""
+    return {"forward": most} if style == "forward" else {"prefill": most, "decode": 1}
+
+
+@contextlib.contextmanager
+def _naming(model: Any) -> Iterator[None]:
+    """Say which model cannot be exported; raises what ``export_decoder`` says."""
+    try:
+        yield
+    except Exception as error:  # whatever a model's code and torch.export raise
+        raise CheckpointError(
+            f"torch.export cannot take {type(model).__name__} with a static cache: {error}"
+        ) from error
 
 
 def _exported(decoder: torch.nn.Module, name: str, most: int) -> ExportedProgram:
@@ -161,7 +235,11 @@ def metadata(
     chosen = model.generation_config
     begin = chosen.bos_token_id if chosen.bos_token_id is not None else -1
     end = chosen.eos_token_id if chosen.eos_token_id is not None else []
+    speech = {}
+    if checkpoint.preprocessor is not None:
+        speech = speech_metadata(chosen, checkpoint.config.vocab_size, checkpoint.preprocessor)
     return {
+        **speech,
         "get_max_seq_len": most_of_a_call(checkpoint.config, max_length),
         "get_max_context_len": max_length,
         "get_vocab_size": checkpoint.config.vocab_size,

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from filelock import FileLock
 from tiny_checkpoints import GROUP, MAX_LENGTH, write_checkpoint
+from tiny_speech import write_speech_checkpoint
 
 from aoti_plugins.cli.app import app
 from aoti_plugins.generation import TextGenerator
@@ -16,14 +17,17 @@ from aoti_plugins.generation import TextGenerator
 
 @pytest.fixture(scope="module")
 def checkpoints(shared_dir: Path) -> Callable[[str], Path]:
-    """``checkpoints("llama")`` is a folder, written once per run."""
+    """``checkpoints("llama")`` or ``("whisper")`` is a folder, written once per run."""
 
     def written(kind: str) -> Path:
         folder = shared_dir / f"checkpoint_{kind}"
         with FileLock(f"{folder}.lock"):
             if not folder.exists():
                 folder.mkdir()
-                write_checkpoint(folder, kind)
+                if kind == "whisper":
+                    write_speech_checkpoint(folder)
+                else:
+                    write_checkpoint(folder, kind)
         return folder
 
     return written

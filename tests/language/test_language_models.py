@@ -266,7 +266,7 @@ def truncate(folder: Path) -> None:
         (lambda folder: edit_config(folder, model_type="t5"), "is an encoder with a decoder"),
         (lambda folder: edit_config(folder, model_type="vit"), "no model for 'vit' that writes"),
         (lambda folder: edit_config(folder, model_type="bert"), "'bert' is an encoder, which wr"),
-        (lambda folder: edit_config(folder, model_type="whisper"), "is an encoder with a decoder"),
+        (lambda folder: edit_config(folder, model_type="whisper"), "no preprocessor_config.json"),
         (lambda folder: edit_config(folder, model_type="rwkv"), "not every layer of 'rwkv' keeps"),
         (lambda folder: edit_config(folder, model_type="jamba"), "only falcon_mamba and mamba can"),
         (
