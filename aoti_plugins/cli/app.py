@@ -26,6 +26,7 @@ _COMMANDS = {
     "generate": ("generate", "Generate text with such a program."),
     "chat": ("chat", "Talk with such a program."),
     "serve": ("serve", "Serve such a program over OpenAI's protocol."),
+    "transcribe": ("transcribe", "Write down speech with such a program, of a Whisper."),
     "run": ("run", "Run a program on given or random inputs and time it."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
     "compare": ("compare", "Compare a program with eager PyTorch, and find the op they part at."),

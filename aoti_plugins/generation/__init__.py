@@ -5,6 +5,8 @@ from aoti_plugins.generation.chat_template import ChatTemplate, chat_template_of
 from aoti_plugins.generation.generator import Statistics, TextGenerator
 from aoti_plugins.generation.sampling import Sampling
 from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
+from aoti_plugins.generation.transcriber import Transcriber, TranscriptionStatistics
+from aoti_plugins.generation.wave_file import read_wave
 
 __all__ = [
     "Chat",
@@ -12,8 +14,11 @@ __all__ = [
     "Sampling",
     "Statistics",
     "TextGenerator",
+    "Transcriber",
+    "TranscriptionStatistics",
     "chat_template_of",
     "read_tokenizer",
+    "read_wave",
     "tokenizer_digest",
     "tokenizer_of",
 ]

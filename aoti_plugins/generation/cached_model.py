@@ -10,6 +10,8 @@ import numpy as np
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Method, Program
 
+_HEARING = "encode"  # the method for audio; must match aoti_plugins/language/export.py
+
 
 def constant(program: Program, name: str, default: Any = None) -> tuple[Any, ...]:
     """What a constant method of a program gives.
@@ -37,6 +39,11 @@ def _no_language_model(program: Program, name: str) -> ProgramError:
     )
 
 
+def hears(program: Program) -> bool:
+    """Whether a program takes audio, and writes down what it hears."""
+    return _HEARING in program.methods
+
+
 class CachedModel:
     """Reads tokens, and knows which are in the cache.
 
@@ -56,7 +63,7 @@ class CachedModel:
         self._is_recurrent = bool(constant(program, "is_recurrent", False)[0])
         share: Any = False if apart else None
         self._methods: dict[str, Method] = {}
-        for name in ("forward", "prefill", "decode", "verify"):
+        for name in (_HEARING, "forward", "prefill", "decode", "verify"):
             if name in program.methods:
                 self._methods[name] = program.method(name, share_state=share)
                 share = self._methods[name] if apart else None
@@ -100,6 +107,15 @@ class CachedModel:
             The logits after each of them, ``[T, vocabulary]``, float32, valid until the next call.
         """
         return self._call(self._methods["verify"], tokens, begin, len(tokens))[0]
+
+    def hear(self, samples: Any) -> None:
+        """Take in audio; texts that are read from now on are about it.
+
+        Args:
+            samples: ``[n]``, float32, at most as many as the program takes.
+        """
+        self.tokens = ()
+        self._methods[_HEARING](samples, copy=False)
 
     def keep(self, tokens: Sequence[int]) -> None:
         """Take only these of the tokens that were read for right; what comes replaces the others.

@@ -9,17 +9,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.generation.cached_model import CachedModel, constant
+from aoti_plugins.generation.cached_model import CachedModel, constant, hears
 from aoti_plugins.generation.prompt_lookup import PromptLookup
 from aoti_plugins.generation.sampling import Sampling, choose
 from aoti_plugins.generation.text_stream import TextStream
 from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
 from aoti_plugins.runtime import Program
+
+Generator = TypeVar("Generator", bound="TextGenerator")
 
 
 @dataclass
@@ -98,6 +100,7 @@ class TextGenerator:
         path = Path(tokenizer) if tokenizer is not None else tokenizer_of(Path(program))
         self._program = Program(program, data_files=data_files)
         try:
+            self._check_kind()
             self.max_length = int(constant(self._program, "get_max_context_len")[0])
             """The most tokens of a prompt and its answer."""
             self.vocabulary = int(constant(self._program, "get_vocab_size")[0])
@@ -123,7 +126,7 @@ class TextGenerator:
         """How many tokens of a prompt, from the first one on, need not be read again."""
         return self._model.reusable(prompt)
 
-    def session(self) -> TextGenerator:
+    def session(self: Generator) -> Generator:
         """Another generator over the same weights, with a cache of its own.
 
         Answers of sessions may be read in turns, each from a thread of its own if need be. Closing
@@ -230,7 +233,7 @@ class TextGenerator:
             accepted = statistics.accepted_tokens
             for logits, guessed in zip(self._logits(seen, guess, begin), [*guess, -1], strict=True):
                 self._check_turn(answer)
-                token = choose(logits, seen, sampling, random)
+                token = self._choose(logits, seen, sampling, random)
                 if guess:
                     self._model.keep(seen)
                 seen.append(token)
@@ -242,6 +245,12 @@ class TextGenerator:
             begin = len(seen) - 1
             if guess:
                 lookup.learn(statistics.accepted_tokens - accepted)
+
+    def _choose(
+        self, logits: Any, seen: list[int], sampling: Sampling, random: np.random.Generator
+    ) -> int:
+        """Choose a token by its logits, which are valid until the next call of the program."""
+        return choose(logits, seen, sampling, random)
 
     def _end(self, token: int, most: int) -> str:
         """Why an answer ends with a token; empty if it goes on."""
@@ -280,6 +289,13 @@ class TextGenerator:
             self.statistics.reason = "stop"
         if rest:
             yield rest
+
+    def _check_kind(self) -> None:
+        if hears(self._program):
+            raise ProgramError(
+                f"the {self._program} writes down speech, and takes no prompt; use aoti-plugins "
+                "transcribe, or Transcriber"
+            )
 
     def _check_tokenizer(self, path: Path) -> None:
         digest = constant(self._program, "get_tokenizer_digest", 0)[0]
