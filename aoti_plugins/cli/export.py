@@ -103,12 +103,13 @@ def command(
     """Turn a language model of transformers into a program (.pte) that generates text.
 
     CHECKPOINT is a folder with config.json, safetensors and tokenizer.json, of Whisper also with
-    preprocessor_config.json and generation_config.json. The tokenizer and, if there is one, the
-    chat template are written beside the program.
+    preprocessor_config.json and generation_config.json, or a GGUF file, whose weights stay as they
+    are. The tokenizer and, if there is one, the chat template are written beside the program.
 
     \b
       aoti-plugins export Llama-3.2-1B -o llama.pte --quantize int8
       aoti-plugins export Llama-3.2-1B -o llama.pte --device cuda --target h100 --quantize int4
+      aoti-plugins export Llama-3.2-1B-Q4_K_M.gguf -o llama.pte
       aoti-plugins generate llama.pte "Once upon a time"
       aoti-plugins export whisper-small -o whisper.pte
       aoti-plugins transcribe whisper.pte audio.wav
@@ -131,7 +132,7 @@ def command(
         )
         chosen = chosen_partitioner(partitioner, options, output, external_weights)
         with display.stage(f"read {checkpoint.name}"):
-            opened = language.Checkpoint(checkpoint)
+            opened = language.open_checkpoint(checkpoint, kind != "none")
             length = _length(opened, max_length)
             language.check_speculation(opened.config, speculate)
             if kind != "none":
@@ -141,7 +142,7 @@ def command(
         if kind != "none":
             with display.stage(f"quantize to {kind}"):
                 language.quantize(model, kind, group_size)
-        kept = language.kept_matrices(model) if kind != "none" else {}
+        kept = language.kept_matrices(model) if kind != "none" or opened.is_quantized else {}
         with display.stage("torch.export"):
             methods = language.export_methods(opened, model, length, method_style, speculate)
         constants = language.metadata(opened, model, length, speculate)

@@ -9,6 +9,7 @@ from aoti_plugins.language.export import (
     metadata,
     quantize,
 )
+from aoti_plugins.language.opening import open_checkpoint
 from aoti_plugins.language.quantised_layers import kept_matrices, quantised_layers
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "export_methods",
     "kept_matrices",
     "metadata",
+    "open_checkpoint",
     "quantised_layers",
     "quantize",
 ]

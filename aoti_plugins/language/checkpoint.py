@@ -28,6 +28,9 @@ class Checkpoint:
         CheckpointError: something is missing, damaged or of a kind that cannot be exported.
     """
 
+    is_quantized = False
+    """Whether weights of it are of few bits."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         _require(folder, "config.json", "it has to be a folder that save_pretrained wrote")
@@ -39,12 +42,7 @@ class Checkpoint:
         self.preprocessor = self._read_preprocessor()
         """How audio is read; ``None`` for models of text."""
         self._check_weights()
-        vocabulary = _tokenizer_size(self.tokenizer_path)
-        if vocabulary > self.config.vocab_size:
-            raise CheckpointError(
-                f"{self.tokenizer_path}: the tokenizer has {vocabulary} tokens and the model has "
-                f"{self.config.vocab_size}; take the tokenizer that belongs to the model"
-            )
+        check_vocabulary(self.tokenizer_path, self.config)
 
     @property
     def positions(self) -> int:
@@ -182,6 +180,20 @@ def read_chat_template(folder: Path) -> dict[str, Any] | None:
 def _text(token: Any) -> str:
     """A special token's, which is a text or has one."""
     return str(token["content"]) if isinstance(token, dict) else token or ""
+
+
+def check_vocabulary(tokenizer_path: Path, config: Any) -> None:
+    """Refuse a tokenizer that has more tokens than the model.
+
+    Raises:
+        CheckpointError: it has.
+    """
+    vocabulary = _tokenizer_size(tokenizer_path)
+    if vocabulary > config.vocab_size:
+        raise CheckpointError(
+            f"{tokenizer_path}: the tokenizer has {vocabulary} tokens and the model has "
+            f"{config.vocab_size}; take the tokenizer that belongs to the model"
+        )
 
 
 def _tokenizer_size(path: Path) -> int:

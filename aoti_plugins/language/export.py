@@ -14,6 +14,7 @@ from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_digest
 from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
+from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.quantised_layers import quantised_layers
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 from aoti_plugins.language.speech import (
@@ -229,7 +230,10 @@ def most_of_a_call(config: Any, max_length: int) -> int:
 
 
 def metadata(
-    checkpoint: Checkpoint, model: Any, max_length: int, num_speculative_tokens: int = 0
+    checkpoint: Checkpoint | GgufCheckpoint,
+    model: Any,
+    max_length: int,
+    num_speculative_tokens: int = 0,
 ) -> dict[str, Any]:
     """The constant methods that say what a program is; ExecuTorch's runner asks for them."""
     chosen = model.generation_config

@@ -28,15 +28,14 @@ def quantised_layers(model: Any) -> dict[str, torch.nn.Linear]:
 
 
 def kept_matrices(model: Any) -> dict[str, int]:
-    """Bytes of the matrices that are not quantised.
+    """Bytes of the matrices of a quantised model that are plain tensors.
 
     Returns:
         By name, with ``*`` for the numbers of layers; the largest first.
     """
-    small = {f"{name}.weight" for name in quantised_layers(model)}
     kept: dict[str, int] = {}
     for name, parameter in model.named_parameters():
-        if name not in small and parameter.dim() > 1:
+        if type(parameter) is torch.nn.Parameter and parameter.dim() > 1:
             short = _NUMBER.sub("*", name)
             kept[short] = kept.get(short, 0) + parameter.nbytes
     return dict(sorted(kept.items(), key=lambda one: -one[1]))
