@@ -23,6 +23,7 @@ _NEEDED = (
     "attention.head_count",
     "attention.layer_norm_rms_epsilon",
 )
+_HEAD = "output.weight"
 _LAYERS_OF_GEMMA3_27B = 62
 _END_TOKENS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
@@ -35,15 +36,9 @@ def configuration_of(file: GgufFile) -> Any:
             sizes, or its positions are scaled in a way that transformers does not read.
     """
     _check(file)
-    config = _read_by_transformers(file)
-    expected = ARCHITECTURES[file.architecture]
-    if config.model_type != expected:
-        raise CheckpointError(
-            f"{file.path}: transformers takes it for {config.model_type!r}; of files with the "
-            f"architecture {file.architecture!r} only {expected!r} can be exported"
-        )
+    config = _read(file)
     _scale_positions(file, config)
-    if expected == "gemma3_text":
+    if config.model_type == "gemma3_text":
         _scale_attention(config)
     return config
 
@@ -70,20 +65,31 @@ def _check(file: GgufFile) -> None:
         )
 
 
-def _read_by_transformers(file: GgufFile) -> Any:
+def _read(file: GgufFile) -> Any:
+    """What AutoConfig.from_pretrained makes of such a file, which would read all of it anew."""
     from transformers import AutoConfig
 
+    values = {
+        "tie_word_embeddings": _HEAD not in file.tensors,
+        "vocab_size": file.count("tokenizer.ggml.tokens"),
+        **_values(file, file.architecture),
+        **_values(file, "tokenizer"),
+    }
     try:
-        return AutoConfig.from_pretrained(
-            file.path.parent,
-            gguf_file=file.path.name,
-            local_files_only=True,
-            trust_remote_code=False,
-        )
+        return AutoConfig.for_model(ARCHITECTURES[file.architecture], **values)
     except Exception as error:  # each configuration checks itself in its own way
         raise CheckpointError(
             f"{file.path}: no configuration that transformers knows: {error}"
         ) from error
+
+
+def _values(file: GgufFile, prefix: str) -> dict[str, Any]:
+    """What a file says, by transformers' names."""
+    from transformers.integrations import GGUF_CONFIG_MAPPING
+
+    names = GGUF_CONFIG_MAPPING[prefix]
+    found = {name: file.value(f"{prefix}.{key}") for key, name in names.items() if name}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _scale_positions(file: GgufFile, config: Any) -> None:

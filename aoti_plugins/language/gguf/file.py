@@ -40,6 +40,11 @@ class GgufFile:
         field = self._reader.get_field(key)
         return default if field is None else field.contents()
 
+    def count(self, key: str) -> int:
+        """How many numbers or texts a list of the metadata has; 0 if there is none."""
+        field = self._reader.get_field(key)
+        return 0 if field is None else len(field.data)
+
     @property
     def architecture(self) -> str:
         """What model it is, by llama.cpp's name; empty if the file does not say."""

@@ -32,8 +32,8 @@ def write_tokenizer(file: GgufFile, path: Path) -> dict[str, Any] | None:
     """
     tokenizer = _tokenizer(file)
     settings = json.loads(tokenizer.backend_tokenizer.to_str())
-    # Classes of transformers add tokens of other models of theirs behind those of the file.
-    count = len(file.value("tokenizer.ggml.tokens", ()))
+    # Classes of transformers add tokens of theirs behind those of the file.
+    count = file.count("tokenizer.ggml.tokens")
     settings["added_tokens"] = [one for one in settings["added_tokens"] if one["id"] < count]
     path.write_text(json.dumps(settings, ensure_ascii=False), encoding="utf-8")
     template = file.value("tokenizer.chat_template")
@@ -44,14 +44,14 @@ def write_tokenizer(file: GgufFile, path: Path) -> dict[str, Any] | None:
 
 def _tokenizer(file: GgufFile) -> Any:
     """Transformers' tokenizer; what lies beside the file is nothing to it."""
-    from transformers import AutoTokenizer
+    from transformers import PreTrainedTokenizerFast
 
     if file.value("tokenizer.ggml.model") is None:
         raise CheckpointError(f"{file.path}: there is no tokenizer in it; convert the model again")
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(file.path.resolve(), Path(folder, file.path.name))
         try:
-            found = AutoTokenizer.from_pretrained(
+            found = PreTrainedTokenizerFast.from_pretrained(
                 folder, gguf_file=file.path.name, local_files_only=True, trust_remote_code=False
             )
         except Exception as error:  # whatever a tokenizer's class finds
