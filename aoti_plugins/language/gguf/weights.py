@@ -33,10 +33,9 @@ def read_model(file: GgufFile, config: Any, dtype: torch.dtype) -> Any:
         module = model.get_submodule(layer)
         setattr(module, leaf, _value(tensor, module, leaf, processor, dtype))
         if module is embedding and config.tie_word_embeddings:
-            is_small_alone = type_of(tensor) in OF_LAYERS.keys() - OF_BLOCKS
-            head.weight = (
-                _value(tensor, head, leaf, processor, dtype) if is_small_alone else embedding.weight
-            )
+            head.weight = embedding.weight
+            if _stays(tensor, head) and not _stays(tensor, embedding):
+                head.weight = _value(tensor, head, leaf, processor, dtype)
     if rotations is not None:
         _divide_rotations(model, torch.from_numpy(_floats(rotations, processor)))
     return model
@@ -57,14 +56,17 @@ def _value(
     tensor: Any, module: nn.Module, leaf: str, processor: Any, dtype: torch.dtype
 ) -> nn.Parameter:
     """What a tensor is as a parameter of a module."""
-    kind = type_of(tensor)
-    known = {nn.Linear: tuple(OF_LAYERS), nn.Embedding: OF_BLOCKS}
-    stays = any(isinstance(module, one) and kind in kinds for one, kinds in known.items())
-    if stays and leaf == "weight":
+    if leaf == "weight" and _stays(tensor, module):
         # A row's blocks are of this row alone, so rows move as they do in a matrix of floats.
         rows = processor.process(weights=tensor.data, name=tensor.name).weights
-        return _parameter(small_weight(rows, kind, dtype))
+        return _parameter(small_weight(rows, type_of(tensor), dtype))
     return _parameter(torch.from_numpy(_floats(tensor, processor)).to(dtype))
+
+
+def _stays(tensor: Any, module: nn.Module) -> bool:
+    """Whether a program can hold a tensor in its bits as the weight of a module."""
+    is_layer = isinstance(module, nn.Linear) and type_of(tensor) in OF_LAYERS
+    return is_layer or (isinstance(module, nn.Embedding) and type_of(tensor) in OF_BLOCKS)
 
 
 def _floats(tensor: Any, processor: Any) -> Any:
