@@ -33,6 +33,9 @@ class GgufCheckpoint:
         tokenizer_path: a file that is there as long as this object.
     """
 
+    preprocessor = None
+    """It reads no audio."""
+
     def __init__(self, path: Path) -> None:
         self._file = GgufFile(path)
         self.config = configuration_of(self._file)
