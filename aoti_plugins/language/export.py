@@ -89,7 +89,7 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
 
 
 def export_methods(
-    checkpoint: Checkpoint,
+    checkpoint: Checkpoint | GgufCheckpoint,
     model: Any,
     max_length: int,
     style: str = "forward",
