@@ -41,7 +41,7 @@ def _no_language_model(program: Program, name: str) -> ProgramError:
 
 def hears(program: Program) -> bool:
     """Whether a program takes audio, and writes down what it hears."""
-    return _HEARING in program.methods
+    return {_HEARING, "sample_rate"} <= set(program.methods)
 
 
 class CachedModel:

@@ -95,7 +95,18 @@ def export_methods(
     style: str = "forward",
     num_speculative_tokens: int = 0,
 ) -> dict[str, ExportedProgram]:
-    """Export what a checkpoint is: ``export_speech`` or ``export_decoder``."""
+    """Export what a checkpoint is, by ``export_speech`` or ``export_decoder``.
+
+    Args:
+        checkpoint: which model it is.
+        model: what its ``load`` gave.
+        max_length: positions in the caches of the text.
+        style: as for ``export_decoder``.
+        num_speculative_tokens: as for ``export_decoder``; 0 for speech.
+
+    Raises:
+        CheckpointError: as both do.
+    """
     if checkpoint.preprocessor is None:
         return export_decoder(model, max_length, style, num_speculative_tokens)
     check_speculation(model.config, num_speculative_tokens)
@@ -199,7 +210,7 @@ def _lengths(style: str, most: int) -> dict[str, int]:
 
 @contextlib.contextmanager
 def _naming(model: Any) -> Iterator[None]:
-    """Say which model cannot be exported; raises what ``export_decoder`` says."""
+    """Within the block, whatever fails is a ``CheckpointError`` that names the model."""
     try:
         yield
     except Exception as error:  # whatever a model's code and torch.export raise
