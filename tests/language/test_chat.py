@@ -139,11 +139,15 @@ def test_what_chat_refuses(tmp_path: Path, exported: Callable[..., Path]) -> Non
 
 
 def test_an_interrupt_can_be_held() -> None:
-    usual = signal.getsignal(signal.SIGINT)
-    with Interrupts().held() as came:
-        assert not came()
-        signal.raise_signal(signal.SIGINT)
-        assert came()
-        with pytest.raises(KeyboardInterrupt):
+    usual = signal.default_int_handler
+    before = signal.signal(signal.SIGINT, usual)  # a shell's background jobs ignore it
+    try:
+        with Interrupts().held() as came:
+            assert not came()
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is usual
+            assert came()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is usual
+    finally:
+        signal.signal(signal.SIGINT, before)
