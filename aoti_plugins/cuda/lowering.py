@@ -135,6 +135,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
 def _described(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.cuda.inductor.described import described_gpu
     from aoti_plugins.cuda.inductor.triton_driver import triton_driver
+    from aoti_plugins.lowering.inductor.gpu.contiguous import contiguous_by_op
     from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
     from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
@@ -143,6 +144,7 @@ def _described(gpu: CudaTarget) -> Iterator[None]:
     with (
         no_device_init(),
         indexing_by_ops(),
+        contiguous_by_op(),
         described_gpu(properties),
         triton_driver(properties, registers_and_spills),
         patterns_on_cpu(),

@@ -23,6 +23,7 @@ from aoti_plugins.types import Target
 @contextlib.contextmanager
 def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor generates for an Apple GPU, on a Mac and elsewhere."""
+    from aoti_plugins.lowering.inductor.gpu.contiguous import contiguous_by_op
     from aoti_plugins.lowering.inductor.gpu.fake_tensors import no_device_init
     from aoti_plugins.lowering.inductor.gpu.indexing import indexing_by_ops
     from aoti_plugins.lowering.inductor.gpu.patterns import patterns_on_cpu
@@ -40,6 +41,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         vector_isa("scalar"),
         no_device_init(),
         indexing_by_ops(),
+        contiguous_by_op(),
         patterns_on_cpu(),
         described_apple_gpu(options.gpu_cores or DEFAULT_GPU_CORES),
         literals(),

@@ -12,7 +12,7 @@ from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torch.export import export
 
-from aoti_plugins import CudaPartitioner
+from aoti_plugins import CudaPartitioner, MpsPartitioner
 from aoti_plugins.lowering.inductor.gpu.indexing import indexed
 
 X = torch.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5)
@@ -86,3 +86,26 @@ def test_sums_in_one_row_are_masked(tmp_path: Path) -> None:
     (source,) = tmp_path.rglob("wrapper.cpp")
     (mask,) = re.findall(r"tl\.atomic_add\(.*, (\w+), sem=", source.read_text())
     assert mask == "xmask"
+
+
+class MovedSignal(nn.Module):
+    """A convolution in one dimension of what is not contiguous."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv1d(4, 6, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer((x + 1).transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    "partitioner",
+    [lambda: CudaPartitioner(target="h100"), lambda: MpsPartitioner()],
+    ids=["cuda", "mps"],
+)
+def test_contiguous_copies_need_no_gpu(partitioner: Any) -> None:
+    """PyTorch makes one to describe such a convolution."""
+    exported = export(MovedSignal(), (torch.randn(1, 5, 4),))
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner()])
+    assert edge.to_executorch().executorch_program.execution_plan[0].operators == []
