@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,16 @@ from support import ROOT, load_example, lower
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+@pytest.fixture
+def restored_logging() -> Iterator[None]:
+    """The command line sets levels of loggers; give them back."""
+    loggers = [logging.getLogger(name) for name in (None, "aoti_plugins", "executorch")]
+    before = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
+    yield
+    for logger, state in zip(loggers, before, strict=True):
+        logger.level, logger.propagate, logger.handlers[:] = state
 
 
 @pytest.fixture(scope="session")

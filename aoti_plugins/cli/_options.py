@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,44 @@ data_option = click.option(
     multiple=True,
     type=click.Path(path_type=Path),
     help="A .ptd file with weights of the program; may be repeated.",
+)
+
+tokenizer_option = click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    help="A tokenizer.json.  [default: what export wrote beside the program]",
+)
+
+template_option = click.option(
+    "--template",
+    type=click.Path(path_type=Path),
+    help="A chat template in Jinja.  [default: what export wrote beside the program]",
+)
+
+device_option = click.option(
+    "--device", default="cpu", show_default=True, help="Device to lower for."
+)
+
+partitioner_option = click.option(
+    "--option",
+    "option_texts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the device's partitioner, such as target, targets, external_data, "
+    "debug_info, keep_sources, share_state, allow_missing_kernels, for cuda also max_autotune, "
+    "tuning, save_tuning, cuda_graphs, target_device, for mps minimum_macos, gpu_cores, "
+    "codesign_identity; may be repeated.",
+)
+
+exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="OP",
+    help="An op that stays outside the delegate, such as aten.cumsum.default; may be repeated.",
+)
+
+random_seed_option = click.option(
+    "--random-seed", default=0, show_default=True, help="Seed of random inputs."
 )
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -78,6 +116,16 @@ def parse_options(texts: Iterable[str], partitioner: Callable[..., Any]) -> dict
             raise LoweringError(f"--option {text}: {name} is given twice")
         result[name] = _parse(text, value.strip(), known[name])
     return result
+
+
+def lowering_options(
+    texts: Iterable[str], exclude: Sequence[str], partitioner: Callable[..., Any]
+) -> dict[str, Any]:
+    """Options of ``--option`` and ``--exclude`` together; see ``parse_options``."""
+    options = parse_options(texts, partitioner)
+    if exclude:
+        options["exclude"] = (*options.get("exclude", ()), *exclude)
+    return options
 
 
 def _option_defaults(partitioner: Callable[..., Any]) -> dict[str, Any]:

@@ -9,7 +9,12 @@ from pathlib import Path
 import click
 
 from aoti_plugins.cli._interrupts import interrupts
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import (
+    data_option,
+    program_argument,
+    template_option,
+    tokenizer_option,
+)
 from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import ProgramError
@@ -19,16 +24,8 @@ from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator,
 @click.command()
 @program_argument
 @data_option
-@click.option(
-    "--tokenizer",
-    type=click.Path(path_type=Path),
-    help="A tokenizer.json.  [default: what export wrote beside the program]",
-)
-@click.option(
-    "--template",
-    type=click.Path(path_type=Path),
-    help="A chat template in Jinja.  [default: what export wrote beside the program]",
-)
+@tokenizer_option
+@template_option
 @click.option("--system", help="What the model is told first.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
 @speculation_option

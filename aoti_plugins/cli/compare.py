@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aoti_plugins.cli._options import data_option
+from aoti_plugins.cli._options import data_option, random_seed_option
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
 from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pt2 import check_model, load_model
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="An input, as for run; may be repeated.  [default: those that the model was exported "
     "with, or random ones]",
 )
-@click.option("--random-seed", default=0, show_default=True, help="Seed of random inputs.")
+@random_seed_option
 @click.option(
     "--tolerance",
     type=click.FloatRange(min=0),

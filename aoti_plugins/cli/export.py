@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
-from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._options import device_option, parse_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -31,7 +31,7 @@ from aoti_plugins.generation import chat_template_of, tokenizer_of
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: CHECKPOINT.pte]")
-@click.option("--device", default="cpu", show_default=True, help="Device to lower for.")
+@device_option
 @click.option("--target", help="What of the device to lower for, such as h100 or x86_64-v3.")
 @click.option(
     "--quantize",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import data_option, program_argument, tokenizer_option
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
@@ -18,11 +18,7 @@ from aoti_plugins.generation import Sampling, TextGenerator
 @program_argument
 @click.argument("prompt")
 @data_option
-@click.option(
-    "--tokenizer",
-    type=click.Path(path_type=Path),
-    help="A tokenizer.json.  [default: what export wrote beside the program]",
-)
+@tokenizer_option
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
 @speculation_option
 @sampling_options

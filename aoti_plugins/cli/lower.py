@@ -9,7 +9,13 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
-from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._options import (
+    device_option,
+    exclude_option,
+    lowering_options,
+    partitioner_for,
+    partitioner_option,
+)
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -30,23 +36,9 @@ from aoti_plugins.destinations import check_destination
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: MODEL.pte]")
-@click.option("--device", default="cpu", show_default=True, help="Device to lower for.")
-@click.option(
-    "--option",
-    "option_texts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the device's partitioner, such as target, targets, external_data, "
-    "debug_info, keep_sources, share_state, allow_missing_kernels, for cuda also max_autotune, "
-    "tuning, save_tuning, cuda_graphs, target_device, for mps minimum_macos, gpu_cores, "
-    "codesign_identity; may be repeated.",
-)
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="OP",
-    help="An op that stays outside the delegate, such as aten.cumsum.default; may be repeated.",
-)
+@device_option
+@partitioner_option
+@exclude_option
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
 )
@@ -74,9 +66,7 @@ def command(
         with display.stage("import torch and executorch"):
             quiet()
             partitioner = partitioner_for(device)
-        options = parse_options(option_texts, partitioner)
-        if exclude:
-            options["exclude"] = (*options.get("exclude", ()), *exclude)
+        options = lowering_options(option_texts, exclude, partitioner)
         chosen = chosen_partitioner(partitioner, options, output, external_weights)
         program, data_files = _lower(model, output, chosen, method, display)
     report = {

@@ -9,7 +9,13 @@ from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import parse_options, partitioner_for
+from aoti_plugins.cli._options import (
+    device_option,
+    exclude_option,
+    lowering_options,
+    partitioner_for,
+    partitioner_option,
+)
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -27,20 +33,9 @@ from aoti_plugins.cli._text import echo
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--device", default="cpu", show_default=True, help="Device to lower for.")
-@click.option(
-    "--option",
-    "option_texts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="An option of the device's partitioner, as for lower; may be repeated.",
-)
-@click.option(
-    "--exclude",
-    multiple=True,
-    metavar="OP",
-    help="An op that stays outside the delegate, such as aten.cumsum.default; may be repeated.",
-)
+@device_option
+@partitioner_option
+@exclude_option
 @click.option("--ops", "all_ops", is_flag=True, help="List the ops of each delegate.")
 @json_option
 @click.pass_context
@@ -68,9 +63,7 @@ def command(
         with display.stage("import torch and executorch"):
             quiet()
             partitioner = partitioner_for(device)
-        options = parse_options(option_texts, partitioner)
-        if exclude:
-            options["exclude"] = (*options.get("exclude", ()), *exclude)
+        options = lowering_options(option_texts, exclude, partitioner)
         chosen = partitioner(**options)
         with display.stage(f"load {model.name}"):
             exported = load_model(model)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import data_option, program_argument, random_seed_option
 from aoti_plugins.cli._output import console, json_option, print_json, seconds_text, table
 from aoti_plugins.cli._values import (
     check_output_path,
@@ -34,7 +34,7 @@ from aoti_plugins.runtime import Program
     help="An input: .npy, .npz or .pt (several values each are taken in order), a number, true, "
     "false or none; may be repeated.  [default: random inputs]",
 )
-@click.option("--random-seed", default=0, show_default=True, help="Seed of the random inputs.")
+@random_seed_option
 @click.option(
     "--warmup",
     default=1,

@@ -7,7 +7,12 @@ from pathlib import Path
 import click
 
 from aoti_plugins.cli._interrupts import STATUS, interrupts
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import (
+    data_option,
+    program_argument,
+    template_option,
+    tokenizer_option,
+)
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import ServingError
 
@@ -17,16 +22,8 @@ _END_S = 3.0  # what the model gets for the step that it is in
 @click.command()
 @program_argument
 @data_option
-@click.option(
-    "--tokenizer",
-    type=click.Path(path_type=Path),
-    help="A tokenizer.json.  [default: what export wrote beside the program]",
-)
-@click.option(
-    "--template",
-    type=click.Path(path_type=Path),
-    help="A chat template in Jinja.  [default: what export wrote beside the program]",
-)
+@tokenizer_option
+@template_option
 @click.option(
     "--host",
     default="127.0.0.1",

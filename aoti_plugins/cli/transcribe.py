@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import data_option, program_argument, tokenizer_option
 from aoti_plugins.cli._output import json_option, print_json, seconds_text
 from aoti_plugins.cli._sampling import sampling_options
 from aoti_plugins.cli._text import echo
@@ -18,11 +18,7 @@ from aoti_plugins.generation import Sampling, Transcriber, TranscriptionStatisti
 @program_argument
 @click.argument("audio", type=click.Path(path_type=Path))
 @data_option
-@click.option(
-    "--tokenizer",
-    type=click.Path(path_type=Path),
-    help="A tokenizer.json.  [default: what export wrote beside the program]",
-)
+@tokenizer_option
 @click.option("--language", help="What is spoken, such as en.  [default: what the model hears]")
 @click.option(
     "--task",

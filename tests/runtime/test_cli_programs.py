@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -17,17 +17,7 @@ from aoti_plugins.cli.app import app
 
 Lowered = Callable[[str], Path]
 
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    """The command line sets levels of loggers; give them back."""
-    import logging
-
-    loggers = [logging.getLogger(name) for name in (None, "aoti_plugins", "executorch")]
-    before = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
-    yield
-    for logger, state in zip(loggers, before, strict=True):
-        logger.level, logger.propagate, logger.handlers[:] = state
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 def invoke(*arguments: object) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from aoti_plugins.cli._differences import difference
 from aoti_plugins.cli.app import app
 from aoti_plugins.hooks import hookimpl
 from aoti_plugins.plugin_system.manager import get_manager
+
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 class Counting(nn.Module):
@@ -41,18 +43,6 @@ class WrongSigmoid:
     @hookimpl
     def aoti_decompositions(self) -> dict[Any, Callable[..., Any]]:
         return {torch.ops.aten.sigmoid.default: lambda x: torch.tanh(x) * 0.5 + 0.49}
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    """The command line sets levels of loggers; give them back."""
-    import logging
-
-    loggers = [logging.getLogger(name) for name in (None, "aoti_plugins", "executorch")]
-    before = [(one.level, one.propagate, list(one.handlers)) for one in loggers]
-    yield
-    for logger, state in zip(loggers, before, strict=True):
-        logger.level, logger.propagate, logger.handlers[:] = state
 
 
 def aoti(*arguments: object) -> Result:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -24,15 +23,7 @@ from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE
 COMMANDS = ("lower", "run", "inspect", "plugins", "doctor")
 
 
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    """The command line takes over our logger; give it back."""
-    import logging
-
-    logger = logging.getLogger("aoti_plugins")
-    before = logger.level, logger.propagate, list(logger.handlers)
-    yield
-    logger.level, logger.propagate, logger.handlers[:] = before
+pytestmark = pytest.mark.usefixtures("restored_logging")
 
 
 def invoke(*arguments: str) -> Result:
