@@ -24,6 +24,9 @@ from aoti_plugins.runtime import Program
 if TYPE_CHECKING:
     from aoti_plugins.cli._differences import Difference
 
+# Compile specs by which lowering writes beside the program; must match compile_specs.py.
+_WRITES_FILES = ("aoti_external_data", "aoti_keep_sources", "aoti_save_tuning")
+
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
@@ -80,11 +83,12 @@ def command(
         with display.stage(f"load {model.name}"):
             exported = load_model(model)
         with Program(program, data_files=data_files) as loaded:
-            inputs = _inputs(exported, loaded.method(method), sources, random_seed)
+            chosen = loaded.method(method)
+            inputs = _inputs(exported, chosen, sources, random_seed)
             with display.stage("eager PyTorch"):
                 expected = _eager(exported, inputs)
             with display.stage(program.name):
-                found = loaded.method(method, share_state=False)(*inputs)
+                found = chosen(*inputs)
         if len(found) != len(expected):
             raise ProgramError(
                 f"{str(program)!r} has {len(found)} outputs and {str(model)!r} {len(expected)}: "
@@ -146,7 +150,8 @@ def _lowered_again(
     device, specs = ours[0]
     with display.stage("lower the model with all ops as outputs"), torch.no_grad():
         exported = torch.export.export(stepwise, tuple(map(_copied, inputs)))
-        partitioner = device.partitioner()(compile_specs=specs)
+        kept = [spec for spec in specs if spec.key not in _WRITES_FILES]
+        partitioner = device.partitioner()(compile_specs=kept)
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
         return bytes(edge.to_executorch().buffer)
 

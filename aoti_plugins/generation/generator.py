@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from aoti_plugins.generation.sampling import Sampling, choose
 from aoti_plugins.generation.text_stream import TextStream
 from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
 from aoti_plugins.runtime import Program
+from aoti_plugins.runtime.closing import Closing
 
 Generator = TypeVar("Generator", bound="TextGenerator")
 
@@ -63,7 +63,7 @@ class Statistics:
         return (self.new_tokens - 1) / later if self.new_tokens > 1 and later > 0 else 0.0
 
 
-class TextGenerator:
+class TextGenerator(Closing):
     """A program that ``aoti-plugins export`` made, with its tokenizer.
 
     One answer is generated at a time: a generator has one cache, and ``session`` gives another one
@@ -325,14 +325,3 @@ class TextGenerator:
             self._model.close()
         else:
             self._program.close()
-
-    def __enter__(self) -> TextGenerator:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

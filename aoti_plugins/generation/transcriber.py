@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.generation.sampling import Sampling
 from aoti_plugins.generation.speech_writer import SpeechWriter
+from aoti_plugins.runtime.closing import Closing
 
 
 @dataclass
@@ -36,7 +36,7 @@ class TranscriptionStatistics:
     seconds: float = 0.0
 
 
-class Transcriber:
+class Transcriber(Closing):
     """A program that ``aoti-plugins export`` made of a Whisper, with its tokenizer.
 
     Audio that is longer than the model takes (30 s) is heard in windows of that length, one after
@@ -150,17 +150,6 @@ class Transcriber:
     def close(self) -> None:
         """Free the program; of a session, what it hears and writes."""
         self._writer.close()
-
-    def __enter__(self) -> Transcriber:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _check_samples(samples: Any) -> None:

@@ -97,7 +97,7 @@ class DevicePartitioner(Partitioner):
                     f"{type(program).__name__}"
                 )
         silent = copy.copy(self)
-        silent._plan = Plan(self._device, self.delegation_spec.compile_specs, is_forecast=True)
+        silent._plan.is_forecast = True
         recorder = Recorder(silent._plan.support)
         with get_manager().registered(recorder, f"forecast-{id(recorder)}"):
             edge = to_edge_transform_and_lower(

@@ -42,15 +42,15 @@ class Plan:
     Args:
         device: the device to lower for.
         compile_specs: the partitioner's options.
-        is_forecast: whether nobody is warned, and nothing refused, since nothing is to be run.
 
     Raises:
         LoweringError: the options do not parse, or name no target.
     """
 
-    def __init__(
-        self, device: Device, compile_specs: list[CompileSpec], is_forecast: bool = False
-    ) -> None:
+    is_forecast = False
+    """Whether nobody is warned, and nothing refused, since nothing is to be run."""
+
+    def __init__(self, device: Device, compile_specs: list[CompileSpec]) -> None:
         self._options = specs.decode(compile_specs)
         if self._options.target_device.partition(":")[0] not in ("", device.name):
             raise LoweringError(
@@ -59,7 +59,6 @@ class Plan:
             )
         _check_excluded(self._options.exclude)
         self._device = device
-        self._is_forecast = is_forecast
         self._specs = compile_specs
         self._targets = device.resolve(
             self._options.targets, get_manager().targets(device.name, device.check_target)
@@ -85,7 +84,7 @@ class Plan:
         tag_constant_data(program)
         _keep_constants_used_outside(program)
         kept_outside = _tag_mutated_buffers(program)
-        if not self._is_forecast:
+        if not self.is_forecast:
             warn(refusals, self._device.name)
             warn_of_state(kept_outside, self._device.name)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
@@ -119,7 +118,7 @@ class Plan:
         Raises:
             LoweringError: what is in no delegate and has no kernel, and what to do about it.
         """
-        if self._options.allow_missing_kernels or self._is_forecast:
+        if self._options.allow_missing_kernels or self.is_forecast:
             return
         left = [refusal for refusal in self.refusals(program) if refusal.kernel]
         if left:

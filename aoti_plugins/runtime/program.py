@@ -9,7 +9,6 @@ import threading
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, NoReturn
 
 from aoti_plugins.errors import ProgramError
@@ -20,6 +19,7 @@ from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._locks import new_lock
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
+from aoti_plugins.runtime.closing import Closing
 from aoti_plugins.runtime.specs import value_info
 
 
@@ -33,7 +33,7 @@ class _NotCopied:
         )
 
 
-class Program(_NotCopied):
+class Program(_NotCopied, Closing):
     """A lowered program, ready to run.
 
     Loading maps the file; weights and code are loaded with each method. Any number of threads may
@@ -176,17 +176,6 @@ class Program(_NotCopied):
         if not self._handle:
             raise ProgramError(f"the {self} is closed")
 
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __del__(self) -> None:
         # Methods that the caller still holds keep the native program alive by themselves.
         if getattr(self, "_handle", 0):
@@ -214,7 +203,7 @@ class _NativeMethod(_NotCopied):
         self._runner.destroy_method(self.address)
 
 
-class Method(_NotCopied):
+class Method(_NotCopied, Closing):
     """One loaded method. Made by ``Program.method``.
 
     Calls of one method wait for each other; threads that are to run at once load a method each.
@@ -370,17 +359,6 @@ class Method(_NotCopied):
         return ProgramError(
             f"method {self.name!r} got {found} inputs, expected {self._n_in}: {taken}"
         )
-
-    def __enter__(self) -> Method:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))

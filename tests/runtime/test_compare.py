@@ -98,6 +98,17 @@ def test_the_op_at_which_they_part_is_named(tmp_path: Path) -> None:
     assert "op by op they agree" in shown.stdout
 
 
+def test_weights_may_lie_beside_the_program(tmp_path: Path) -> None:
+    model = saved(Counting(), tmp_path)
+    assert aoti("lower", model, "--external-weights").exit_code == 0
+    beside = sorted(tmp_path.iterdir())
+    (data,) = tmp_path.glob("*.ptd")
+    shown = aoti("compare", model, model.with_suffix(".pte"), "--data", data, "--ops")
+    assert shown.exit_code == 0, shown.output
+    assert "all ops agree with eager PyTorch" in shown.stdout
+    assert sorted(tmp_path.iterdir()) == beside
+
+
 def test_what_cannot_be_compared_is_an_error(tmp_path: Path) -> None:
     model = saved(Counting(), tmp_path)
     program = lowered(model)
