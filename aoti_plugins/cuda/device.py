@@ -45,7 +45,14 @@ def _passes() -> Iterable[GraphPass]:
     from aoti_plugins.cuda.passes.fused_linears import fused_linears
     from aoti_plugins.cuda.passes.separate_bias import separate_bias
     from aoti_plugins.cuda.passes.small_weights import small_weights
+    from aoti_plugins.cuda.passes.token_attentions import token_attentions
 
+    yield GraphPass(
+        "aoti_plugins.token_attentions",
+        token_attentions,
+        after=("aoti_plugins.restore_views",),
+        before=("aoti_plugins.attention_to_triton",),
+    )
     yield GraphPass(
         "aoti_plugins.attention_to_triton",
         attention_to_triton,
@@ -87,6 +94,7 @@ CUDA = Device(
         **usual_kernels(FLOATS, products=FLOATS),
         "aten::histc": FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
+        "aoti_plugins::token_attention": ("float16", "bfloat16"),
     },
     passes=_passes,
     inductor_options=_inductor_options,

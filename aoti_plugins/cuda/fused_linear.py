@@ -22,7 +22,11 @@ class Gate(IntEnum):
 
 
 @torch.library.custom_op(
-    "aoti_plugins::fused_linear", mutates_args=(), device_types=("cpu", "cuda")
+    "aoti_plugins::fused_linear",
+    mutates_args=(),
+    device_types=("cpu", "cuda"),
+    # Else Inductor copies what is not laid out as it was for the example.
+    tags=(torch.Tag.flexible_layout,),
 )
 def fused_linear(
     x: Tensor,

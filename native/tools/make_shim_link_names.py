@@ -23,7 +23,7 @@ TOP = """#pragma once
 """
 
 
-OWN_SHIMS = {"aoti_torch_cuda_fused_linear"}
+OWN_SHIMS = {"aoti_torch_cuda_fused_linear", "aoti_torch_cuda_token_attention"}
 """Shims of ours that PyTorch does not have."""
 
 

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch.fx import GraphModule
+from torch._higher_order_ops.auto_functionalize import (
+    auto_functionalized,
+    auto_functionalized_v2,
+)
+from torch.fx import GraphModule, Node
 
 from aoti_plugins.types import FallbackKernel
 
@@ -23,13 +27,20 @@ def custom_op_options(module: GraphModule, kernels: Iterable[FallbackKernel]) ->
         module: the graph, in ATen and custom ops.
         kernels: what plugins declared for the device.
     """
-    used = {n.target for m in module.modules() if isinstance(m, GraphModule) for n in m.graph.nodes}
+    graphs = [m.graph for m in module.modules() if isinstance(m, GraphModule)]
+    used = {_called(node) for graph in graphs for node in graph.nodes}
     declarations: dict[Any, list[str]] = {}
     for kernel in kernels:
         op = _resolve(kernel.op)
         if op is not None and op in used:
             declarations[op] = [shim.declaration.rstrip(";") for shim in kernel.c_shims]
     return {OPTION: declarations} if declarations else {}
+
+
+def _called(node: Node) -> Any:
+    """What a node calls; of an op that writes to its arguments, made functional, the op."""
+    is_functional = node.target in (auto_functionalized, auto_functionalized_v2)
+    return node.args[0] if is_functional else node.target
 
 
 def merge(options: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ namespace fake_cuda {
 namespace {
 
 constexpr size_t kStackNbytes = size_t{64} << 10;
+constexpr size_t kSharedNbytes = size_t{227} << 10;
 
 /// Where threads wait for each other.
 struct Meeting {
@@ -38,11 +39,22 @@ struct Warp {
   uint64_t values[2][kLanes] = {};
 };
 
-struct Scheduler {
-  ucontext_t context{};
+struct Block {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   Meeting barrier;
+  struct alignas(128) Line {
+    char bytes[128];
+  };
+  std::vector<Line> memory{kSharedNbytes / sizeof(Line)};
+};
+
+struct Scheduler {
+  ucontext_t context{};
+  std::vector<std::unique_ptr<Block>> cluster;
+  unsigned int blocks = 0;  ///< of the cluster
+  Meeting meeting;          ///< of the cluster
+  Block* block = nullptr;   ///< whose thread runs
   Fiber* running = nullptr;
   const std::function<void()>* body = nullptr;
 };
@@ -88,25 +100,25 @@ void meet(Meeting& meeting, unsigned int count) {
 }
 
 /// Starts the threads of a block.
-void start_block(unsigned int threads) {
-  Scheduler& s = scheduler();
-  while (s.fibers.size() < threads) {
-    s.fibers.push_back(std::make_unique<Fiber>());
+void start_block(Block& block, unsigned int threads) {
+  while (block.fibers.size() < threads) {
+    block.fibers.push_back(std::make_unique<Fiber>());
   }
-  s.barrier = {};
-  s.warps.assign((threads + kLanes - 1) / kLanes, Warp{});
+  block.barrier = {};
+  block.warps.assign((threads + kLanes - 1) / kLanes, Warp{});
   for (unsigned int t = 0; t < threads; ++t) {
-    start(*s.fibers[t]);
+    start(*block.fibers[t]);
   }
 }
 
-/// Gives each thread that does not wait a turn; false when there is none.
-bool run_turns(unsigned int threads) {
+/// Gives each thread of a block that does not wait a turn; false when there is none.
+bool run_turns(Block& block, unsigned int threads) {
   Scheduler& s = scheduler();
   bool any = false;
   for (unsigned int t = 0; t < threads; ++t) {
-    if (can_run(*s.fibers[t])) {
-      s.running = s.fibers[t].get();
+    if (can_run(*block.fibers[t])) {
+      s.block = &block;
+      s.running = block.fibers[t].get();
       threadIdx.x = t;
       (void)swapcontext(&s.context, &s.running->context);
       any = true;
@@ -115,14 +127,28 @@ bool run_turns(unsigned int threads) {
   return any;
 }
 
-void run_block(unsigned int threads) {
-  start_block(threads);
-  while (run_turns(threads)) {
+/// Gives the threads of all blocks of a cluster, from block `first` on, a turn.
+bool run_turns_of_cluster(unsigned int first, unsigned int threads) {
+  bool any = false;
+  for (unsigned int b = 0; b < scheduler().blocks; ++b) {
+    blockIdx.x = first + b;
+    any |= run_turns(*scheduler().cluster[b], threads);
   }
-  for (unsigned int t = 0; t < threads; ++t) {
-    if (!scheduler().fibers[t]->done) {
-      std::fprintf(stderr, "thread %u of block %u waits for threads that do not come\n", t,
-                   blockIdx.x);
+  return any;
+}
+
+void run_cluster(unsigned int first, unsigned int threads) {
+  Scheduler& s = scheduler();
+  s.meeting = {};
+  for (unsigned int b = 0; b < s.blocks; ++b) {
+    start_block(*s.cluster[b], threads);
+  }
+  while (run_turns_of_cluster(first, threads)) {
+  }
+  for (unsigned int i = 0; i < s.blocks * threads; ++i) {
+    if (!s.cluster[i / threads]->fibers[i % threads]->done) {
+      std::fprintf(stderr, "thread %u of block %u waits for threads that do not come\n",
+                   i % threads, first + i / threads);
       std::abort();
     }
   }
@@ -131,23 +157,40 @@ void run_block(unsigned int threads) {
 }  // namespace
 
 void wait_at_barrier() {
-  meet(scheduler().barrier, blockDim.x);
+  meet(scheduler().block->barrier, blockDim.x);
+}
+
+void meet_cluster() {
+  meet(scheduler().meeting, blockDim.x * scheduler().blocks);
 }
 
 const uint64_t* meet_lanes(uint64_t value) {
-  Warp& warp = scheduler().warps[threadIdx.x / kLanes];
+  Warp& warp = scheduler().block->warps[threadIdx.x / kLanes];
   uint64_t* const values = warp.values[warp.meeting.times % 2];
   values[threadIdx.x % kLanes] = value;
   meet(warp.meeting, kLanes);
   return values;
 }
 
-void run_blocks(unsigned int blocks, unsigned int threads, const std::function<void()>& body) {
-  gridDim.x = blocks;
-  blockDim.x = threads;
-  scheduler().body = &body;
-  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
-    run_block(threads);
+char* block_memory() {
+  return scheduler().block->memory.front().bytes;
+}
+
+char* block_memory(unsigned int rank) {
+  return scheduler().cluster.at(rank)->memory.front().bytes;
+}
+
+void run_blocks(const Grid& grid, const std::function<void()>& body) {
+  gridDim.x = grid.blocks;
+  blockDim.x = grid.threads;
+  Scheduler& s = scheduler();
+  s.body = &body;
+  s.blocks = grid.cluster;
+  while (s.cluster.size() < grid.cluster) {
+    s.cluster.push_back(std::make_unique<Block>());
+  }
+  for (unsigned int first = 0; first < grid.blocks; first += grid.cluster) {
+    run_cluster(first, grid.threads);
   }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 /// Lets our kernels' sources run on the host: the threads of a block are fibers that take turns at
-/// barriers and where the lanes of a warp meet, blocks run one after the other. Included before the
-/// sources.
+/// barriers and where the lanes of a warp meet. Blocks run one after the other, those of a cluster
+/// together. Included before the sources.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+
+#include "emulated_grid.h"
 
 #undef __shared__
 #define __shared__ static
@@ -32,8 +34,16 @@ void wait_at_barrier();
 /// come. They stay until the second next call.
 const uint64_t* meet_lanes(uint64_t value);
 
+/// As `wait_at_barrier`, for the threads of all blocks of a cluster.
+void meet_cluster();
+
+/// The shared memory that a launch gives this thread's block, or another one of its cluster: as
+/// much as a GPU has, whatever the launch asks for.
+char* block_memory();
+char* block_memory(unsigned int rank);
+
 /// Runs a kernel's body once for each thread of each block.
-void run_blocks(unsigned int blocks, unsigned int threads, const std::function<void()>& body);
+void run_blocks(const Grid& grid, const std::function<void()>& body);
 
 }  // namespace fake_cuda
 

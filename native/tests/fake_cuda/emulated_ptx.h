@@ -10,6 +10,7 @@
 
 #include "emulated_device.h"
 
+using std::max;
 using std::min;
 
 inline float __expf(float x) {
@@ -86,8 +87,7 @@ uint32_t masked_xor(uint32_t bits, uint32_t others) {
 }
 
 inline void* launched_memory() {
-  alignas(16) static char memory[48 << 10];
-  return memory;
+  return fake_cuda::block_memory();
 }
 
 inline uint4 load_once(const uint4* from) {
@@ -98,5 +98,21 @@ inline void prefetch_bytes(const void*, uint32_t) {}
 
 inline void wait_for_inputs() {}
 inline void let_next_begin() {}
+
+inline void begin_cluster() {}
+
+inline void wait_for_cluster() {
+  fake_cuda::meet_cluster();
+}
+
+inline void meet_cluster() {
+  fake_cuda::meet_cluster();
+}
+
+inline float* shared_of_block(float* own, int rank) {
+  char* const there = fake_cuda::block_memory(static_cast<unsigned int>(rank));
+  return reinterpret_cast<float*>(there +
+                                  (reinterpret_cast<char*>(own) - fake_cuda::block_memory()));
+}
 
 }  // namespace aoti_plugins::cuda

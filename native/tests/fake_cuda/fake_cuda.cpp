@@ -259,7 +259,7 @@ CUresult submit(CUstream stream, std::function<void()> work) {
   return CUDA_SUCCESS;
 }
 
-CUresult launch(CUfunction function, unsigned int blocks, unsigned int threads, CUstream stream,
+CUresult launch(CUfunction function, const fake_cuda::Grid& grid, CUstream stream,
                 void** parameters) {
   const fake_cuda::Kernel* kernel = function->kernel;
   auto values = std::make_shared<std::vector<std::vector<char>>>();
@@ -272,7 +272,7 @@ CUresult launch(CUfunction function, unsigned int blocks, unsigned int threads, 
     for (std::vector<char>& value : *values) {
       arguments.push_back(value.data());
     }
-    kernel->run(arguments.data(), blocks, threads);
+    kernel->run(arguments.data(), grid);
     ++state().launches;
   });
 }
@@ -835,16 +835,24 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
                         unsigned int threads, unsigned int, unsigned int, unsigned int,
                         CUstream stream, void** parameters, void**) {
   ENTER();
-  return launch(function, blocks, threads, stream, parameters);
+  return launch(function, {blocks, threads, 1}, stream, parameters);
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
                           void**) {
   ENTER();
-  if (config->numAttrs != 1 ||
-      config->attrs[0].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+  fake_cuda::Grid grid{config->gridDimX, config->blockDimX, 1};
+  for (unsigned int i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      grid.cluster = attribute.value.clusterDim.x;
+    } else if (attribute.id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (grid.cluster == 0 || grid.blocks % grid.cluster != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return launch(function, config->gridDimX, config->blockDimX, config->hStream, parameters);
+  return launch(function, grid, config->hStream, parameters);
 }
 CUresult cuLaunchCooperativeKernel(CUfunction, unsigned int, unsigned int, unsigned int,
                                    unsigned int, unsigned int, unsigned int, unsigned int, CUstream,

@@ -45,9 +45,8 @@ T value(void* argument) {
 
 template <typename... Arguments, size_t... kPlaces>
 Kernel make_kernel(void (*function)(Arguments...), std::index_sequence<kPlaces...>) {
-  return {{sizeof(Arguments)...},
-          [function](void** arguments, unsigned int blocks, unsigned int threads) {
-            run_blocks(blocks, threads, [&] { function(value<Arguments>(arguments[kPlaces])...); });
+  return {{sizeof(Arguments)...}, [function](void** arguments, const Grid& grid) {
+            run_blocks(grid, [&] { function(value<Arguments>(arguments[kPlaces])...); });
           }};
 }
 
@@ -187,6 +186,14 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_select_2),
       FAKE_KERNEL(aotip_select_4),
       FAKE_KERNEL(aotip_select_8),
+      FAKE_KERNEL(aotip_token_attention_bf16_64_4),
+      FAKE_KERNEL(aotip_token_attention_bf16_64_8),
+      FAKE_KERNEL(aotip_token_attention_bf16_128_4),
+      FAKE_KERNEL(aotip_token_attention_bf16_128_8),
+      FAKE_KERNEL(aotip_token_attention_f16_64_4),
+      FAKE_KERNEL(aotip_token_attention_f16_64_8),
+      FAKE_KERNEL(aotip_token_attention_f16_128_4),
+      FAKE_KERNEL(aotip_token_attention_f16_128_8),
       {"fake_scale_add", make_kernel(scale_add)},
   };
 #undef FAKE_KERNEL

@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "emulated_grid.h"
+
 namespace fake_cuda {
 
 /// A kernel as a host function. `arguments` are the addresses of copies of its arguments.
 struct Kernel {
   std::vector<size_t> argument_nbytes;
-  std::function<void(void** arguments, unsigned int blocks, unsigned int threads)> run;
+  std::function<void(void** arguments, const Grid& grid)> run;
 };
 
 /// The kernel of a name, or null.

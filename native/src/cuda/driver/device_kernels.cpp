@@ -29,6 +29,9 @@ namespace {
 
 constexpr unsigned int kBlock = 256;
 
+/// Shared memory of a block that needs no asking.
+constexpr unsigned int kFreeSharedNbytes = 48 << 10;
+
 /// What is loaded on one GPU.
 struct Loaded {
   CUmodule module = nullptr;
@@ -113,6 +116,11 @@ Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsign
   return function != nullptr ? launch(function, blocks, threads, arguments) : Status::kFailed;
 }
 
+bool has_clusters(int32_t gpu) noexcept {
+  const Gpu* where = find_gpu(gpu);
+  return where != nullptr && where->major >= 9 && driver_launches_early();
+}
+
 Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept {
   CUfunction function = device_kernel(gpu, name);
   const Gpu* where = find_gpu(gpu);
@@ -123,7 +131,12 @@ Status launch_early(int32_t gpu, const char* name, const Width& width, void** ar
                       {width.blocks, 1, 1},
                       {width.threads, 1, 1},
                       width.shared_nbytes,
-                      current_stream().handle};
+                      current_stream().handle,
+                      width.cluster};
+  if (width.shared_nbytes > kFreeSharedNbytes) {
+    AOTIP_CU(cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+             static_cast<int>(width.shared_nbytes));
+  }
   const CUresult code =
       where->major < 9 ? launch_in_order(config, arguments) : launch_early(config, arguments);
   return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);

@@ -32,8 +32,12 @@ Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsign
 struct Width {
   unsigned int blocks;
   unsigned int threads;
-  unsigned int shared_nbytes;  ///< beside what the kernel declares
+  unsigned int shared_nbytes;  ///< beside what the kernel declares; over 48 KiB is asked for
+  unsigned int cluster = 1;    ///< blocks of a cluster: more than 1 only where there are clusters
 };
+
+/// Whether a GPU and its driver have clusters of blocks.
+bool has_clusters(int32_t gpu) noexcept;
 
 /// As `launch_exactly`, as soon as the kernel before lets it (compute capability 9.0 on), which
 /// has not ended then: the kernel itself waits for what it reads of others.

@@ -8,7 +8,9 @@ namespace {
 // The first driver whose graphs keep such launches (CUDA 12.3).
 constexpr int kFirstDriver = 12030;
 
-bool driver_launches_early() {
+}  // namespace
+
+bool driver_launches_early() noexcept {
   static const bool found = [] {
     int version = 0;
     return driver().cuLaunchKernelEx != nullptr &&
@@ -16,8 +18,6 @@ bool driver_launches_early() {
   }();
   return found;
 }
-
-}  // namespace
 
 CUresult launch_in_order(const Launch& launch, void** arguments) noexcept {
   const unsigned int* grid = launch.grid;
@@ -30,9 +30,11 @@ CUresult launch_early(const Launch& launch, void** arguments) noexcept {
   if (!driver_launches_early()) {
     return launch_in_order(launch, arguments);
   }
-  CUlaunchAttribute early{};
-  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  early.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchAttribute attributes[2] = {};
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attributes[0].value.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attributes[1].value.clusterDim = {launch.cluster, 1, 1};
   CUlaunchConfig config{};
   config.gridDimX = launch.grid[0];
   config.gridDimY = launch.grid[1];
@@ -42,8 +44,8 @@ CUresult launch_early(const Launch& launch, void** arguments) noexcept {
   config.blockDimZ = launch.block[2];
   config.sharedMemBytes = launch.shared_nbytes;
   config.hStream = launch.stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = launch.cluster > 1 ? 2 : 1;
   return driver().cuLaunchKernelEx(&config, launch.function, arguments, nullptr);
 }
 

@@ -12,3 +12,4 @@
 #include "cuda/kernels/sort_radix.cu"
 #include "cuda/kernels/sort_short.cu"
 #include "cuda/kernels/strided.cu"
+#include "cuda/kernels/token_attention.cu"

@@ -71,6 +71,38 @@ inline __device__ void wait_for_inputs() {
 #endif
 }
 
+/// Says that this block of a cluster has begun; `wait_for_cluster` waits until all have.
+inline __device__ void begin_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+#endif
+}
+
+inline __device__ void wait_for_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
+/// A barrier of all threads of a cluster: what they wrote to each other's shared memory is there.
+inline __device__ void meet_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+/// The same place in the shared memory of another block of the cluster.
+inline __device__ float* shared_of_block(float* own, int rank) {
+#if __CUDA_ARCH__ >= 900
+  float* found;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(found) : "l"(own), "r"(rank));
+  return found;
+#else
+  return own;
+#endif
+}
+
 /// Lets the next kernel be launched, if it is one that waits for its inputs.
 inline __device__ void let_next_begin() {
 #if __CUDA_ARCH__ >= 900

@@ -1,0 +1,92 @@
+"""The operator ``aoti_plugins::token_attention``, for which the CUDA runtime has a kernel."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+HEAD_DIMS = (64, 128)
+"""Elements of a head that the kernels take; must match native/src/cuda/ops/token_attention.cpp."""
+
+
+@torch.library.custom_op(
+    "aoti_plugins::token_attention",
+    mutates_args=("keys", "values"),
+    device_types=("cpu", "cuda"),
+    # Else Inductor makes a copy of what several layers share for each of them.
+    tags=(torch.Tag.flexible_layout,),
+)
+def token_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    query_norm: Tensor | None,
+    key_norm: Tensor | None,
+    keys: Tensor,
+    values: Tensor,
+    position: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    epsilon: float,
+) -> Tensor:
+    """Attention of one token over a cache, to which its key and value are written first.
+
+    Query and key are rotated on the way: ``x * cos + cat((-x[d / 2:], x[:d / 2])) * sin``. Here it
+    is computed by PyTorch; programs call the runtime.
+
+    Args:
+        query: ``[1, heads, 1, d]``, float16 or bfloat16, any strides; ``d`` is of ``HEAD_DIMS``.
+        key: ``[1, kv_heads, 1, d]``, the dtype of the query; ``kv_heads`` divides ``heads``.
+        value: as ``key``.
+        cos: ``d`` elements, the dtype of the query.
+        sin: likewise.
+        query_norm: ``[d]``, likewise: each head is divided by the root of its mean square, and
+            multiplied with it, before it is rotated.
+        key_norm: likewise for the key.
+        keys: ``[1, kv_heads, capacity, d]``; the key is written to it at ``position``.
+        values: likewise.
+        position: one int64, 0 to ``capacity - 1``.
+        mask: bool, ``capacity`` elements: which positions are attended to; none for all.
+        scale: of the scores.
+        epsilon: added to mean squares.
+
+    Returns:
+        ``[1, heads, 1, d]``; zeros where nothing is attended to.
+    """
+    turned = _rotated(_normed(key, key_norm, epsilon), cos, sin)
+    keys.index_copy_(2, position.view(1), turned)
+    values.index_copy_(2, position.view(1), value)
+    found = scaled_dot_product_attention(
+        _rotated(_normed(query, query_norm, epsilon), cos, sin).float(),
+        keys.float(),
+        values.float(),
+        None if mask is None else mask.view(1, 1, 1, -1),
+        scale=scale,
+        enable_gqa=True,
+    )
+    return found.nan_to_num(0).to(query.dtype).contiguous()
+
+
+def _normed(x: Tensor, factors: Tensor | None, epsilon: float) -> Tensor:
+    if factors is None:
+        return x
+    rows = x.float()
+    rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon)
+    return (rows * factors.float()).to(x.dtype)
+
+
+def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    first, second = x.float().chunk(2, -1)
+    turned = torch.cat((-second, first), -1)
+    return (x.float() * cos.view(-1).float() + turned * sin.view(-1).float()).to(x.dtype)
+
+
+@token_attention.register_fake
+def _(  # type: ignore[no-untyped-def]
+    query, key, value, cos, sin, query_norm, key_norm, keys, values, position, mask, scale, epsilon
+):
+    del key, value, cos, sin, query_norm, key_norm, keys, values, position, mask, scale, epsilon
+    return query.new_empty(query.shape)

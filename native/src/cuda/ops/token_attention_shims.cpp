@@ -1,0 +1,46 @@
+// The C shim of attention of one token.
+
+#include <aoti_plugins/cuda_shim.h>
+
+#include "cuda/ops/token_attention.h"
+#include "shim/run_shim.h"
+
+using namespace aoti_plugins;
+
+namespace {
+
+const Tensor* optional(AtenTensorHandle* handle) {
+  const Tensor* tensor = handle != nullptr ? unwrap(*handle) : nullptr;
+  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
+}
+
+}  // namespace
+
+AOTITorchError aoti_torch_cuda_token_attention(AtenTensorHandle query, AtenTensorHandle key,
+                                               AtenTensorHandle value, AtenTensorHandle cos,
+                                               AtenTensorHandle sin, AtenTensorHandle* query_norm,
+                                               AtenTensorHandle* key_norm, AtenTensorHandle keys,
+                                               AtenTensorHandle values, AtenTensorHandle position,
+                                               AtenTensorHandle* mask, double scale, double epsilon,
+                                               AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(query);
+    AOTIP_CHECK_TENSOR(key);
+    AOTIP_CHECK_TENSOR(value);
+    AOTIP_CHECK_TENSOR(cos);
+    AOTIP_CHECK_TENSOR(sin);
+    AOTIP_CHECK_TENSOR(keys);
+    AOTIP_CHECK_TENSOR(values);
+    AOTIP_CHECK_TENSOR(position);
+    AOTIP_CHECK_ARG(ret0);
+    const cuda::CachedAttention attention{
+        unwrap(query),  unwrap(key),          unwrap(value),      unwrap(cos),
+        unwrap(sin),    optional(query_norm), optional(key_norm), unwrap(keys),
+        unwrap(values), unwrap(position),     optional(mask),     scale,
+        epsilon};
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cuda::token_attention(attention, &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}
