@@ -49,6 +49,7 @@ from aoti_plugins.lowering.decompositions import (
     special_functions,
     triangular,
 )
+from aoti_plugins.lowering.small_weights import packed
 
 _aten = torch.ops.aten
 
@@ -158,6 +159,7 @@ DECOMPOSITIONS: Table = {
     _aten.randperm.default: random_numbers.randperm,
     _aten.rrelu.default: random_numbers.rrelu,
     _aten.uniform.default: random_numbers.uniform,
+    torch.ops.aoti_plugins.packed_weight.default: packed.values,
 }
 """For every device."""
 

@@ -1,0 +1,93 @@
+"""An embedding that is also a head, on NVIDIA GPUs: rows of the tiles that the product reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from exportable_weights import Tied
+from small_tables import TABLES, Plain, values_of
+from support import lower, weights_nbytes
+from torch.export import Dim, ExportedProgram, export
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
+from aoti_plugins.cuda.passes.small_weights import small_weights
+from aoti_plugins.cuda.small_weights import layout
+from aoti_plugins.lowering.passes.constants_as_bits import constants_as_bits
+from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
+
+N, K = 64, 512
+WITHOUT_KERNEL = ("q6_k", "nvfp4", "mxfp8")
+NUMBERS = torch.tensor([[63, 0, 5], [8, 7, 5]])
+
+
+def run_passes(program: ExportedProgram) -> list[str]:
+    """Those for weights of few bits; returns our ops in the program."""
+    for one in (constants_as_bits, gathered_rows, small_weights, rows_of_tiles):
+        one(program)
+    found = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+    return [name for name in found if name.startswith("aoti_plugins.")]
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("k", [64, 200, 256])
+def test_rows_of_a_layout(bits: int, k: int) -> None:
+    low, high, dtype = (0, 16, torch.uint8) if bits == 4 else (-128, 128, torch.int8)
+    codes, groups = torch.randint(low, high, (24, k), dtype=dtype), torch.randn(24, 5)
+    rows = torch.tensor([[5, 23, -1], [0, 8, 5]])
+    found = layout.codes_of_rows(layout.pack_codes(codes, bits), rows, bits, k)
+    assert torch.equal(found, codes[rows].to(torch.int32))
+    assert torch.equal(layout.groups_of_rows(layout.pack_groups(groups), rows), groups[rows])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_come_from_the_tiles_of_the_head(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(1)
+    weight, x = TABLES[name](N, K, dtype), torch.randn(3, K).to(dtype)
+    program = export(Tied(weight), (NUMBERS, x)).run_decompositions({})
+    ours = run_passes(program)
+    if name in WITHOUT_KERNEL:
+        assert ours == []
+        return
+    assert ours == ["aoti_plugins.rows_of_tiles.default", "aoti_plugins.fused_linear.default"]
+    placed = {one.name for one in program.graph.nodes if one.op == "placeholder" and one.users}
+    assert len(placed) == len({one for one in placed if "_bits_" in one}) + 2  # two inputs
+    plain, values = Plain(program), values_of(weight)
+    rows, products = plain.run(NUMBERS, x)
+    torch.testing.assert_close(rows.double(), values[NUMBERS], rtol=2**-8, atol=1e-6)
+    torch.testing.assert_close(products.double(), x.double() @ values.t(), rtol=0.02, atol=0.1)
+    assert plain.largest == NUMBERS.numel() * K
+
+
+@pytest.mark.parametrize("number", [N, -1])
+def test_rows_out_of_range(number: int) -> None:
+    weight, x = TABLES["int4"](N, K, torch.bfloat16), torch.randn(3, K).bfloat16()
+    program = export(Tied(weight), (NUMBERS, x)).run_decompositions({})
+    run_passes(program)
+    with pytest.raises(IndexError, match="out of bounds"):
+        Plain(program).run(torch.full_like(NUMBERS, number), x)
+
+
+def test_a_head_of_another_dtype_has_no_tiles() -> None:
+    weight, x = TABLES["int4, groups of 32"](N, K, torch.float32), torch.randn(3, K)
+    program = export(Tied(weight), (NUMBERS, x)).run_decompositions({})
+    assert run_passes(program) == ["aoti_plugins.packed_weight.default"]
+
+
+def test_a_program_holds_an_embedding_and_its_head_once(
+    tmp_path: Path, contents: Callable[[Path], Any]
+) -> None:
+    model = Tied(TABLES["int4, groups of 128, zeros"](N, K, torch.bfloat16)).eval()
+    x, path = torch.randn(2, K).bfloat16(), tmp_path / "model.pte"
+    shapes, partitioner = ({1: Dim("rows", max=16)}, None), CudaPartitioner(target="h100")
+    lowered = lower(model, (NUMBERS, x), dynamic_shapes=shapes, partitioner=partitioner)
+    path.write_bytes(lowered.buffer)
+    (payload,), _, outside = contents(path)
+    assert outside == []
+    assert "aoti_torch_cuda_fused_linear" in payload.targets[0].symbols
+    assert weights_nbytes(lowered.buffer) == N * K * (4 + 32 / 128) / 8
