@@ -44,8 +44,11 @@ def test_rows_of_a_layout(bits: int, k: int) -> None:
     assert torch.equal(layout.groups_of_rows(layout.pack_groups(groups), rows), groups[rows])
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [*((name, torch.bfloat16) for name in TABLES), ("int4, groups of 32", torch.float16)],
+    ids=str,
+)
 def test_rows_come_from_the_tiles_of_the_head(name: str, dtype: torch.dtype) -> None:
     torch.manual_seed(1)
     weight, x = TABLES[name](N, K, dtype), torch.randn(3, K).to(dtype)

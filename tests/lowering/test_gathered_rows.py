@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import executorch.exir.passes._quant_patterns_and_replacements  # noqa: F401  it defines ops
 import pytest
 import torch
 from exportable_weights import Rows, Tied
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.lowering.decompositions import of_libraries
 from aoti_plugins.lowering.passes.constants_as_bits import constants_as_bits
 from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
 from aoti_plugins.lowering.passes.packed_weights import packed_weights
@@ -144,3 +146,46 @@ def test_programs_take_rows_of_what_their_products_read() -> None:
         for wrong in (N, -1):
             with pytest.raises(ProgramError):
                 program(torch.tensor([wrong]), x)
+
+
+@pytest.mark.parametrize("overload", ["default", "dtype"])
+@pytest.mark.parametrize("scale_dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("groups", [None, 1, 4])
+@pytest.mark.parametrize("name", ["embedding_2bit", "embedding_4bit", "embedding_byte"])
+def test_embeddings_of_executorch(
+    name: str, groups: int | None, scale_dtype: torch.dtype, overload: str
+) -> None:
+    limits = {"embedding_2bit": (-2, 1), "embedding_4bit": (-8, 7), "embedding_byte": (-128, 127)}
+    sizes = (N,) if groups is None else (N, groups)
+    weight = torch.randint(0, 256, (N, 32), dtype=torch.uint8)
+    weight = weight.view(torch.int8) if name == "embedding_byte" else weight
+    scales, zeros = torch.rand(sizes).to(scale_dtype), torch.randint(-2, 2, sizes).to(scale_dtype)
+    op = getattr(getattr(torch.ops.quantized_decomposed, name), overload)
+    options = {"dtype": torch.float16} if overload == "dtype" else {}
+    for numbers in NUMBERS:
+        for zero in (zeros, None):
+            given = (weight, scales, zero, *limits[name], numbers)
+            found = of_libraries()[op](*given, **options)
+            torch.testing.assert_close(found, op(*given, **options), rtol=0, atol=0)
+
+
+class Packed(nn.Module):
+    """ExecuTorch's embedding of 4 bits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randint(0, 256, (N, K // 2), dtype=torch.uint8))
+        self.register_buffer("scales", torch.rand(N, K // 32))
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        given = (self.weight, self.scales, None, -8, 7, numbers)
+        return torch.ops.quantized_decomposed.embedding_4bit.dtype(*given, dtype=torch.float32)
+
+
+def test_a_program_with_an_embedding_of_executorch() -> None:
+    model = Packed().eval()
+    lowered = lower(model, (NUMBERS[1],))
+    assert weights_nbytes(lowered.buffer) == N * K // 2 + N * K // 32 * 4
+    with Program(bytes(lowered.buffer)) as program:
+        (found,) = program(NUMBERS[1])
+    torch.testing.assert_close(found, model(NUMBERS[1]), rtol=0, atol=0)
