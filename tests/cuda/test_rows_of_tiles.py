@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from exportable_weights import Tied
 from small_tables import TABLES, Plain, values_of
-from support import lower, weights_nbytes
-from torch.export import Dim, ExportedProgram, export
+from torch.export import ExportedProgram, export
 
-from aoti_plugins import CudaPartitioner
 from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
 from aoti_plugins.cuda.passes.small_weights import small_weights
 from aoti_plugins.cuda.small_weights import layout
@@ -80,17 +74,3 @@ def test_a_head_of_another_dtype_has_no_tiles() -> None:
     weight, x = TABLES["int4, groups of 32"](N, K, torch.float32), torch.randn(3, K)
     program = export(Tied(weight), (NUMBERS, x)).run_decompositions({})
     assert run_passes(program) == ["aoti_plugins.packed_weight.default"]
-
-
-def test_a_program_holds_an_embedding_and_its_head_once(
-    tmp_path: Path, contents: Callable[[Path], Any]
-) -> None:
-    model = Tied(TABLES["int4, groups of 128, zeros"](N, K, torch.bfloat16)).eval()
-    x, path = torch.randn(2, K).bfloat16(), tmp_path / "model.pte"
-    shapes, partitioner = ({1: Dim("rows", max=16)}, None), CudaPartitioner(target="h100")
-    lowered = lower(model, (NUMBERS, x), dynamic_shapes=shapes, partitioner=partitioner)
-    path.write_bytes(lowered.buffer)
-    (payload,), _, outside = contents(path)
-    assert outside == []
-    assert "aoti_torch_cuda_fused_linear" in payload.targets[0].symbols
-    assert weights_nbytes(lowered.buffer) == N * K * (4 + 32 / 128) / 8
