@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Any
+
 import pytest
 import torch
-from exportable_weights import Tied
+from exportable_weights import OneProduct, Rows, Tied
 from small_tables import TABLES, Plain, values_of
+from torch import Tensor, nn
 from torch.export import ExportedProgram, export
 
 from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
 from aoti_plugins.cuda.passes.small_weights import small_weights
 from aoti_plugins.cuda.small_weights import layout
 from aoti_plugins.lowering.passes.constants_as_bits import constants_as_bits
+from aoti_plugins.lowering.passes.equal_weights import equal_weights
 from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
 
 N, K = 64, 512
 WITHOUT_KERNEL = ("q6_k", "nvfp4", "mxfp8")
 NUMBERS = torch.tensor([[63, 0, 5], [8, 7, 5]])
+
+
+class Apart(nn.Module):
+    """An embedding and a head with a weight each."""
+
+    def __init__(self, embedding: Any, head: Any) -> None:
+        super().__init__()
+        self.rows, self.product = Rows(embedding), OneProduct(head)
+
+    def forward(self, numbers: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.rows(numbers), self.product(x)
 
 
 def run_passes(program: ExportedProgram) -> list[str]:
@@ -59,6 +75,21 @@ def test_rows_come_from_the_tiles_of_the_head(name: str, dtype: torch.dtype) -> 
     torch.testing.assert_close(rows.double(), values[NUMBERS], rtol=2**-8, atol=1e-6)
     torch.testing.assert_close(products.double(), x.double() @ values.t(), rtol=0.02, atol=0.1)
     assert plain.largest == NUMBERS.numel() * K
+
+
+@pytest.mark.parametrize("name", ["int4, groups of 128, zeros", "int8, rows", "int4", "q4_k"])
+def test_equal_weights_are_one(name: str) -> None:
+    torch.manual_seed(2)
+    weight, numbers = TABLES[name](N, K, torch.bfloat16), torch.tensor([3, 1])
+    inputs = numbers, torch.randn(3, K).bfloat16()
+    for head in (copy.deepcopy(weight), TABLES[name](N, K, torch.bfloat16)):
+        model = Apart(weight, head)
+        program = export(model, inputs).run_decompositions({})
+        equal_weights(program)
+        is_one = torch.equal(values_of(weight), values_of(head))
+        assert ("aoti_plugins.rows_of_tiles.default" in run_passes(program)) == is_one
+        for found, expected in zip(Plain(program).run(*inputs), model(*inputs), strict=True):
+            torch.testing.assert_close(found, expected, rtol=0.02, atol=0.1)
 
 
 @pytest.mark.parametrize("number", [N, -1])
