@@ -85,3 +85,15 @@ class Rows(nn.Module):
 
     def forward(self, indices: Tensor) -> Tensor:
         return nn.functional.embedding(indices, self.weight)
+
+
+class Tied(nn.Module):
+    """An embedding and a head with one such weight."""
+
+    def __init__(self, weight: Any) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=False)
+
+    def forward(self, indices: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        rows = nn.functional.embedding(indices, self.weight)
+        return rows, nn.functional.linear(x, self.weight)

@@ -86,3 +86,15 @@ def lower(model: Any, inputs: tuple[Any, ...], **options: Any) -> Any:
     partitioner = options.pop("partitioner", None) or CpuPartitioner(**options)
     exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
     return to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch(config)
+
+
+def weights_nbytes(program: bytes) -> int:
+    """What a program holds beside its code."""
+    from executorch.exir._serialize._program import deserialize_pte_binary
+
+    file = deserialize_pte_binary(bytes(program))
+    return sum(
+        len(file.named_data.buffers[entry.buffer_index])
+        for key, entry in file.named_data.pte_data.items()
+        if key.endswith("_weights_blob")
+    )

@@ -36,6 +36,16 @@ _SIZES = {
 }
 _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("LlamaConfig", {}),
+    "llama_tied": (
+        "LlamaConfig",
+        {
+            "tie_word_embeddings": True,
+            "hidden_size": 128,
+            "intermediate_size": 256,
+            "num_hidden_layers": 1,
+            "head_dim": 32,
+        },
+    ),
     "qwen3": ("Qwen3Config", {}),
     "gemma3": (
         "Gemma3TextConfig",
@@ -49,7 +59,7 @@ _KINDS: dict[str, tuple[str, dict[str, Any]]] = {
         "Qwen3MoeConfig",
         {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
     ),
-    "phi": ("PhiConfig", {"num_key_value_heads": 4}),
+    "phi": ("PhiConfig", {"num_key_value_heads": 4, "initializer_range": 0.5}),
     "phi3": ("Phi3Config", {}),
     "opt": ("OPTConfig", {"num_key_value_heads": 4, "ffn_dim": 128, "word_embed_proj_dim": 64}),
     "mamba": ("MambaConfig", {"state_size": 8, "tie_word_embeddings": False}),

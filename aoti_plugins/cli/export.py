@@ -39,7 +39,7 @@ from aoti_plugins.generation import chat_template_of, tokenizer_of
     type=click.Choice(["none", "int8", "int4"]),
     default="none",
     show_default=True,
-    help="Bits of the weights of products.",
+    help="Bits of the weights of products and of the embedding; one that is both is stored once.",
 )
 @click.option(
     "--group-size",

@@ -43,6 +43,7 @@ def _passes() -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
     from aoti_plugins.cuda.passes.fused_linears import fused_linears
+    from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
     from aoti_plugins.cuda.passes.separate_bias import separate_bias
     from aoti_plugins.cuda.passes.small_weights import small_weights
     from aoti_plugins.cuda.passes.token_attentions import token_attentions
@@ -60,10 +61,13 @@ def _passes() -> Iterable[GraphPass]:
         handles=is_replaced,
     )
     yield GraphPass(
-        "aoti_plugins.small_weights", small_weights, after=("aoti_plugins.restore_views",)
+        "aoti_plugins.small_weights", small_weights, after=("aoti_plugins.gathered_rows",)
     )
     yield GraphPass(
-        "aoti_plugins.fused_linears", fused_linears, after=("aoti_plugins.small_weights",)
+        "aoti_plugins.rows_of_tiles", rows_of_tiles, after=("aoti_plugins.small_weights",)
+    )
+    yield GraphPass(
+        "aoti_plugins.fused_linears", fused_linears, after=("aoti_plugins.rows_of_tiles",)
     )
     yield GraphPass(
         "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.fused_linears",)
@@ -72,9 +76,10 @@ def _passes() -> Iterable[GraphPass]:
 
 def _decompositions() -> Mapping[OpOverload, Callable[..., Any]]:
     from aoti_plugins.cuda.embedding_bags.decompositions import DECOMPOSITIONS
+    from aoti_plugins.cuda.small_weights.rows_of_tiles import DECOMPOSITIONS as OF_TILES
     from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
 
-    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS}
+    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS, **OF_TILES}
 
 
 CUDA = Device(

@@ -15,7 +15,7 @@ from aoti_plugins.generation import tokenizer_digest
 from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
 from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
-from aoti_plugins.language.quantised_layers import quantised_layers
+from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 from aoti_plugins.language.speech import (
     SpeechDecoder,
@@ -60,11 +60,9 @@ def check_groups(model: Any, group_size: int) -> None:
     Raises:
         CheckpointError: a weight's rows cannot be divided into such groups.
     """
-    wrong = {
-        name: module.in_features
-        for name, module in quantised_layers(model).items()
-        if module.in_features % group_size
-    }
+    layers = quantised_layers(model).items()
+    widths = {name: module.get_parameter("weight").size(1) for name, module in layers}
+    wrong = {name: width for name, width in widths.items() if width % group_size}
     if wrong:
         name, width = min(wrong.items())
         raise CheckpointError(
@@ -74,7 +72,9 @@ def check_groups(model: Any, group_size: int) -> None:
 
 
 def quantize(model: Any, kind: str, group_size: int) -> None:
-    """Quantise the weights of a model's products in place, with torchao.
+    """Quantise the weights of a model's products and its embedding in place, with torchao.
+
+    A head that is the embedding still is it then: both read the same bits.
 
     Args:
         model: with its weights.
@@ -83,9 +83,12 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
     """
     from torchao.quantization import IntxWeightOnlyConfig, PerGroup, quantize_
 
-    chosen = set(quantised_layers(model).values())
+    head = tied_head(model)
+    chosen = set(quantised_layers(model).values()) - {head}
     config = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size))
     quantize_(model, config, filter_fn=lambda module, _: module in chosen)
+    if head is not None:
+        head.weight = model.get_input_embeddings().weight
 
 
 def export_methods(

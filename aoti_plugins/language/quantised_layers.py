@@ -13,18 +13,27 @@ _TIME_STEPS = "dt_proj"
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
-def quantised_layers(model: Any) -> dict[str, torch.nn.Linear]:
-    """The layers whose weights are quantised, by name: products of rows with one matrix.
+def quantised_layers(model: Any) -> dict[str, torch.nn.Module]:
+    """The layers whose weights are quantised, by name.
 
-    Embeddings, matrices of experts and routers are no such layers. State-space models compute time
-    steps with a layer that is as narrow as one group, and whose errors the state sums up; it stays.
+    They are products of rows with one matrix, and the embedding of tokens. Matrices of experts,
+    routers and embeddings of positions are no such layers. State-space models compute time steps
+    with a layer that is as narrow as one group, and whose errors the state sums up; it stays.
     """
-    keeps_steps = is_recurrent(model.config)
+    keeps_steps, embedding = is_recurrent(model.config), model.get_input_embeddings()
     return {
         name: module
         for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear) and not (keeps_steps and name.endswith(_TIME_STEPS))
+        if (isinstance(module, torch.nn.Linear) or module is embedding)
+        and not (keeps_steps and name.endswith(_TIME_STEPS))
     }
+
+
+def tied_head(model: Any) -> torch.nn.Module | None:
+    """The last layer, if its weight is the embedding; else ``None``."""
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    is_tied = isinstance(head, torch.nn.Linear) and head.weight is embedding.weight
+    return head if is_tied else None
 
 
 def kept_matrices(model: Any) -> dict[str, int]:

@@ -57,12 +57,15 @@ class DevicePlugin:
     def aoti_graph_passes(self, device: str) -> Iterable[GraphPass]:
         """From the edge dialect to ATen, from copies back to views, then the device's own.
 
-        Last, what is left of weights of few bits.
+        Last, what these left of weights of few bits.
         """
         if device != self.device.name:
             return ()
         from aoti_plugins.lowering.passes import constants_as_bits
         from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
+        from aoti_plugins.lowering.passes.equal_weights import equal_weights
+        from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
+        from aoti_plugins.lowering.passes.packed_weights import packed_weights
         from aoti_plugins.lowering.passes.restore_views import restore_views
 
         first = GraphPass("aoti_plugins.edge_to_aten", edge_to_aten)
@@ -73,7 +76,15 @@ class DevicePlugin:
             after=(second.name,),
             handles=constants_as_bits.is_replaced,
         )
-        return (first, second, bits, *self.device.passes())
+        equal = GraphPass("aoti_plugins.equal_weights", equal_weights, after=(bits.name,))
+        rows = GraphPass("aoti_plugins.gathered_rows", gathered_rows, after=(equal.name,))
+        own = tuple(self.device.passes())
+        last = GraphPass(
+            "aoti_plugins.packed_weights",
+            packed_weights,
+            after=(rows.name, *(one.name for one in own)),
+        )
+        return (first, second, bits, equal, rows, *own, last)
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

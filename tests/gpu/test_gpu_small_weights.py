@@ -7,6 +7,9 @@ import copy
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
+from exportable_weights import Tied
+from small_tables import TABLES
+from small_tables import values_of as values_of_table
 from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised
 from torch.export import Dim, export
 
@@ -40,3 +43,20 @@ def test_errors_are_those_of_16_bits(name: str, dtype: torch.dtype, graphs: bool
                 (found,) = method(x)
                 error = (found.double() - expected).norm()
                 assert error <= 1.2 * (usual - expected).norm(), (count, error)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_are_those_of_the_head(name: str) -> None:
+    """Of an embedding, whether the head has tiles or not."""
+    torch.manual_seed(5)
+    weight, rows = TABLES[name](MOST_ROWS, 512, torch.bfloat16), Dim("rows", max=MOST_ROWS)
+    values, x = values_of_table(weight), torch.randn(2, 512).bfloat16()
+    exported = export(Tied(weight).eval(), (torch.arange(3), x), dynamic_shapes=({0: rows}, None))
+    edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    with Program(bytes(edge.to_executorch().buffer)) as program:
+        for numbers in (torch.tensor([MOST_ROWS - 1, 0, 9, 9]), torch.tensor([8])):
+            found, products = program(numbers.cuda(), x.cuda())
+            torch.testing.assert_close(found.double().cpu(), values[numbers], rtol=2**-8, atol=1e-6)
+            torch.testing.assert_close(
+                products.double().cpu(), x.double() @ values.t(), rtol=0.02, atol=0.1
+            )

@@ -37,19 +37,18 @@ def test_a_state_has_no_length() -> None:
             "qwen3_moe",
             {
                 "model.layers.*.mlp.experts.gate_up_proj": 2 * 4 * 64 * 64 * 4,
-                "model.embed_tokens.weight": 264 * 64 * 4,
                 "model.layers.*.mlp.experts.down_proj": 2 * 4 * 64 * 32 * 4,
                 "model.layers.*.mlp.gate.weight": 2 * 4 * 64 * 4,
             },
         ),
-        ("phi", {"model.embed_tokens.weight": 264 * 64 * 4}),
+        ("phi", {}),
     ],
 )
 def test_matrices_that_stay_as_they_are(kind: str, expected: dict[str, int]) -> None:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_config(config(kind))
-    assert "lm_head" in quantised_layers(model)
+    assert {"lm_head", "model.embed_tokens"} < set(quantised_layers(model))
     quantize(model, "int4", 32)
     assert kept_matrices(model) == expected
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tiny_checkpoints import MAX_LENGTH, greedy_tokens, write_tokenizer
+from support import weights_nbytes
+from tiny_checkpoints import GROUP, MAX_LENGTH, config, greedy_tokens, write_tokenizer
 
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import CheckpointError, ProgramError
@@ -105,6 +106,7 @@ def test_weights_may_lie_beside_the_program(
     ("kind", "quantize"),
     [
         ("llama", "none"),
+        ("llama_tied", "int4"),
         ("qwen3", "int8"),
         ("gemma3", "int4"),
         ("qwen3_moe", "none"),
@@ -125,6 +127,24 @@ def test_64_greedy_tokens_are_those_of_transformers(
         again = list(generator.tokens(byte_tokens(folder), max_new_tokens=COUNT))
     assert found == expected
     assert again == expected  # over the old cache
+
+
+GPU = ("--device", "cuda", "--target", "h100", "--dtype", "bfloat16")
+
+
+@pytest.mark.parametrize(("options", "nbytes"), [((), 4), (GPU, 2)], ids=["cpu", "cuda"])
+def test_four_bits_are_held_in_four_bits(
+    exported: Callable[..., Path], options: tuple[object, ...], nbytes: int
+) -> None:
+    """With their scales; the embedding, which is the head as well, once."""
+    chosen = config("llama_tied")
+    width, inner, words = chosen.hidden_size, chosen.intermediate_size, chosen.vocab_size
+    keys = chosen.num_key_value_heads * chosen.head_dim
+    weights = (2 * width + 2 * keys + 3 * inner + words) * width
+    needed = weights // 2 + weights // GROUP * nbytes
+    zeros = MAX_LENGTH * keys * nbytes  # what all caches begin with
+    program = exported("llama_tied", "int4", *options).read_bytes()
+    assert needed <= weights_nbytes(program) - zeros <= 1.05 * needed
 
 
 @pytest.mark.skipif(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from exportable_weights import FORMS, OneProduct, values_of
-from support import lower
+from exportable_weights import FORMS, OneProduct, Tied, values_of
+from small_tables import TABLES
+from small_tables import values_of as values_of_table
+from support import lower, weights_nbytes
 
 from aoti_plugins import MpsPartitioner
 from aoti_plugins.runtime import Program
@@ -24,3 +26,16 @@ def test_weights_of_executorch(name: str) -> None:
     usual = (x @ exact.bfloat16().t()).double()
     expected = x.double() @ exact.t()
     assert (found.double() - expected).norm() <= 1.2 * (usual - expected).norm()
+
+
+def test_rows_of_what_a_product_reads() -> None:
+    torch.manual_seed(4)
+    weight, x = TABLES["int4, groups of 128, zeros"](64, 256, torch.bfloat16), torch.randn(2, 256)
+    model, numbers = Tied(weight).eval(), torch.tensor([[63, 0], [5, 5]])
+    inputs = (numbers, x.bfloat16())
+    lowered = lower(model, inputs, partitioner=MpsPartitioner(target="host"))
+    assert weights_nbytes(lowered.buffer) == 64 * 256 * (4 + 32 / 128) / 8
+    with Program(bytes(lowered.buffer)) as program:
+        rows, products = program(*inputs)
+    torch.testing.assert_close(rows.double(), values_of_table(weight)[numbers], rtol=2**-8, atol=0)
+    torch.testing.assert_close(products, model(*inputs)[1], rtol=0.02, atol=0.02)

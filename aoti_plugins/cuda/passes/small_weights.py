@@ -10,6 +10,7 @@ from torch.fx import Node
 
 from aoti_plugins.cuda.fused_linear import Gate
 from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pack_groups
+from aoti_plugins.cuda.small_weights.names import codes_name, prefix_of
 from aoti_plugins.lowering.program_constants import add_constant
 from aoti_plugins.lowering.small_weights.sources import (
     packed_weight_of,
@@ -62,8 +63,8 @@ def _replace(
 ) -> None:
     dtype = x.meta["val"].dtype
     scale_dtype = _scale_dtype(weight, dtype)
-    name = f"{weight.name}_of_{weight.bits}_bits"
-    codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
+    name, bits = prefix_of(weight.name, weight.bits), weight.bits
+    codes = add_constant(program, codes_name(weight.name, bits), pack_codes(weight.codes, bits))
     scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
     zero = None
     if weight.zero is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.small_weights.fields import halves_of_bytes
 from aoti_plugins.lowering.small_weights.weight import SmallWeight
 
 ROWS = 8
@@ -77,3 +78,39 @@ def pack_groups(values: Tensor) -> Tensor:
 def unpack_groups(packed: Tensor) -> Tensor:
     """What ``pack_groups`` was given."""
     return packed.transpose(1, 2).flatten(0, 1)
+
+
+def codes_of_rows(packed: Tensor, rows: Tensor, bits: int, k: int) -> Tensor:
+    """Some rows of what ``pack_codes`` was given.
+
+    Plain indexing of bytes, so that code which is generated of it reads these rows alone.
+
+    Args:
+        packed: ``[n / 8, k / depth, 512]``.
+        rows: which, integers in any shape.
+        bits: 4 or 8.
+        k: weights of a row.
+
+    Returns:
+        ``[*rows, k]`` of int32; from 0 to 15 for 4 bits.
+    """
+    parts = DEPTH[bits] // _PART
+    by_row = packed.unflatten(2, (ROWS, _LANES_OF_ROW, -1)).transpose(1, 2)
+    lanes = by_row[_tile_and_row(rows)]  # [*rows, outer, lane, 16]
+    if bits == 8:
+        codes = lanes.view(torch.int8).to(torch.int32).unflatten(-1, (parts, _CODES_OF_LANE))
+    else:
+        # Of eight codes in four bytes: the even ones, in two bytes, then the odd ones.
+        halves = halves_of_bytes(lanes).movedim(-2, -1).unflatten(-2, (parts, 2, 2))
+        codes = halves.movedim(-3, -1).flatten(-3)
+    return codes.transpose(-3, -2).flatten(-4)[..., :k]
+
+
+def groups_of_rows(packed: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of what ``pack_groups`` was given: ``[*rows, groups]``."""
+    return packed.transpose(1, 2)[_tile_and_row(rows)]
+
+
+def _tile_and_row(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """In which tile a row is, and which of it; a tile is out of range where the row is."""
+    return rows >> ROWS.bit_length() - 1, rows & ROWS - 1

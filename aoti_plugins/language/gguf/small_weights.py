@@ -28,9 +28,9 @@ class GgufBlocks(ExportableGGUFTensor):
 @GgufBlocks.implements([torch.ops.aten.embedding.default])
 def _(func: Any, types: Any, args: Any, kwargs: Any) -> Tensor:
     weight, indices = args[0], args[1]
-    rows = weight.raw[indices.flatten()]
+    rows = torch.nn.functional.embedding(indices.flatten(), weight.raw)
     chosen = torch.ops.torchao.dequantize_gguf(rows, weight.ggml_type, weight.orig_dtype)
-    return chosen.unflatten(0, indices.shape)
+    return chosen.view(*indices.shape, chosen.size(1))
 
 
 def small_weight(rows: np.ndarray, kind: str, dtype: torch.dtype) -> Tensor:
@@ -75,11 +75,9 @@ def _split(rows: Tensor, nbytes: int) -> tuple[Tensor, Tensor]:
     return scale, blocks[..., _SCALE_NBYTES:].contiguous()
 
 
-OF_BLOCKS = ("Q4_K", "Q5_K", "Q6_K")
-"""Types of which embeddings are exported in their bits, too."""
 OF_LAYERS: dict[str, Callable[[Tensor, str, torch.dtype], Tensor]] = {
-    **dict.fromkeys(OF_BLOCKS, _blocks),
+    **dict.fromkeys(("Q4_K", "Q5_K", "Q6_K"), _blocks),
     "Q4_0": _of_4_bits,
     "Q8_0": _of_8_bits,
 }
-"""Types of which weights of linear layers are exported in their bits."""
+"""Types of which weights of linear layers and embeddings are exported in their bits."""

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from aoti_plugins.language.gguf.file import GgufFile, type_of
-from aoti_plugins.language.gguf.small_weights import OF_BLOCKS, OF_LAYERS, small_weight
+from aoti_plugins.language.gguf.small_weights import OF_LAYERS, small_weight
 from aoti_plugins.language.gguf.tensors import ROTATIONS, placed, processor_of
 
 
 def read_model(file: GgufFile, config: Any, dtype: torch.dtype) -> Any:
     """The model on the CPU, with weights in their bits where a program can hold them so.
 
-    Those are the weights of linear layers of the types ``OF_LAYERS``, and embeddings of the types
-    ``OF_BLOCKS``. A head that is the embedding shares its weight, or has its own of few bits.
+    Those are the weights of linear layers and embeddings of the types ``OF_LAYERS``. A head that is
+    the embedding shares its weight.
 
     Args:
         file: checked by ``placed``.
@@ -34,8 +34,6 @@ def read_model(file: GgufFile, config: Any, dtype: torch.dtype) -> Any:
         setattr(module, leaf, _value(tensor, module, leaf, processor, dtype))
         if module is embedding and config.tie_word_embeddings:
             head.weight = embedding.weight
-            if _stays(tensor, head) and not _stays(tensor, embedding):
-                head.weight = _value(tensor, head, leaf, processor, dtype)
     if rotations is not None:
         _divide_rotations(model, torch.from_numpy(_floats(rotations, processor)))
     return model
@@ -65,8 +63,7 @@ def _value(
 
 def _stays(tensor: Any, module: nn.Module) -> bool:
     """Whether a program can hold a tensor in its bits as the weight of a module."""
-    is_layer = isinstance(module, nn.Linear) and type_of(tensor) in OF_LAYERS
-    return is_layer or (isinstance(module, nn.Embedding) and type_of(tensor) in OF_BLOCKS)
+    return isinstance(module, (nn.Linear, nn.Embedding)) and type_of(tensor) in OF_LAYERS
 
 
 def _floats(tensor: Any, processor: Any) -> Any:

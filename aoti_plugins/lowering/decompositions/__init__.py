@@ -37,6 +37,7 @@ from aoti_plugins.lowering.decompositions import (
     narrow_sums,
     order_statistics,
     products,
+    quantised_embeddings,
     random_numbers,
     recurrent,
     reflections,
@@ -49,6 +50,7 @@ from aoti_plugins.lowering.decompositions import (
     special_functions,
     triangular,
 )
+from aoti_plugins.lowering.small_weights import packed
 
 _aten = torch.ops.aten
 
@@ -158,6 +160,7 @@ DECOMPOSITIONS: Table = {
     _aten.randperm.default: random_numbers.randperm,
     _aten.rrelu.default: random_numbers.rrelu,
     _aten.uniform.default: random_numbers.uniform,
+    torch.ops.aoti_plugins.packed_weight.default: packed.values,
 }
 """For every device."""
 
@@ -282,10 +285,17 @@ def of_libraries() -> Table:
     """For ops of other libraries, of those that are imported, for every device."""
     by_space: list[tuple[Any, dict[str, Callable[..., Any]]]] = [
         (torch.ops.torchao, small_weights.OF_TORCHAO),
+        (torch.ops.quantized_decomposed, quantised_embeddings.OF_EXECUTORCH),
         (torch.ops.transformers, {"grouped_mm_fallback": row_groups.grouped_mm_of_transformers}),
     ]
-    named = [(getattr(space, name, None), how) for space, t in by_space for name, how in t.items()]
-    return {op.default: how for op, how in named if op is not None}
+    named = [(_overload(space, name), how) for space, t in by_space for name, how in t.items()]
+    return {op: how for op, how in named if op is not None}
+
+
+def _overload(space: Any, name: str) -> OpOverload | None:
+    """An op by its name and, behind a dot, its overload; ``None`` where nobody defined it."""
+    op, _, overload = name.partition(".")
+    return getattr(getattr(space, op, None), overload or "default", None)
 
 
 def _is_complex(node: Node) -> bool:

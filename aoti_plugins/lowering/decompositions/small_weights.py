@@ -1,7 +1,7 @@
 """The ops of ExecuTorch's ``extension/llm/export`` that make weights of constants of few bits.
 
 They read the constants as they are, so a program holds nothing larger. All compute in float32, as
-the ops do.
+the ops do. Unlike these they also take rows of constants in more than one dimension.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ def dequantize_int4_tensor(
 ) -> Tensor:
     """``torchao::dequantize_int4_tensor``: two codes in a byte, scales and zeros transposed."""
     codes = fields(qdata.view(torch.uint8), 8, 4).float()
-    groups = codes.unflatten(-1, (-1, group_size)) - zero_point.t().float()[..., None]
-    return (groups * scale.t().float()[..., None]).flatten(-2).to(output_dtype)
+    scales, zeros = (one.movedim(0, -1).float()[..., None] for one in (scale, zero_point))
+    groups = codes.unflatten(-1, (-1, group_size)) - zeros
+    return (groups * scales).flatten(-2).to(output_dtype)
 
 
 def dequantize_gguf(
@@ -46,7 +47,7 @@ def dequantize_nvfp4(
     """``torchao::dequantize_nvfp4``: eight floats of 4 bits in a word, scales of 8 bits."""
     values = float4_e2m1(fields(qdata.view(torch.int32), 32, 4))
     scales = float8_e4m3fn(scale.view(torch.uint8).to(torch.int32)) * per_tensor_scale
-    groups = values.unflatten(-1, (-1, block_size)) * scales.view(qdata.size(0), -1, 1)
+    groups = values.unflatten(-1, (-1, block_size)) * _by_group(scales, values, block_size)
     return groups.flatten(-2).to(output_dtype)
 
 
@@ -62,8 +63,13 @@ def dequantize_mx(
         BY_DTYPE[dtype](one.view(torch.uint8).to(torch.int32))
         for one, dtype in ((qdata, elem_dtype), (scale, torch.float8_e8m0fnu))
     )
-    groups = values.unflatten(-1, (-1, block_size)) * scales.view(qdata.size(0), -1, 1)
+    groups = values.unflatten(-1, (-1, block_size)) * _by_group(scales, values, block_size)
     return groups.flatten(-2).to(output_dtype)
+
+
+def _by_group(scales: Tensor, values: Tensor, block_size: int) -> Tensor:
+    """Scales in any shape as ``[..., groups, 1]``."""
+    return scales.reshape(*values.shape[:-1], values.size(-1) // block_size, 1)
 
 
 OF_TORCHAO: dict[str, Callable[..., Tensor]] = {

@@ -17,3 +17,9 @@ def fields(words: Tensor, word_bits: int, bits: int) -> Tensor:
     shifts = torch.arange(0, word_bits, bits, dtype=torch.int32, device=words.device)
     split = words.to(torch.int32)[..., None] >> shifts & (1 << bits) - 1
     return split.flatten(-2)
+
+
+def halves_of_bytes(numbers: Tensor) -> Tensor:
+    """``[..., n]`` bytes become ``[..., 2, n]`` of int32: the lower halves, then the upper ones."""
+    shifts = torch.arange(0, 8, 4, dtype=torch.int32, device=numbers.device)[:, None]
+    return numbers.to(torch.int32)[..., None, :] >> shifts & 15

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.small_weights.fields import halves_of_bytes
+
 BLOCK = 256
 NBYTES = {"q4_k": 144, "q5_k": 176, "q6_k": 210}
 """Bytes of a block, by type."""
@@ -60,7 +62,7 @@ def _of_5_bits(blocks: Tensor, has_fifth: bool) -> Groups:
     first, second, third = packed.unbind(-2)
     scales = torch.cat((first & 63, third & 15 | first >> 6 << 4), -1)
     minima = torch.cat((second & 63, third >> 4 | second >> 6 << 4), -1)
-    codes = _nibbles(blocks[..., -128:].unflatten(-1, (4, 32))).flatten(-3, -2)
+    codes = halves_of_bytes(blocks[..., -128:].unflatten(-1, (4, 32))).flatten(-3, -2)
     if has_fifth:
         shifts = torch.arange(8, dtype=torch.int32, device=blocks.device)[:, None]
         codes = codes | (blocks[..., None, 16:48] >> shifts & 1) << 4
@@ -69,19 +71,13 @@ def _of_5_bits(blocks: Tensor, has_fifth: bool) -> Groups:
 
 def _of_6_bits(blocks: Tensor) -> Groups:
     """Four bits, two bits, 16 signed scales of 8 bits, a float."""
-    low = _nibbles(blocks[..., :128].unflatten(-1, (2, 64))).unflatten(-1, (2, 32))
+    low = halves_of_bytes(blocks[..., :128].unflatten(-1, (2, 64))).unflatten(-1, (2, 32))
     shifts = torch.arange(0, 8, 2, dtype=torch.int32, device=blocks.device)[:, None]
     high = blocks[..., 128:192].unflatten(-1, (2, 1, 32)) >> shifts & 3
     codes = (low.flatten(-3, -2) | high << 4) - 32
     scales = (blocks[..., 192:208] ^ 128) - 128
     scale = scales * _float16(blocks[..., 208:210])
     return Groups(codes.flatten(-3).unflatten(-1, (16, 16)), scale, None)
-
-
-def _nibbles(numbers: Tensor) -> Tensor:
-    """``[..., n]`` becomes ``[..., 2, n]``: low halves of bytes, high halves of bytes."""
-    shifts = torch.arange(0, 8, 4, dtype=torch.int32, device=numbers.device)[:, None]
-    return numbers[..., None, :] >> shifts & 15
 
 
 def _float16(two: Tensor) -> Tensor:

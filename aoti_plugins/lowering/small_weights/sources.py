@@ -37,6 +37,11 @@ def weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
     return None if read is None else read(program, node)
 
 
+def is_dequantised(node: Any) -> bool:
+    """Whether a node makes floats of codes: of a weight, or of rows of one."""
+    return name_of(node) in (*_READERS, "aoti_plugins::packed_weight")
+
+
 def transposed_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
     """The weight ``[n, k]`` whose transpose ``[k, n]`` a node computes from constants."""
     return weight_of(program, node.args[0]) if _is_transpose(node) else None
@@ -76,9 +81,10 @@ def _affine(program: ExportedProgram, node: Node) -> SmallWeight | None:
     if scale.numel() != codes.size(0) * groups or (point is not None and point.is_floating_point()):
         return None
     zeros = torch.zeros_like(scale) if point is None else point.reshape(scale.shape).to(scale.dtype)
-    wide = (codes.to(torch.int16) - first).to(torch.uint8 if bits == 4 else torch.int8)
+    codes = codes.to(torch.int16) - first if first else codes
     zeros = (zeros - first).reshape(-1, groups)
-    return _with_zeros(given["input"].name, wide, scale.reshape(-1, groups), zeros, bits)
+    codes, scale = codes.to(torch.uint8 if bits == 4 else torch.int8), scale.reshape(-1, groups)
+    return _with_zeros(given["input"].name, codes, scale, zeros, bits)
 
 
 def _int4(program: ExportedProgram, node: Node) -> SmallWeight | None:
