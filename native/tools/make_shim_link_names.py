@@ -23,8 +23,11 @@ TOP = """#pragma once
 """
 
 
-OWN_SHIMS = {"aoti_torch_cuda_fused_linear"}
-"""Shims of ours that PyTorch does not have."""
+OWN_SHIMS = {
+    "aoti_torch_cuda_fused_linear",
+    *(f"aoti_torch_cuda_int{bits}_plain_mm" for bits in (4, 5, 6, 8)),
+}
+"""Shims of ours, and of ExecuTorch's CUDA programs, that PyTorch does not have."""
 
 
 def torch_shims() -> set[str]:

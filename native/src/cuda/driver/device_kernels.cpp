@@ -114,6 +114,11 @@ Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsign
 }
 
 Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept {
+  return launch_wide(gpu, name, width, true, arguments);
+}
+
+Status launch_wide(int32_t gpu, const char* name, const Width& width, bool may_begin_early,
+                   void** arguments) noexcept {
   CUfunction function = device_kernel(gpu, name);
   const Gpu* where = find_gpu(gpu);
   if (function == nullptr || where == nullptr) {
@@ -124,8 +129,8 @@ Status launch_early(int32_t gpu, const char* name, const Width& width, void** ar
                       {width.threads, 1, 1},
                       width.shared_nbytes,
                       current_stream().handle};
-  const CUresult code =
-      where->major < 9 ? launch_in_order(config, arguments) : launch_early(config, arguments);
+  const CUresult code = where->major < 9 || !may_begin_early ? launch_in_order(config, arguments)
+                                                             : launch_early(config, arguments);
   return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);
 }
 

@@ -149,10 +149,21 @@ struct SmallProduct {
       for (int part = 0; part < kParts; ++part) {
         const int begin = at * kDepth + part * 32 + lane % 4 * 8;
         const bool is_there = block * 8 + lane / 4 < p.m && begin < p.k;
-        found[block][part] = is_there ? *reinterpret_cast<const uint4*>(x[block] + begin)
-                                      : make_uint4(0, 0, 0, 0);
+        if (!is_there) {
+          found[block][part] = make_uint4(0, 0, 0, 0);
+        } else if (BITS == 4 && p.is_tile_packed) {
+          found[block][part] = pairs_at(x[block] + begin - lane % 4 * 6);
+        } else {
+          found[block][part] = *reinterpret_cast<const uint4*>(x[block] + begin);
+        }
       }
     }
+  }
+
+  /// Four pairs that are 8 elements apart.
+  __device__ static uint4 pairs_at(const T* from) {
+    const uint32_t* pair = reinterpret_cast<const uint32_t*>(from);
+    return make_uint4(pair[0], pair[4], pair[8], pair[12]);
   }
 
   __device__ void compute(const Held<TILES>& held, const uint4 (&b)[BLOCKS][kParts]) {
@@ -317,7 +328,16 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
                                                    : code * scale + zero);
     }
     const int64_t to = static_cast<int64_t>(tile * 8 + row - first) * p.k + begin;
-    reinterpret_cast<Eight<T>*>(p.out)[to / 8] = eight;
+    if (BITS == 4 && p.is_tile_packed) {
+      const uint32_t* pairs = reinterpret_cast<const uint32_t*>(&eight);
+      uint32_t* packed = static_cast<uint32_t*>(p.out) + (to - lane % 4 * 6) / 2;
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        packed[pair * 4] = pairs[pair];
+      }
+    } else {
+      reinterpret_cast<Eight<T>*>(p.out)[to / 8] = eight;
+    }
   }
 }
 
