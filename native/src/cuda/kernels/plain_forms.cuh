@@ -31,14 +31,24 @@ __device__ T plain_at(const void* from, int64_t offset) {
   return *reinterpret_cast<const T*>(static_cast<const char*>(from) + offset);
 }
 
+inline __device__ uint4 load_codes(const void* from, uint32_t offset) {
+  return load_once(reinterpret_cast<const uint4*>(static_cast<const char*>(from) + offset));
+}
+
+/// Where a row of the weight begins in its planes, in bytes.
+struct PlainRow {
+  uint32_t low;
+  uint32_t high;
+};
+
 /// The lowest four bits of 32 weights, two in a byte, the even one low. Pairs are four weights
 /// apart, and so is the order of x.
 struct LowBits {
   static constexpr int kDigits = 1;
   static constexpr bool kIsRagged = false;
 
-  __device__ static uint4 load(const PlainProduct& p, int64_t row, int piece) {
-    return load_once(static_cast<const uint4*>(p.low) + row * (p.k / 32) + piece);
+  __device__ static uint4 load(const PlainProduct& p, const PlainRow& row, int piece) {
+    return load_codes(p.low, row.low + piece * 16);
   }
 
   /// Eight elements of x in the order of the pairs.
@@ -90,7 +100,11 @@ struct Int4 : SteppedZeros {
   static constexpr bool kIsRagged = false;
   static constexpr float kOffset = 128.0f;
 
-  __device__ static Codes load(const PlainProduct& p, int64_t row, int piece) {
+  __device__ static PlainRow row(const PlainProduct& p, uint32_t row) {
+    return {row * (p.k / 2), 0};
+  }
+
+  __device__ static Codes load(const PlainProduct& p, const PlainRow& row, int piece) {
     return LowBits::load(p, row, piece);
   }
 
@@ -117,8 +131,12 @@ struct Int5 : SteppedZeros {
   static constexpr bool kIsRagged = false;
   static constexpr float kOffset = 128.0f;
 
-  __device__ static Codes load(const PlainProduct& p, int64_t row, int piece) {
-    return {LowBits::load(p, row, piece), plain_at<uint32_t>(p.high, row * (p.k / 8) + piece * 4)};
+  __device__ static PlainRow row(const PlainProduct& p, uint32_t row) {
+    return {row * (p.k / 2), row * (p.k / 8)};
+  }
+
+  __device__ static Codes load(const PlainProduct& p, const PlainRow& row, int piece) {
+    return {LowBits::load(p, row, piece), plain_at<uint32_t>(p.high, row.high + piece * 4)};
   }
 
   __device__ static uint4 ordered(const uint4& eight) { return LowBits::ordered(eight); }
@@ -153,8 +171,12 @@ struct Int6 {
   static constexpr bool kHasSteps = true;
   static constexpr int kScaleNbytes = 1;
 
-  __device__ static Codes load(const PlainProduct& p, int64_t row, int piece) {
-    return {LowBits::load(p, row, piece), plain_at<uint2>(p.high, row * (p.k / 4) + piece * 8)};
+  __device__ static PlainRow row(const PlainProduct& p, uint32_t row) {
+    return {row * (p.k / 2), row * (p.k / 4)};
+  }
+
+  __device__ static Codes load(const PlainProduct& p, const PlainRow& row, int piece) {
+    return {LowBits::load(p, row, piece), plain_at<uint2>(p.high, row.high + piece * 8)};
   }
 
   __device__ static uint4 ordered(const uint4& eight) { return LowBits::ordered(eight); }
@@ -205,9 +227,11 @@ struct Int8 {
   static constexpr bool kHasSteps = false;
   static constexpr int kScaleNbytes = 2;
 
-  __device__ static Codes load(const PlainProduct& p, int64_t row, int piece) {
-    const uint4* from = static_cast<const uint4*>(p.low) + row * (p.k / 16) + piece * 2;
-    return {{load_once(from), load_once(from + 1)}};
+  __device__ static PlainRow row(const PlainProduct& p, uint32_t row) { return {row * p.k, 0}; }
+
+  __device__ static Codes load(const PlainProduct& p, const PlainRow& row, int piece) {
+    const uint32_t at = row.low + piece * 32;
+    return {{load_codes(p.low, at), load_codes(p.low, at + 16)}};
   }
 
   __device__ static uint4 ordered(const uint4& eight) {

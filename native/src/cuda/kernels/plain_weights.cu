@@ -30,7 +30,7 @@ struct PlainPlace {
 };
 
 /// Up to 8 bytes, as many as a multiple of which `offset` is.
-__device__ uint2 bytes_at(const void* from, int64_t offset, int nbytes) {
+__device__ uint2 bytes_at(const void* from, uint32_t offset, int nbytes) {
   if (nbytes == 8) {
     return plain_at<uint2>(from, offset);
   }
@@ -50,10 +50,13 @@ struct PlainRows {
   /// Elements of each row of x that are in shared memory at once: whole rounds of all warps.
   static constexpr int kSlab = 16384 / kRowsOfX;
   static constexpr int kSumDepth = kPlainPieceDepth / kHalves;
-  static constexpr int kScaleNbytes = 128 / kSumDepth * Form::kScaleNbytes;
+
+  /// Groups of a lane's 128 weights, where they are as small as the form has them.
+  static constexpr int kGroups = 128 / kSumDepth;
 
   struct Shared {
     uint4 x[kRowsOfX][kSlab / 8];
+    uint4 zeros[kPlainParts * 8];
     float sums[kRowsOfX][kSlab / kSumDepth];
     float parts[2][kPlainWarps][kPlainTileRows][kRowsOfX];
   };
@@ -67,11 +70,19 @@ struct PlainRows {
         tiles((p.n + kPlainTileRows - 1) / kPlainTileRows),
         passes((p.m + kRowsOfX - 1) / kRowsOfX),
         first_row(static_cast<int>(blockIdx.x) % passes * kRowsOfX),
-        next_tile(static_cast<int>(blockIdx.x) / passes) {}
+        first_tile(static_cast<int>(blockIdx.x) / passes),
+        next_tile(warp < places ? first_tile : tiles),
+        next_place(warp) {}
 
-  /// The row of the weight that is this lane's first or second of a tile; the last one for none.
-  __device__ int64_t row_of(int tile, int half) const {
-    return min(tile * kPlainTileRows + half * 8 + lane / 4, p.n - 1);
+  /// Sets out to fetch rows of `next_tile`, two for each lane; the last one for none.
+  __device__ void aim() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t row = min(next_tile * kPlainTileRows + half * 8 + lane / 4, p.n - 1);
+      rows[half] = Form::row(p, row);
+      groups[half] = row * p.groups + (NARROW ? lane % 2 * kGroups : 0);
+      steps[half] = row * places;
+    }
   }
 
   /// Where a lane's piece of a place is, by its column: lanes 0, 1 and 2, 3 have neighbours, and the
@@ -80,18 +91,15 @@ struct PlainRows {
     return column / 2 * 4 + part * 2 + column % 2;
   }
 
-  /// The place at `AHEAD` strides of the warps from `next_base`, if there is one.
-  template <int AHEAD>
+  /// The next place of this warp, of the next rows where these have no more, if there is one.
   __device__ void fetch(PlainPlace<Form>& held) {
-    const int place = next_base + AHEAD * kPlainWarps + warp;
-    if (next_tile < tiles && place < places) {
-      fetch_place(held, place);
-    }
-    if constexpr (AHEAD == kAhead - 1) {
-      next_base += kAhead * kPlainWarps;
-      if (next_base >= places) {
-        next_base = 0;
+    if (next_tile < tiles) {
+      fetch_place(held, next_place);
+      next_place += kPlainWarps;
+      if (next_place >= places) {
+        next_place = warp;
         next_tile += gridDim.x / passes;
+        aim();
       }
     }
   }
@@ -99,12 +107,11 @@ struct PlainRows {
   __device__ void fetch_place(PlainPlace<Form>& held, int place) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int64_t row = row_of(next_tile, half);
 #pragma unroll
       for (int part = 0; part < kPlainParts; ++part) {
         const int piece = place * 8 + piece_of(lane % 4, part);
-        if (!Form::kIsRagged || piece * kPlainPieceDepth < p.k) {
-          held.codes[half][part] = Form::load(p, row, piece);
+        if (NARROW || !Form::kIsRagged || piece * kPlainPieceDepth < p.k) {
+          held.codes[half][part] = Form::load(p, rows[half], piece);
         } else {
           held.codes[half][part] = {};
         }
@@ -112,24 +119,25 @@ struct PlainRows {
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      fetch_groups(held, half, place, row_of(next_tile, half));
+      fetch_groups(held, half, place);
     }
   }
 
   /// Scales and zeros of the four pieces whose sums this lane gets.
-  __device__ void fetch_groups(PlainPlace<Form>& held, int half, int place, int64_t row) const {
+  __device__ void fetch_groups(PlainPlace<Form>& held, int half, int place) const {
     const int begin = place * kPlainStepDepth + lane % 2 * 128;
     if (Form::kIsRagged && !NARROW && p.scale_nbytes == 0) {
-      return fetch_single_groups(held, half, begin, row);
+      return fetch_single_groups(held, half, begin);
     }
-    const int64_t group = row * p.groups + (begin >> p.group_shift);
+    const uint32_t group =
+        groups[half] + (NARROW ? place * 2 * kGroups : begin >> p.group_shift);
     held.scale[half] = bytes_at(p.scale, group * Form::kScaleNbytes,
-                                NARROW ? kScaleNbytes : p.scale_nbytes);
+                                NARROW ? kGroups * Form::kScaleNbytes : p.scale_nbytes);
     if constexpr (Form::kHasZero) {
-      held.zero[half] = bytes_at(p.zero, group, NARROW ? 4 : p.zero_nbytes).x;
+      held.zero[half] = bytes_at(p.zero, group, NARROW ? kGroups : p.zero_nbytes).x;
     }
     if constexpr (Form::kHasSteps) {
-      const int64_t step = row * places + place;
+      const uint32_t step = steps[half] + place;
       held.scale_step[half] = static_cast<const __half*>(p.scale_step)[step];
       if constexpr (Form::kHasZero) {
         held.zero_step[half] = static_cast<const __half*>(p.zero_step)[step];
@@ -138,14 +146,13 @@ struct PlainRows {
   }
 
   /// Of a row that ends anywhere, one by one: bfloat16 and int8.
-  __device__ void fetch_single_groups(PlainPlace<Form>& held, int half, int begin,
-                                      int64_t row) const {
+  __device__ void fetch_single_groups(PlainPlace<Form>& held, int half, int begin) const {
     uint32_t scales[4];
     uint32_t zeros[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int at = min(begin + i * kPlainPieceDepth, p.k - 1);
-      const int64_t group = row * p.groups + (at >> p.group_shift);
+      const uint32_t group = groups[half] + (at >> p.group_shift);
       scales[i] = plain_at<uint16_t>(p.scale, group * 2);
       zeros[i] = plain_at<uint8_t>(p.zero, group);
     }
@@ -185,10 +192,21 @@ struct PlainRows {
 
   /// `place` counts from the slab's beginning.
   __device__ void compute(const PlainPlace<Form>& held, int place) {
+    const uint4* from[PAIRS];
+#pragma unroll
+    for (int pair = 0; pair < PAIRS; ++pair) {
+      from[pair] = x_of(place, pair);
+    }
 #pragma unroll
     for (int part = 0; part < kPlainParts; ++part) {
       uint4 x[PAIRS][4];
-      read_x(x, place, part);
+#pragma unroll
+      for (int pair = 0; pair < PAIRS; ++pair) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          x[pair][i] = from[pair][part * 8 + i];
+        }
+      }
       float found[Form::kDigits][PAIRS][4] = {};
 #pragma unroll
       for (int step = 0; step < 8; ++step) {
@@ -228,21 +246,14 @@ struct PlainRows {
     }
   }
 
-  /// A piece of a row of x for each lane whose weights are multiplied in its column; else zeros.
-  __device__ void read_x(uint4 (&x)[PAIRS][4], int place, int part) const {
+  /// A row of x for each lane whose weights are multiplied in its column, from the column's piece of
+  /// the first part on; zeros for the others.
+  __device__ const uint4* x_of(int place, int pair) const {
     const int column = lane / 4 % 4;
-#pragma unroll
-    for (int pair = 0; pair < PAIRS; ++pair) {
-      const int row = pair * 2 + lane / 16;
-      const bool is_there = lane % 4 == column && first_row + row < p.m;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        x[pair][i] = make_uint4(0, 0, 0, 0);
-        if (is_there) {
-          x[pair][i] = shared.x[row][(place * 8 + piece_of(column, part)) * 4 + i];
-        }
-      }
-    }
+    const int row = pair * 2 + lane / 16;
+    return lane % 4 == column && first_row + row < p.m
+               ? &shared.x[row][(place * 8 + piece_of(column, 0)) * 4]
+               : shared.zeros;
   }
 
   __device__ void multiply_step(const PlainPlace<Form>& held, const uint4 (&x)[PAIRS][4], int part,
@@ -292,14 +303,21 @@ struct PlainRows {
 
   __device__ void run() {
     let_next_begin();
-    int tile = next_tile;
+    if (threadIdx.x < kPlainParts * 8) {
+      shared.zeros[threadIdx.x] = make_uint4(0, 0, 0, 0);
+    }
+    aim();
     PlainPlace<Form> held[kAhead];
-    begin<0>(held);
+#pragma unroll
+    for (int ahead = 0; ahead < kAhead; ++ahead) {
+      fetch(held[ahead]);
+    }
     wait_for_inputs();
     int slab = -1;
     int turn = 0;
+    bool is_odd = false;
 #pragma unroll 1
-    for (; tile < tiles; tile += gridDim.x / passes) {
+    for (int tile = first_tile; tile < tiles; tile += gridDim.x / passes) {
 #pragma unroll 1
       for (int begin = 0; begin < p.k; begin += kSlab) {
         if (begin != slab) {
@@ -311,32 +329,20 @@ struct PlainRows {
         const int first = begin / kPlainStepDepth;
         const int end = min(places, (begin + kSlab) / kPlainStepDepth);
 #pragma unroll 1
-        for (int base = first; base < end; base += kAhead * kPlainWarps) {
-          work<0>(held, base + warp, first);
+        for (int place = first + warp; place < end; place += kPlainWarps) {
+          PlainPlace<Form>& other = held[kAhead - 1];
+          if (kAhead == 2 && is_odd) {
+            compute(other, place - first);
+            fetch(other);
+          } else {
+            compute(held[0], place - first);
+            fetch(held[0]);
+          }
+          is_odd = !is_odd;
         }
       }
       add_up(tile, turn);
       ++turn;
-    }
-  }
-
-  template <int AHEAD>
-  __device__ void begin(PlainPlace<Form> (&held)[kAhead]) {
-    fetch<AHEAD>(held[AHEAD]);
-    if constexpr (AHEAD + 1 < kAhead) {
-      begin<AHEAD + 1>(held);
-    }
-  }
-
-  /// Places of `held`, each of which is fetched anew at once.
-  template <int AHEAD>
-  __device__ void work(PlainPlace<Form> (&held)[kAhead], int place, int first) {
-    if (place + AHEAD * kPlainWarps < places) {
-      compute(held[AHEAD], place + AHEAD * kPlainWarps - first);
-    }
-    fetch<AHEAD>(held[AHEAD]);
-    if constexpr (AHEAD + 1 < kAhead) {
-      work<AHEAD + 1>(held, place, first);
     }
   }
 
@@ -377,8 +383,12 @@ struct PlainRows {
   const int tiles;
   const int passes;     ///< through the weight, for all rows of x
   const int first_row;  ///< of x
+  const int first_tile;
   int next_tile;
-  int next_base = 0;
+  int next_place;
+  PlainRow rows[2];
+  uint32_t groups[2];  ///< where those of a row begin
+  uint32_t steps[2];
   float total[PAIRS][2] = {};
 };
 

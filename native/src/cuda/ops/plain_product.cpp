@@ -103,6 +103,8 @@ Status check(const Tensor& x, const PlainWeight& weight) {
   AOTIP_CHECK(weight.low->ndim() == 2 &&
                   weight.low->size(0) <= std::numeric_limits<int32_t>::max() - kPlainTileRows,
               "the weight is not [n, k]");
+  AOTIP_CHECK(weight.low->nbytes() <= std::numeric_limits<uint32_t>::max(),
+              "the weight has %zu bytes, expected less than 4 GiB", weight.low->nbytes());
   AOTIP_RETURN_IF_FAILED(check_group_size(weight, k));
   AOTIP_RETURN_IF_FAILED(check_codes(x, weight, weight.low->size(0), k));
   return check_groups(x, weight, weight.low->size(0), k);
