@@ -2,7 +2,7 @@
 
 Run as ``python upstream_lowering.py MODEL GENERATION FOLDER``. Writes ``model.pte``, the ``.ptd``
 files, and ``calls.pt``: for each method the inputs of some calls with what eager PyTorch gives for
-them, all in the order of the calls. A model that upstream_small_weights.py has is a method for each
+them, all in the order of the calls. A form that upstream_small_weights.py has is a method for each
 number of rows; its calls have the exact result in float64, and that of a weight in bfloat16.
 
 Generations are what the backend stores for a delegate: ``listed``, as executorch 1.5; ``keyed``,
@@ -90,6 +90,7 @@ def calls_of(methods: dict[str, torch.nn.Module], x: torch.Tensor) -> list[tuple
 
 def small_weight_calls(form: str) -> tuple[dict[str, torch.nn.Module], list[Any]]:
     """The methods of a layer with small weights, and a call of each."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from upstream_small_weights import small_weight
 
     weight = small_weight(form)
