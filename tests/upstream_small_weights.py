@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import executorch.backends.cuda.quantize_op_dispatch  # noqa: F401  registers the ops
 import torch
@@ -40,6 +41,25 @@ class TilePackedLinear(torch.nn.Module):
         """``[m, k]`` to ``[m, n]``."""
         op = torch.ops.aten._weight_int4pack_mm.default
         product: Tensor = op(x, self.packed, self.group_size, self.scales_and_zeros)
+        return product
+
+
+class PlainProduct(torch.nn.Module):
+    """A product by upstream's op for whatever rows, where its layers ask how many there are."""
+
+    def __init__(self, form: str, layer: torch.nn.Module) -> None:
+        super().__init__()
+        weight: Any = layer.weight
+        self.op = getattr(torch.ops.executorch_cuda, f"{form.split('_')[0]}_plain_mm").default
+        self.group_size = weight.block_size[-1]
+        self.names = [f"part_{name}" for name in weight.tensor_data_names]
+        for name in weight.tensor_data_names:
+            self.register_buffer(f"part_{name}", getattr(weight, name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[m, k]`` to ``[m, n]``."""
+        parts = [getattr(self, name) for name in self.names]
+        product: Tensor = self.op(x, *parts, self.group_size)
         return product
 
 
