@@ -357,7 +357,11 @@ BOOST_AUTO_TEST_CASE(multiplies_weights_of_any_size) {
   check_product(Form::kInt8, 1, 20, 2240, 64);
   check_product(Form::kTiles, 1, 8, 128, 128);
   check_product(Form::kTiles, 1, 8, 22528, 256);
-  check_product(Form::kTiles, 16, 48, 384, 64);
+  for (const int64_t group_size : {32, 64, 128}) {
+    check_product(Form::kTiles, 5, 40, 384, group_size);
+    check_product(Form::kTiles, 16, 40, 384, group_size);
+    check_product(Form::kTiles, 20, 40, 384, group_size);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(takes_any_strides_and_no_rows) {

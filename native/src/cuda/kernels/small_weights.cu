@@ -82,7 +82,8 @@ struct Held {
 
 /// One block's share of a product: TILES * 8 rows of the weight, BLOCKS * 8 rows of x. Groups end
 /// every PARTS * 32 weights, or there where that does no harm because the next has the same scale.
-template <int BITS, typename T, int TILES, int BLOCKS, int PARTS>
+/// TILE_PACKED: the weight is as PyTorch packs it.
+template <int BITS, typename T, int TILES, int BLOCKS, int PARTS, bool TILE_PACKED = false>
 struct SmallProduct {
   using Code = Codes<BITS>;
   static constexpr int kDepth = Code::kDepth;
@@ -151,7 +152,7 @@ struct SmallProduct {
         const bool is_there = block * 8 + lane / 4 < p.m && begin < p.k;
         if (!is_there) {
           found[block][part] = make_uint4(0, 0, 0, 0);
-        } else if (BITS == 4 && p.is_tile_packed) {
+        } else if (TILE_PACKED) {
           found[block][part] = pairs_at(x[block] + begin - lane % 4 * 6);
         } else {
           found[block][part] = *reinterpret_cast<const uint4*>(x[block] + begin);
@@ -350,6 +351,12 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
     SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p).run();                                           \
   }
 
+#define AOTIP_TILE_PACKED(TILES, BLOCKS, PARTS)                                                   \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
+      aotip_tile_packed_##TILES##_##BLOCKS##_##PARTS(const SmallWeightProduct p) {                \
+    SmallProduct<4, __nv_bfloat16, TILES, BLOCKS, PARTS, true>(p).run();                          \
+  }
+
 #define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                    \
   AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 1, PARTS)  \
   AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 4, 1, PARTS)  \
@@ -363,6 +370,13 @@ AOTIP_SMALL_WEIGHTS_OF(4, 2)
 AOTIP_SMALL_WEIGHTS_OF(4, 4)
 AOTIP_SMALL_WEIGHTS_OF(8, 1)
 AOTIP_SMALL_WEIGHTS_OF(8, 2)
+
+AOTIP_TILE_PACKED(4, 1, 1)
+AOTIP_TILE_PACKED(4, 1, 2)
+AOTIP_TILE_PACKED(4, 1, 4)
+AOTIP_TILE_PACKED(2, 2, 1)
+AOTIP_TILE_PACKED(2, 2, 2)
+AOTIP_TILE_PACKED(2, 2, 4)
 
 #define AOTIP_UNPACK_WEIGHTS(BITS, KIND, TYPE)                                       \
   extern "C" __global__ void aotip_unpack_weights_##BITS##_##KIND(                   \

@@ -131,9 +131,14 @@ Status few_rows(const Tensor& x, const SmallWeightKind& kind, SmallWeightProduct
   const bool is_wide = product.m > 8;
   const int32_t tiles = is_wide ? 2 : 4;
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
-                      static_cast<int>(kind.bits), kind_of_halves(x), tiles, is_wide ? 2 : 1,
-                      kind.parts);
+  if (product.is_tile_packed != 0) {
+    (void)std::snprintf(name, sizeof(name), "aotip_tile_packed_%d_%d_%d", tiles, is_wide ? 2 : 1,
+                        kind.parts);
+  } else {
+    (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
+                        static_cast<int>(kind.bits), kind_of_halves(x), tiles, is_wide ? 2 : 1,
+                        kind.parts);
+  }
   const int32_t rows = tiles * kWeightTileRows;
   const unsigned int blocks = static_cast<unsigned int>((product.n + rows - 1) / rows);
   const unsigned int warps = warps_of_block(blocks, gpu->multiprocessors);
