@@ -2,7 +2,17 @@
 
 // Forms of weights of 4 to 8 bits in planes: how codes become 16-bit floats for tensor cores, and
 // codes of scales and zeros floats. A code becomes the low bits of a float whose high bits are
-// those of 128; `kOffset` is what that adds to each code.
+// those of 128. Each form has
+//
+//   Codes          what a lane has of 32 weights of a row, a piece
+//   kDigits        products of tensor cores for a code
+//   kOffset        what a code is too large by
+//   kHalves        groups of a piece, where they are smallest
+//   kIsRagged      whether a row may end within 256 weights
+//   kHasZero, kHasSteps, kScaleNbytes      its scales and zeros
+//   row(), load(), ordered(), pairs()      pieces as factors of tensor cores, and the order of x
+//   scale(), zero()                        of a piece, from the bytes that were loaded
+//   code(), scale_at(), zero_at()          of one weight, for those who unpack
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -44,9 +54,6 @@ struct PlainRow {
 /// The lowest four bits of 32 weights, two in a byte, the even one low. Pairs are four weights
 /// apart, and so is the order of x.
 struct LowBits {
-  static constexpr int kDigits = 1;
-  static constexpr bool kIsRagged = false;
-
   __device__ static uint4 load(const PlainProduct& p, const PlainRow& row, int piece) {
     return load_codes(p.low, row.low + piece * 16);
   }
