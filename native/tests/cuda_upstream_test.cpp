@@ -389,7 +389,7 @@ BOOST_AUTO_TEST_CASE(functions_that_are_not_here_are_all_named) {
   BOOST_TEST(!LoadedUpstream(program).ok());
   check_reason(
       "blob '1_so_blob' calls 3 functions that this runtime does not have: "
-      "aoti_torch_cuda_int4_plain_mm, aoti_torch_cuda_int5_plain_mm, cudaDeviceReset. ");
+      "aoti_torch_cuda_int2_plain_mm, aoti_torch_cuda_int3_plain_mm, cudaDeviceReset. ");
 }
 
 BOOST_AUTO_TEST_CASE(blobs_of_old_torch_cannot_take_packed_weights) {

@@ -23,8 +23,12 @@ TOP = """#pragma once
 """
 
 
-OWN_SHIMS = {"aoti_torch_cuda_fused_linear", "aoti_torch_cuda_token_attention"}
-"""Shims of ours that PyTorch does not have."""
+OWN_SHIMS = {
+    "aoti_torch_cuda_fused_linear",
+    "aoti_torch_cuda_token_attention",
+    *(f"aoti_torch_cuda_int{bits}_plain_mm" for bits in (4, 5, 6, 8)),
+}
+"""Shims of ours, and of ExecuTorch's CUDA programs, that PyTorch does not have."""
 
 
 def torch_shims() -> set[str]:

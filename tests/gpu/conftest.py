@@ -91,6 +91,24 @@ def gpu_programs(
     return lowered
 
 
+@pytest.fixture(scope="session")
+def upstream_programs(shared_dir: Path) -> Callable[[str, str], Path]:
+    """``upstream_programs("mlp", "listed")`` is the folder that upstream_lowering.py wrote."""
+
+    def lowered(model: str, generation: str) -> Path:
+        folder = shared_dir / f"upstream_{model}_{generation}"
+        with FileLock(f"{folder}.lock"):
+            if not (folder / "calls.pt").exists():
+                folder.mkdir(exist_ok=True)
+                script = Path(__file__).with_name("upstream_lowering.py")
+                command = [sys.executable, str(script), model, generation, str(folder)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{command} failed:\n{done.stderr[-8000:]}"
+        return folder
+
+    return lowered
+
+
 @pytest.fixture(autouse=True)
 def _shares_the_gpu(request: pytest.FixtureRequest, shared_dir: Path) -> Iterator[None]:
     alone = request.node.get_closest_marker("alone") is not None

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from filelock import FileLock
 
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Method, Program, backends
 
 pytestmark = pytest.mark.gpu
 
-LOWERING = Path(__file__).with_name("upstream_lowering.py")
-
 Lowered = Callable[[str, str], Path]
 Calls = list[tuple[str, torch.Tensor, torch.Tensor]]
-
-
-@pytest.fixture(scope="session")
-def upstream_programs(shared_dir: Path) -> Lowered:
-    """``upstream_programs("mlp", "listed")`` is the folder that upstream_lowering.py wrote."""
-
-    def lowered(model: str, generation: str) -> Path:
-        folder = shared_dir / f"upstream_{model}_{generation}"
-        with FileLock(f"{folder}.lock"):
-            if not (folder / "calls.pt").exists():
-                folder.mkdir(exist_ok=True)
-                command = [sys.executable, str(LOWERING), model, generation, str(folder)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                assert done.returncode == 0, f"{command} failed:\n{done.stderr[-8000:]}"
-        return folder
-
-    return lowered
 
 
 def load(folder: Path) -> Program:

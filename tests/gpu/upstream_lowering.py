@@ -2,7 +2,8 @@
 
 Run as ``python upstream_lowering.py MODEL GENERATION FOLDER``. Writes ``model.pte``, the ``.ptd``
 files, and ``calls.pt``: for each method the inputs of some calls with what eager PyTorch gives for
-them, all in the order of the calls.
+them, all in the order of the calls. A form that upstream_small_weights.py has is a method for each
+number of rows; its calls have the exact result in float64, and that of a weight in bfloat16.
 
 Generations are what the backend stores for a delegate: ``listed``, as executorch 1.5; ``keyed``,
 two digests and all weights in one blob; ``named``, keys made of the method's name.
@@ -87,6 +88,22 @@ def calls_of(methods: dict[str, torch.nn.Module], x: torch.Tensor) -> list[tuple
     return calls
 
 
+def small_weight_calls(form: str) -> tuple[dict[str, torch.nn.Module], list[Any]]:
+    """The methods of a layer with small weights, and a call of each."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from upstream_small_weights import small_weight
+
+    weight = small_weight(form)
+    methods: dict[str, torch.nn.Module] = {}
+    calls = []
+    for rows in weight.rows:
+        methods[f"rows_{rows}"] = weight.layer
+        x = torch.randn(rows, weight.values.size(1), dtype=torch.bfloat16)
+        usual = x.double() @ weight.values.bfloat16().double().t()
+        calls.append((f"rows_{rows}", x, x.double() @ weight.values.t(), usual.bfloat16()))
+    return methods, calls
+
+
 def keyed(cls: Any, program: Any, specs: Any) -> PreprocessResult:
     """What the class that both of upstream's AOTInductor backends have does by itself."""
     lower: Callable[..., PreprocessResult] = AotiBackend.preprocess.__func__  # type: ignore[attr-defined]
@@ -134,10 +151,14 @@ def find_toolkit() -> None:
 def main() -> None:
     """Lower and save."""
     model, generation, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    methods = modules(model)
-    x = torch.randn(8, 64 if model == "mlp" else 16)
+    if model in ("mlp", "counter", "both"):
+        methods = modules(model)
+        calls: list[Any] = calls_of(methods, torch.randn(8, 64 if model == "mlp" else 16))
+    else:
+        methods, calls = small_weight_calls(model)
     exported = {
-        name: torch.export.export(module, (x,), strict=True) for name, module in methods.items()
+        call[0]: torch.export.export(methods[call[0]], (call[1],), strict=True)
+        for call in calls[: len(methods)]
     }
     find_toolkit()
     choose_generation(generation)
@@ -152,7 +173,7 @@ def main() -> None:
     ).to_executorch()
     (folder / "model.pte").write_bytes(program.buffer)
     program.write_tensor_data_to_file(str(folder))
-    torch.save(calls_of(methods, x), folder / "calls.pt")
+    torch.save(calls, folder / "calls.pt")
 
 
 if __name__ == "__main__":

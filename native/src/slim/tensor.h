@@ -68,6 +68,9 @@ class AOTIP_CORE Tensor final {
   int64_t size(int64_t d) const noexcept { return dims_[d]; }
   int64_t stride(int64_t d) const noexcept { return dims_[ndim_ + d]; }
 
+  /// Whether the memory is somebody else's: a constant of the program, or an input.
+  bool is_borrowed() const noexcept { return storage_ == nullptr; }
+
   /// Address of the first element, null when there is none.
   void* data() const noexcept { return data_; }
 

@@ -37,8 +37,8 @@ int32_t aoti_torch_dtype_int64();
 int32_t aoti_torch_device_type_cuda();
 int32_t aoti_torch_device_type_cpu();
 int32_t aoti_torch_layout_strided();
-int32_t aoti_torch_cuda_int4_plain_mm();
-int32_t aoti_torch_cuda_int5_plain_mm();
+int32_t aoti_torch_cuda_int2_plain_mm();
+int32_t aoti_torch_cuda_int3_plain_mm();
 }
 
 struct Pair {
@@ -130,7 +130,7 @@ void run(Container* model, AtenTensorHandle* inputs, AtenTensorHandle* outputs, 
   inputs[0] = nullptr;
   check(aoti_torch_delete_cuda_stream_guard(guard));
 #ifdef FAKE_UNKNOWN
-  check(aoti_torch_cuda_int5_plain_mm() + aoti_torch_cuda_int4_plain_mm());
+  check(aoti_torch_cuda_int3_plain_mm() + aoti_torch_cuda_int2_plain_mm());
   check_runtime(cudaDeviceReset());
 #endif
 }

@@ -122,6 +122,11 @@ bool has_clusters(int32_t gpu) noexcept {
 }
 
 Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept {
+  return launch_wide(gpu, name, width, true, arguments);
+}
+
+Status launch_wide(int32_t gpu, const char* name, const Width& width, bool may_begin_early,
+                   void** arguments) noexcept {
   CUfunction function = device_kernel(gpu, name);
   const Gpu* where = find_gpu(gpu);
   if (function == nullptr || where == nullptr) {
@@ -137,8 +142,8 @@ Status launch_early(int32_t gpu, const char* name, const Width& width, void** ar
     AOTIP_CU(cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
              static_cast<int>(width.shared_nbytes));
   }
-  const CUresult code =
-      where->major < 9 ? launch_in_order(config, arguments) : launch_early(config, arguments);
+  const CUresult code = where->major < 9 || !may_begin_early ? launch_in_order(config, arguments)
+                                                             : launch_early(config, arguments);
   return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);
 }
 

@@ -43,4 +43,8 @@ bool has_clusters(int32_t gpu) noexcept;
 /// has not ended then: the kernel itself waits for what it reads of others.
 Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept;
 
+/// As `launch_early` where it `may_begin_early`, else when the kernel before has ended.
+Status launch_wide(int32_t gpu, const char* name, const Width& width, bool may_begin_early,
+                   void** arguments) noexcept;
+
 }  // namespace aoti_plugins::cuda

@@ -2,6 +2,8 @@
 
 #include "cuda/kernels/histogram.cu"
 #include "cuda/kernels/one_row.cu"
+#include "cuda/kernels/plain_unpack.cu"
+#include "cuda/kernels/plain_weights.cu"
 #include "cuda/kernels/rows.cu"
 #include "cuda/kernels/scale.cu"
 #include "cuda/kernels/scan.cu"

@@ -234,7 +234,9 @@ struct OneRow {
       ordered = make_uint4(__byte_perm(eight.x, eight.y, 0x5410), __byte_perm(eight.x, eight.y, 0x7632),
                            __byte_perm(eight.z, eight.w, 0x5410), __byte_perm(eight.z, eight.w, 0x7632));
     }
-    if (is_there) {
+    if (BITS == 4 && !PLAIN && p.is_tile_packed) {
+      put_pairs(eight, chunk, is_there);
+    } else if (is_there) {
       reinterpret_cast<uint4*>(copy)[chunk] = ordered;
     }
     const float2 a = HalfPair<T>::floats(eight.x), b = HalfPair<T>::floats(eight.y);
@@ -246,6 +248,17 @@ struct OneRow {
     }
     if (is_there && lane % kLanesOfGroup == 0) {
       sums[chunk / kLanesOfGroup] = sum;
+    }
+  }
+
+  /// A pair for each of the four lanes that share a row of the weight.
+  __device__ void put_pairs(const uint4& eight, int chunk, bool is_there) {
+    if (is_there) {
+      uint32_t* to = reinterpret_cast<uint32_t*>(copy) + chunk / 4 * 16 + chunk % 4;
+      to[0] = eight.x;
+      to[4] = eight.y;
+      to[8] = eight.z;
+      to[12] = eight.w;
     }
   }
 

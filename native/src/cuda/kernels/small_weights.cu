@@ -82,7 +82,8 @@ struct Held {
 
 /// One block's share of a product: TILES * 8 rows of the weight, BLOCKS * 8 rows of x. Groups end
 /// every PARTS * 32 weights, or there where that does no harm because the next has the same scale.
-template <int BITS, typename T, int TILES, int BLOCKS, int PARTS>
+/// TILE_PACKED: the weight is as PyTorch packs it.
+template <int BITS, typename T, int TILES, int BLOCKS, int PARTS, bool TILE_PACKED = false>
 struct SmallProduct {
   using Code = Codes<BITS>;
   static constexpr int kDepth = Code::kDepth;
@@ -149,10 +150,21 @@ struct SmallProduct {
       for (int part = 0; part < kParts; ++part) {
         const int begin = at * kDepth + part * 32 + lane % 4 * 8;
         const bool is_there = block * 8 + lane / 4 < p.m && begin < p.k;
-        found[block][part] = is_there ? *reinterpret_cast<const uint4*>(x[block] + begin)
-                                      : make_uint4(0, 0, 0, 0);
+        if (!is_there) {
+          found[block][part] = make_uint4(0, 0, 0, 0);
+        } else if (TILE_PACKED) {
+          found[block][part] = pairs_at(x[block] + begin - lane % 4 * 6);
+        } else {
+          found[block][part] = *reinterpret_cast<const uint4*>(x[block] + begin);
+        }
       }
     }
+  }
+
+  /// Four pairs that are 8 elements apart.
+  __device__ static uint4 pairs_at(const T* from) {
+    const uint32_t* pair = reinterpret_cast<const uint32_t*>(from);
+    return make_uint4(pair[0], pair[4], pair[8], pair[12]);
   }
 
   __device__ void compute(const Held<TILES>& held, const uint4 (&b)[BLOCKS][kParts]) {
@@ -317,7 +329,16 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
                                                    : code * scale + zero);
     }
     const int64_t to = static_cast<int64_t>(tile * 8 + row - first) * p.k + begin;
-    reinterpret_cast<Eight<T>*>(p.out)[to / 8] = eight;
+    if (BITS == 4 && p.is_tile_packed) {
+      const uint32_t* pairs = reinterpret_cast<const uint32_t*>(&eight);
+      uint32_t* packed = static_cast<uint32_t*>(p.out) + (to - lane % 4 * 6) / 2;
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        packed[pair * 4] = pairs[pair];
+      }
+    } else {
+      reinterpret_cast<Eight<T>*>(p.out)[to / 8] = eight;
+    }
   }
 }
 
@@ -328,6 +349,12 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
       aotip_small_weights_##BITS##_##KIND##_##TILES##_##BLOCKS##_##PARTS(                         \
           const SmallWeightProduct p) {                                                           \
     SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p).run();                                           \
+  }
+
+#define AOTIP_TILE_PACKED(TILES, BLOCKS, PARTS)                                                   \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
+      aotip_tile_packed_##TILES##_##BLOCKS##_##PARTS(const SmallWeightProduct p) {                \
+    SmallProduct<4, __nv_bfloat16, TILES, BLOCKS, PARTS, true>(p).run();                          \
   }
 
 #define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                    \
@@ -343,6 +370,13 @@ AOTIP_SMALL_WEIGHTS_OF(4, 2)
 AOTIP_SMALL_WEIGHTS_OF(4, 4)
 AOTIP_SMALL_WEIGHTS_OF(8, 1)
 AOTIP_SMALL_WEIGHTS_OF(8, 2)
+
+AOTIP_TILE_PACKED(4, 1, 1)
+AOTIP_TILE_PACKED(4, 1, 2)
+AOTIP_TILE_PACKED(4, 1, 4)
+AOTIP_TILE_PACKED(2, 2, 1)
+AOTIP_TILE_PACKED(2, 2, 2)
+AOTIP_TILE_PACKED(2, 2, 4)
 
 #define AOTIP_UNPACK_WEIGHTS(BITS, KIND, TYPE)                                       \
   extern "C" __global__ void aotip_unpack_weights_##BITS##_##KIND(                   \

@@ -42,6 +42,9 @@ struct SmallWeightProduct {
   int32_t group_shift;  ///< a group has 2^this weights, 32 at least; 31: one group for a row
   int32_t has_float_scale;
   int32_t zero_kind;  ///< a GroupZero
+  /// Of 4 bits, whether the weight is as PyTorch packs it: of every 32 weights along k, lane l has
+  /// four pairs, from l % 4 * 2 on and 8 apart. k is a multiple of 128 then.
+  int32_t is_tile_packed;
 };
 
 }  // namespace aoti_plugins::cuda

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <memory>
 
-#include "cuda/driver/cuda_device.h"
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/ops/aligned_rows.h"
 #include "cuda/ops/one_row.h"
 #include "ops/operand.h"
 
@@ -15,15 +14,6 @@ namespace aoti_plugins::cuda {
 namespace {
 
 constexpr unsigned int kNormThreads = 256;
-
-struct Destroyer {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using Owned = std::unique_ptr<Tensor, Destroyer>;
-
-bool is_aligned(const Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data()) % 16 == 0;
-}
 
 int64_t columns_of(const SmallWeight& weight) {
   return weight.codes->size(0) * kWeightTileRows;
@@ -59,23 +49,6 @@ Status check(const Tensor& x, const FusedLinear& linear) {
   return Status::kOk;
 }
 
-/// A tensor without gaps, aligned, as [rows, columns].
-Status as_rows(const Tensor& from, int64_t rows, int64_t columns, Owned* ret) {
-  const int64_t sizes[] = {rows, columns};
-  const int64_t strides[] = {columns, 1};
-  if (from.is_contiguous() && is_aligned(from)) {
-    ret->reset(from.view(2, sizes, strides, from.storage_offset(), from.dtype()));
-    return *ret != nullptr ? Status::kOk : Status::kFailed;
-  }
-  const Owned copy(Tensor::empty(from.ndim(), from.sizes(), from.dtype(), from.device()));
-  if (copy == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(cuda_device().copy(*copy, from));
-  ret->reset(copy->view(2, sizes, strides, 0, from.dtype()));
-  return *ret != nullptr ? Status::kOk : Status::kFailed;
-}
-
 Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* residual,
                     Tensor& out) {
   const SmallWeight& weight = linear.weight;
@@ -89,12 +62,14 @@ Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* re
   product.epsilon = static_cast<float>(linear.epsilon);
   product.gate = static_cast<int32_t>(linear.gate);
   product.out = out.data();
-  return one_row(x.device().index, {weight.bits, kind_of_halves(x), parts_of_group(weight)},
-                 product);
+  return one_row(
+      x.device().index,
+      {weight.bits, kind_of_halves(x), parts_of_group(weight.bits, weight.group_size), true},
+      product);
 }
 
-Status norm_of_rows(const Tensor& x, const FusedLinear& linear, Owned* ret) {
-  Owned out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
+Status norm_of_rows(const Tensor& x, const FusedLinear& linear, OwnedTensor* ret) {
+  OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
   if (out == nullptr) {
     return Status::kFailed;
   }
@@ -122,7 +97,7 @@ Status end_of_rows(const Tensor& product, const FusedLinear& linear, const Tenso
 }
 
 Status call_rows(const Tensor& x, const FusedLinear& linear, const Tensor* residual, Tensor& out) {
-  Owned normed;
+  OwnedTensor normed;
   if (linear.norm != nullptr) {
     AOTIP_RETURN_IF_FAILED(norm_of_rows(x, linear, &normed));
   }
@@ -131,7 +106,7 @@ Status call_rows(const Tensor& x, const FusedLinear& linear, const Tensor* resid
     return small_weight_product(rows, linear.weight, linear.bias, out);
   }
   const int64_t sizes[] = {x.size(0), columns_of(linear.weight)};
-  const Owned product(Tensor::empty(2, sizes, x.dtype(), x.device()));
+  const OwnedTensor product(Tensor::empty(2, sizes, x.dtype(), x.device()));
   if (product == nullptr) {
     return Status::kFailed;
   }
@@ -151,7 +126,7 @@ Status fused_linear(const Tensor& x, const FusedLinear& linear, Tensor** ret) no
   int64_t sizes[Tensor::kMaxDims];
   std::copy_n(x.sizes(), x.ndim(), sizes);
   sizes[x.ndim() - 1] = columns;
-  Owned out(Tensor::empty(x.ndim(), sizes, x.dtype(), x.device()));
+  OwnedTensor out(Tensor::empty(x.ndim(), sizes, x.dtype(), x.device()));
   if (out == nullptr) {
     return Status::kFailed;
   }
@@ -161,15 +136,15 @@ Status fused_linear(const Tensor& x, const FusedLinear& linear, Tensor** ret) no
                                    std::equal(sizes, sizes + x.ndim(), added->sizes())),
               "the residual is not as the result, on the same GPU");
   if (out->numel() > 0) {
-    Owned rows;
-    AOTIP_RETURN_IF_FAILED(as_rows(x, m, k, &rows));
-    Owned residual;
+    OwnedTensor rows;
+    AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, m, k, &rows));
+    OwnedTensor residual;
     if (added != nullptr) {
-      AOTIP_RETURN_IF_FAILED(as_rows(*added, m, columns, &residual));
+      AOTIP_RETURN_IF_FAILED(as_aligned_rows(*added, m, columns, &residual));
     }
     const int64_t out_sizes[] = {m, columns};
     const int64_t out_strides[] = {columns, 1};
-    const Owned matrix(out->view(2, out_sizes, out_strides, 0, out->dtype()));
+    const OwnedTensor matrix(out->view(2, out_sizes, out_strides, 0, out->dtype()));
     if (matrix == nullptr) {
       return Status::kFailed;
     }

@@ -69,10 +69,10 @@ Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noex
   const unsigned int blocks =
       static_cast<unsigned int>(std::min((product.n + rows - 1) / rows, most));
   void* arguments[] = {&product};
-  return launch_early(gpu, name,
-                      {blocks, static_cast<unsigned int>(shape.warps * 32),
-                       shared_nbytes(kind.bits, kind.parts, product.k)},
-                      arguments);
+  return launch_wide(gpu, name,
+                     {blocks, static_cast<unsigned int>(shape.warps * 32),
+                      shared_nbytes(kind.bits, kind.parts, product.k)},
+                     kind.is_constant, arguments);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <memory>
 
-#include "cuda/driver/cuda_device.h"
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/small_weights.h"
-#include "cuda/ops/matmul.h"
+#include "cuda/ops/weight_parts.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -17,16 +15,8 @@ namespace {
 constexpr int64_t kTileNbytes = 512;
 constexpr int64_t kMostFewRows = 16;
 
-/// Elements of a part of the weight that becomes a matrix: it is read again from the GPU's cache.
-constexpr int64_t kPartElements = int64_t{4} << 20;
-
 /// Warps of a multiprocessor among which a weight is divided.
 constexpr int64_t kWarpsOfMultiprocessor = 16;
-
-struct Destroyer {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using Owned = std::unique_ptr<Tensor, Destroyer>;
 
 bool is_aligned(const void* ptr, size_t nbytes) {
   return reinterpret_cast<uintptr_t>(ptr) % nbytes == 0;
@@ -95,13 +85,7 @@ SmallWeightProduct product_of(const SmallWeight& weight, int64_t k) {
   product.scale_tile_step = static_cast<int32_t>(groups_of(weight, k)) * kWeightTileRows;
   product.scale_group_step = kWeightTileRows;
   product.scale_row_step = 1;
-  product.group_shift = 31;
-  if (weight.group_size < k) {
-    product.group_shift = 0;
-    while (int64_t{1} << product.group_shift < weight.group_size) {
-      ++product.group_shift;
-    }
-  }
+  product.group_shift = group_shift_of(weight.group_size, k);
   product.has_float_scale = weight.scale->dtype() == kFloat32 ? 1 : 0;
   product.zero_kind = static_cast<int32_t>(weight.zero_kind);
   return product;
@@ -111,9 +95,20 @@ const char* kind_of_halves(const Tensor& x) {
   return x.dtype() == kFloat16 ? "f16" : "bf16";
 }
 
-int32_t parts_of_group(const SmallWeight& weight) {
-  const int64_t most = (weight.bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8) / 32;
-  return static_cast<int32_t>(std::clamp<int64_t>(weight.group_size / 32, 1, most));
+int32_t parts_of_group(int64_t bits, int64_t group_size) {
+  const int64_t most = (bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8) / 32;
+  return static_cast<int32_t>(std::clamp<int64_t>(group_size / 32, 1, most));
+}
+
+int32_t group_shift_of(int64_t group_size, int64_t k) {
+  int32_t shift = 31;
+  if (group_size < k) {
+    shift = 0;
+    while (int64_t{1} << shift < group_size) {
+      ++shift;
+    }
+  }
+  return shift;
 }
 
 namespace {
@@ -128,7 +123,7 @@ unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors) {
   return warps;
 }
 
-Status few_rows(const Tensor& x, const SmallWeight& weight, SmallWeightProduct& product) {
+Status few_rows(const Tensor& x, const SmallWeightKind& kind, SmallWeightProduct& product) {
   const Gpu* gpu = find_gpu(x.device().index);
   if (gpu == nullptr) {
     return Status::kFailed;
@@ -136,57 +131,36 @@ Status few_rows(const Tensor& x, const SmallWeight& weight, SmallWeightProduct& 
   const bool is_wide = product.m > 8;
   const int32_t tiles = is_wide ? 2 : 4;
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
-                      static_cast<int>(weight.bits), kind_of_halves(x), tiles, is_wide ? 2 : 1,
-                      parts_of_group(weight));
+  if (product.is_tile_packed != 0) {
+    (void)std::snprintf(name, sizeof(name), "aotip_tile_packed_%d_%d_%d", tiles, is_wide ? 2 : 1,
+                        kind.parts);
+  } else {
+    (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
+                        static_cast<int>(kind.bits), kind_of_halves(x), tiles, is_wide ? 2 : 1,
+                        kind.parts);
+  }
   const int32_t rows = tiles * kWeightTileRows;
   const unsigned int blocks = static_cast<unsigned int>((product.n + rows - 1) / rows);
   const unsigned int warps = warps_of_block(blocks, gpu->multiprocessors);
   void* arguments[] = {&product};
-  return launch_early(x.device().index, name, {blocks, warps * 32, 0}, arguments);
+  return launch_wide(x.device().index, name, {blocks, warps * 32, 0}, kind.is_constant, arguments);
 }
 
-/// Part by part the weight becomes a matrix, for cuBLASLt.
-Status many_rows(const Tensor& x, const SmallWeight& weight, const Tensor* bias, Tensor& out,
-                 SmallWeightProduct& product) {
-  const int64_t m = x.size(0);
-  const int64_t k = product.k;
-  const int64_t n = product.n;
-  const int64_t most = std::clamp(kPartElements / k / 8 * 8, int64_t{8}, n);
-  const int64_t part_sizes[] = {most, k};
-  const Owned part(Tensor::empty(2, part_sizes, x.dtype(), x.device()));
-  if (part == nullptr) {
-    return Status::kFailed;
-  }
+Status many_rows(const Tensor& x, int64_t bits, SmallWeightProduct& product, const Tensor* bias,
+                 Tensor& out) {
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_unpack_weights_%d_%s",
-                      static_cast<int>(weight.bits), kind_of_halves(x));
-  product.out = part->data();
-  for (int64_t first = 0; first < n; first += most) {
-    const int64_t rows = std::min(most, n - first);
+  (void)std::snprintf(name, sizeof(name), "aotip_unpack_weights_%d_%s", static_cast<int>(bits),
+                      kind_of_halves(x));
+  const int64_t depth = bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t tiles_along_k = (product.k + depth - 1) / depth;
+  return multiply_by_parts(x, product.n, bias, out, [&](void* to, int64_t first, int64_t rows) {
+    product.out = to;
     int32_t first_row = static_cast<int32_t>(first);
     void* arguments[] = {&product, &first_row};
-    const int64_t blocks = rows / kWeightTileRows * weight.codes->size(1);
+    const int64_t blocks = rows / kWeightTileRows * tiles_along_k;
     AOTIP_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "the weight is too large");
-    AOTIP_RETURN_IF_FAILED(
-        launch_exactly(x.device().index, name, static_cast<unsigned int>(blocks), 32, arguments));
-    const int64_t matrix_sizes[] = {k, rows};
-    const int64_t matrix_strides[] = {1, k};
-    const Owned matrix(part->view(2, matrix_sizes, matrix_strides, 0, x.dtype()));
-    const int64_t out_sizes[] = {m, rows};
-    const int64_t out_strides[] = {n, 1};
-    const Owned columns(out.view(2, out_sizes, out_strides, first, x.dtype()));
-    const int64_t one = 1;
-    const Owned added(bias != nullptr
-                          ? bias->view(1, &rows, &one, bias->storage_offset() + first, x.dtype())
-                          : nullptr);
-    if (matrix == nullptr || columns == nullptr || (bias != nullptr && added == nullptr)) {
-      return Status::kFailed;
-    }
-    AOTIP_RETURN_IF_FAILED(
-        matmul(*columns, added.get(), x, *matrix, bias != nullptr ? 1.0 : 0.0, 1.0));
-  }
-  return Status::kOk;
+    return launch_exactly(x.device().index, name, static_cast<unsigned int>(blocks), 32, arguments);
+  });
 }
 
 }  // namespace
@@ -194,15 +168,22 @@ Status many_rows(const Tensor& x, const SmallWeight& weight, const Tensor* bias,
 Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
                             Tensor& out) noexcept {
   SmallWeightProduct product = product_of(weight, rows.size(1));
+  return small_weight_product(rows,
+                              {weight.bits, parts_of_group(weight.bits, weight.group_size), true},
+                              product, bias, out);
+}
+
+Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
+                            SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept {
   if (rows.size(0) > kMostFewRows) {
-    return many_rows(rows, weight, bias, out, product);
+    return many_rows(rows, kind.bits, product, bias, out);
   }
   product.x = rows.data();
   product.x_step = product.k;
   product.m = static_cast<int32_t>(rows.size(0));
   product.bias = bias != nullptr ? bias->data() : nullptr;
   product.out = out.data();
-  return few_rows(rows, weight, product);
+  return few_rows(rows, kind, product);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -18,6 +18,13 @@ struct SmallWeight {
   int64_t zero_kind;   ///< a GroupZero of kernels/small_weights.h
 };
 
+/// What names a kernel of kernels/small_weights.cu, beside the dtype of x.
+struct SmallWeightKind {
+  int64_t bits;      ///< 4 or 8
+  int32_t parts;     ///< what `parts_of_group` says
+  bool is_constant;  ///< whether no kernel writes the weight, so that it may be read early
+};
+
 /// Whether a weight is one, for rows of `k` elements of x's dtype on x's GPU.
 Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k);
 
@@ -28,11 +35,18 @@ SmallWeightProduct product_of(const SmallWeight& weight, int64_t k);
 const char* kind_of_halves(const Tensor& x);
 
 /// Parts of 32 weights after which a group may end, of a tile's.
-int32_t parts_of_group(const SmallWeight& weight);
+int32_t parts_of_group(int64_t bits, int64_t group_size);
+
+/// Of rows of `k` weights with a power of two, or all, in a group: that power; 31 for all.
+int32_t group_shift_of(int64_t group_size, int64_t k);
 
 /// Writes to `out` [m, n] rows [m, k] times the transpose of a weight that was checked, plus `bias`
 /// [n] unless it is null; rows one behind the other, aligned to 16 bytes.
 Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
                             Tensor& out) noexcept;
+
+/// The same for a weight [n, k] that kernels are told of as `product` has it.
+Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
+                            SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept;
 
 }  // namespace aoti_plugins::cuda

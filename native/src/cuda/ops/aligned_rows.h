@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+#include "slim/status.h"
+#include "slim/tensor.h"
+
+namespace aoti_plugins::cuda {
+
+/// Whether a tensor begins where kernels may read 16 bytes at once.
+bool is_aligned(const Tensor& tensor);
+
+/// A tensor as [rows, columns] without gaps, aligned: itself, or a copy of it on its GPU.
+Status as_aligned_rows(const Tensor& from, int64_t rows, int64_t columns, OwnedTensor* ret);
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,109 @@
+// The C shims of products with weights in the forms of PyTorch and of upstream's partitioner.
+
+#include <aoti_plugins/cuda_shim.h>
+
+#include "cuda/ops/plain_product.h"
+#include "cuda/ops/tile_packed_product.h"
+#include "shim/run_shim.h"
+
+using namespace aoti_plugins;
+
+namespace {
+
+Status multiply(AtenTensorHandle self, const cuda::PlainWeight& weight, AtenTensorHandle* ret0) {
+  AOTIP_CHECK_ARG(ret0);
+  Tensor* out = nullptr;
+  AOTIP_RETURN_IF_FAILED(cuda::plain_product(*unwrap(self), weight, &out));
+  *ret0 = wrap(out);
+  return Status::kOk;
+}
+
+}  // namespace
+
+AOTITorchError aoti_torch_cuda__weight_int4pack_mm(AtenTensorHandle self, AtenTensorHandle mat2,
+                                                   int64_t qGroupSize,
+                                                   AtenTensorHandle qScaleAndZeros,
+                                                   AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSOR(mat2);
+    AOTIP_CHECK_TENSOR(qScaleAndZeros);
+    AOTIP_CHECK_ARG(ret0);
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cuda::tile_packed_product(
+        *unwrap(self), {unwrap(mat2), unwrap(qScaleAndZeros), qGroupSize}, &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}
+
+AOTITorchError aoti_torch_cuda_int4_plain_mm(AtenTensorHandle self, AtenTensorHandle qdata,
+                                             AtenTensorHandle scale, AtenTensorHandle scale_step,
+                                             AtenTensorHandle zero,
+                                             AtenTensorHandle zero_point_step, int64_t group_size,
+                                             AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSOR(qdata);
+    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSOR(scale_step);
+    AOTIP_CHECK_TENSOR(zero);
+    AOTIP_CHECK_TENSOR(zero_point_step);
+    return multiply(self,
+                    {4, unwrap(qdata), nullptr, unwrap(scale), unwrap(scale_step), unwrap(zero),
+                     unwrap(zero_point_step), group_size},
+                    ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cuda_int5_plain_mm(AtenTensorHandle self, AtenTensorHandle ql,
+                                             AtenTensorHandle qh, AtenTensorHandle scale,
+                                             AtenTensorHandle scale_step, AtenTensorHandle zero,
+                                             AtenTensorHandle zero_point_step, int64_t group_size,
+                                             AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSOR(ql);
+    AOTIP_CHECK_TENSOR(qh);
+    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSOR(scale_step);
+    AOTIP_CHECK_TENSOR(zero);
+    AOTIP_CHECK_TENSOR(zero_point_step);
+    return multiply(self,
+                    {5, unwrap(ql), unwrap(qh), unwrap(scale), unwrap(scale_step), unwrap(zero),
+                     unwrap(zero_point_step), group_size},
+                    ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cuda_int6_plain_mm(AtenTensorHandle self, AtenTensorHandle ql,
+                                             AtenTensorHandle qh, AtenTensorHandle scale,
+                                             AtenTensorHandle steps, int64_t group_size,
+                                             AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSOR(ql);
+    AOTIP_CHECK_TENSOR(qh);
+    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSOR(steps);
+    return multiply(
+        self,
+        {6, unwrap(ql), unwrap(qh), unwrap(scale), unwrap(steps), nullptr, nullptr, group_size},
+        ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cuda_int8_plain_mm(AtenTensorHandle self, AtenTensorHandle qdata,
+                                             AtenTensorHandle scale, AtenTensorHandle zero,
+                                             int64_t group_size, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSOR(qdata);
+    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSOR(zero);
+    return multiply(
+        self,
+        {8, unwrap(qdata), nullptr, unwrap(scale), nullptr, unwrap(zero), nullptr, group_size},
+        ret0);
+  });
+}
