@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -145,12 +146,26 @@ def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Ten
     return x * cos + torch.cat([-second, first], -1) * sin
 
 
-class CachedDecoder(nn.Module):
-    """The shape of Llama 3.2 1B, with fewer layers or words if wanted."""
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a Llama; by default those of Llama 3.2 1B."""
 
-    def __init__(self, layers: int, vocabulary: int, capacity: int = 1024) -> None:
+    layers: int = 16
+    vocabulary: int = 128_256
+    capacity: int = 1024
+    width: int = 2048
+    heads: int = 32
+    kv_heads: int = 8
+    hidden: int = 8192
+
+
+class CachedDecoder(nn.Module):
+    """A Llama with a cache."""
+
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        width, heads, kv_heads, hidden = 2048, 32, 8, 8192
+        layers, vocabulary, capacity = shape.layers, shape.vocabulary, shape.capacity
+        width, heads, kv_heads, hidden = shape.width, shape.heads, shape.kv_heads, shape.hidden
         self.capacity = capacity
         self.tokens = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(
@@ -202,26 +217,25 @@ def transformer(tokens: int) -> Model:
     return Decoder().to(torch.bfloat16).eval(), (torch.randint(0, 8192, (1, tokens)),)
 
 
-def llama(layers: int, vocabulary: int) -> Model:
+def llama(shape: Shape) -> Model:
     """CachedDecoder, bfloat16, one token."""
     torch.manual_seed(0)
-    model = CachedDecoder(layers, vocabulary).to(torch.bfloat16).eval()
+    model = CachedDecoder(shape).to(torch.bfloat16).eval()
     return model, (torch.zeros(1, 1, dtype=torch.long), torch.tensor([100]))
 
 
-def small_weights(bits: int, group_size: int | None, layers: int, vocabulary: int) -> Model:
+def small_weights(bits: int, group_size: int | None, shape: Shape) -> Model:
     """CachedDecoder, bfloat16, one token; weights of products of 4 or 8 bits.
 
     Args:
         bits: 4 or 8.
         group_size: weights of a row that have one scale; none for all of them.
-        layers: how many.
-        vocabulary: how many words.
+        shape: of the model.
     """
     from torchao.quantization import IntxWeightOnlyConfig, quantize_
     from torchao.quantization.granularity import PerAxis, PerGroup
 
-    model, inputs = llama(layers, vocabulary)
+    model, inputs = llama(shape)
     granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
     quantize_(model, IntxWeightOnlyConfig({4: torch.int4, 8: torch.int8}[bits], granularity))
     return model, inputs
@@ -316,12 +330,16 @@ SMALL: dict[str, Callable[[], Model]] = {"small_cnn": small_cnn, "small_decoder"
 """What tools/gpu_contract.sh calls under sanitizers, which slow kernels down a thousand times."""
 
 DECODERS: dict[str, Callable[[], Model]] = {
-    "llama_4_layers": lambda: llama(4, 32_000),
-    "llama_16_layers": lambda: llama(16, 128_256),
-    "llama_4_layers_int4": lambda: small_weights(4, 128, 4, 32_000),
-    "llama_16_layers_int8": lambda: small_weights(8, None, 16, 128_256),
-    "llama_16_layers_int4": lambda: small_weights(4, 128, 16, 128_256),
-    "llama_16_layers_int4_groups_of_32": lambda: small_weights(4, 32, 16, 128_256),
+    "llama_4_layers": lambda: llama(Shape(4, 32_000)),
+    "llama_16_layers": lambda: llama(Shape()),
+    "llama_4_layers_int4": lambda: small_weights(4, 128, Shape(4, 32_000)),
+    "llama_16_layers_int8": lambda: small_weights(8, None, Shape()),
+    "llama_16_layers_int4": lambda: small_weights(4, 128, Shape()),
+    "llama_16_layers_int4_groups_of_32": lambda: small_weights(4, 32, Shape()),
+    "llama_16_layers_int4_cache_of_32768": lambda: small_weights(4, 128, Shape(capacity=32_768)),
+    "llama_32_layers_int4": lambda: small_weights(
+        4, 128, Shape(layers=32, width=4096, hidden=14_336)
+    ),
 }
 """One token of a language model (benchmarks/cuda_decode.py)."""
 

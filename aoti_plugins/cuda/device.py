@@ -100,6 +100,7 @@ CUDA = Device(
         "aten::histc": FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
         "aoti_plugins::token_attention": ("float16", "bfloat16"),
+        "aoti_plugins::attended_range": ("bool",),
         **dict.fromkeys(
             (f"executorch_cuda::int{bits}_plain_mm" for bits in (4, 5, 6, 8)), ("bfloat16",)
         ),

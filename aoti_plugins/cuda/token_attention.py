@@ -1,4 +1,4 @@
-"""The operator ``aoti_plugins::token_attention``, for which the CUDA runtime has a kernel."""
+"""The operators ``token_attention`` and ``attended_range``, for which the runtime has kernels."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def token_attention(
     values: Tensor,
     position: Tensor,
     mask: Tensor | None,
+    attended: Tensor | None,
     scale: float,
     epsilon: float,
 ) -> Tensor:
@@ -50,12 +51,14 @@ def token_attention(
         values: likewise.
         position: one int64, 0 to ``capacity - 1``.
         mask: bool, ``capacity`` elements: which positions are attended to; none for all.
+        attended: ``attended_range`` of the mask; none without one.
         scale: of the scores.
         epsilon: added to mean squares.
 
     Returns:
         ``[1, heads, 1, d]``; zeros where nothing is attended to.
     """
+    del attended
     turned = _rotated(_normed(key, key_norm, epsilon), cos, sin)
     keys.index_copy_(2, position.view(1), turned)
     values.index_copy_(2, position.view(1), value)
@@ -85,8 +88,29 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 @token_attention.register_fake
-def _(  # type: ignore[no-untyped-def]
-    query, key, value, cos, sin, query_norm, key_norm, keys, values, position, mask, scale, epsilon
-):
-    del key, value, cos, sin, query_norm, key_norm, keys, values, position, mask, scale, epsilon
+def _(query, *others):  # type: ignore[no-untyped-def]
+    del others
     return query.new_empty(query.shape)
+
+
+@torch.library.custom_op(
+    "aoti_plugins::attended_range", mutates_args=(), device_types=("cpu", "cuda")
+)
+def attended_range(mask: Tensor) -> Tensor:
+    """Which positions a mask lets in, for ``token_attention``: all layers share it.
+
+    Args:
+        mask: bool, any shape.
+
+    Returns:
+        ``[4]`` of int32: the first position, the one behind the last, 1 if all between are let in,
+        and 0.
+    """
+    places = mask.flatten().nonzero().flatten().tolist()
+    begin, end = (places[0], places[-1] + 1) if places else (0, 0)
+    return torch.tensor([begin, end, len(places) == end - begin, 0], dtype=torch.int32)
+
+
+@attended_range.register_fake
+def _(mask):  # type: ignore[no-untyped-def]
+    return mask.new_empty(4, dtype=torch.int32)

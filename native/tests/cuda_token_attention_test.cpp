@@ -77,12 +77,19 @@ Inputs on_gpu(const Inputs& in) {
           to_gpu(in.values), to_gpu(in.position),   to_gpu(in.mask)};
 }
 
+Handle range_of(const Handle& mask) {
+  return one([&](auto* ret) { return aoti_torch_cuda_attended_range(mask.get(), ret); });
+}
+
 AOTITorchError call(const Case& c, const Inputs& in, AtenTensorHandle* ret) {
-  std::array<AtenTensorHandle, 3> some = {in.query_norm.get(), in.key_norm.get(), in.mask.get()};
+  const Handle range = c.mask ? range_of(in.mask) : nullptr;
+  std::array<AtenTensorHandle, 4> some = {in.query_norm.get(), in.key_norm.get(), in.mask.get(),
+                                          range.get()};
   return aoti_torch_cuda_token_attention(
       in.query.get(), in.key.get(), in.value.get(), in.cos.get(), in.sin.get(),
       c.norm ? &some[0] : nullptr, c.norm ? &some[1] : nullptr, in.keys.get(), in.values.get(),
-      in.position.get(), c.mask ? &some[2] : nullptr, kScale, kEpsilon, ret);
+      in.position.get(), c.mask ? &some[2] : nullptr, c.mask ? &some[3] : nullptr, kScale, kEpsilon,
+      ret);
 }
 
 /// A head, normed and rotated, rounded as the kernels round it.
@@ -189,6 +196,22 @@ void check_attention(const Case& c) {
 
 BOOST_FIXTURE_TEST_SUITE(cuda_token_attention, CudaFixture)
 
+BOOST_AUTO_TEST_CASE(finds_what_masks_let_in) {
+  const auto found = [](int64_t size, const Ints& let_in) {
+    Handle mask = make({size}, kBool);
+    std::fill_n(data_of<bool>(mask), size, false);
+    for (const int64_t i : let_in) {
+      data_of<bool>(mask)[i] = true;
+    }
+    return numbers(range_of(to_gpu(mask)));
+  };
+  using Found = std::vector<double>;
+  BOOST_TEST(found(40, {3, 4, 5}) == (Found{3, 6, 1, 0}), boost::test_tools::per_element());
+  BOOST_TEST(found(3000, {1, 2999}) == (Found{1, 3000, 0, 0}), boost::test_tools::per_element());
+  BOOST_TEST(found(1, {0}) == (Found{0, 1, 1, 0}), boost::test_tools::per_element());
+  BOOST_TEST(found(7, {}) == (Found{0, 0, 1, 0}), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(attends_to_what_the_mask_lets_in) {
   check_attention({});
   check_attention({4, 2, 64, 40, 0, 0, 1});
@@ -273,6 +296,10 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
           "values and query are on different dev");
   refused([&](Inputs& in) { in.mask = numbers_of({41}, kBool); },
           "mask has not 40 elements without gaps");
+  AtenTensorHandle other = nullptr;
+  check_refused(aoti_torch_cuda_attended_range(host.mask.get(), &other), "mask is on cpu");
+  const Handle floats = numbers_of({4}, kFloat32);
+  check_refused(aoti_torch_cuda_attended_range(floats.get(), &other), "mask is not bool");
   refused([&](Inputs& in) { in.position = numbers_of({1}, kInt32); },
           "position is int32, expected int64");
   BOOST_TEST(raw == nullptr);

@@ -25,6 +25,7 @@ TOP = """#pragma once
 
 OWN_SHIMS = {
     "aoti_torch_cuda_fused_linear",
+    "aoti_torch_cuda_attended_range",
     "aoti_torch_cuda_token_attention",
     *(f"aoti_torch_cuda_int{bits}_plain_mm" for bits in (4, 5, 6, 8)),
 }

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.cuda.passes.around_linears import norm_of
-from aoti_plugins.cuda.token_attention import HEAD_DIMS
+from aoti_plugins.cuda.token_attention import HEAD_DIMS, attended_range, token_attention
 from aoti_plugins.lowering.passes.attention import (
     Attention,
     read_attention,
@@ -69,11 +69,12 @@ def token_attentions(program: ExportedProgram) -> None:
     a mask of bool that is the same for all heads, keys and values in buffers that the program
     writes to at one position, query and key rotated by the same angles.
     """
+    ranges: dict[Node, Node] = {}
     for node in list(program.graph.nodes):
         attention = read_attention(node)
         found = None if attention is None else _found(program, attention)
         if found is not None:
-            _replace(program, node, found)
+            _replace(program, node, found, _range(program, found.mask, ranges))
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -207,9 +208,19 @@ def _either(node: object, op: torch._ops.OpOverload) -> tuple[tuple[Node, Node],
     return (one, other), (other, one)
 
 
-def _replace(program: ExportedProgram, node: Node, found: _Found) -> None:
-    from aoti_plugins.cuda.token_attention import token_attention
+def _range(program: ExportedProgram, mask: Node | None, ranges: dict[Node, Node]) -> Node | None:
+    """What the kernels want to know of a mask, once for each; added to ``ranges``."""
+    if mask is None:
+        return None
+    if mask not in ranges:
+        with program.graph.inserting_after(mask):
+            found = program.graph.call_function(attended_range._opoverload, (mask,))
+        found.meta["val"] = tensor_of(mask).new_empty(4, dtype=torch.int32)
+        ranges[mask] = found
+    return ranges[mask]
 
+
+def _replace(program: ExportedProgram, node: Node, found: _Found, attended: Node | None) -> None:
     graph = program.graph
     arguments = {
         "query": found.query.x,
@@ -223,6 +234,7 @@ def _replace(program: ExportedProgram, node: Node, found: _Found) -> None:
         "values": found.values.buffer,
         "position": found.keys.position,
         "mask": found.mask,
+        "attended": attended,
         "scale": found.scale,
         "epsilon": found.query.epsilon or found.key.epsilon,
     }

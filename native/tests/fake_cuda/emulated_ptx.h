@@ -95,6 +95,7 @@ inline uint4 load_once(const uint4* from) {
 }
 
 inline void prefetch_bytes(const void*, uint32_t) {}
+inline void prefetch_line(const void*) {}
 
 inline void wait_for_inputs() {}
 inline void let_next_begin() {}

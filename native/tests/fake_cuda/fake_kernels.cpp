@@ -212,6 +212,7 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_select_2),
       FAKE_KERNEL(aotip_select_4),
       FAKE_KERNEL(aotip_select_8),
+      FAKE_KERNEL(aotip_attended_range),
       FAKE_KERNEL(aotip_token_attention_bf16_64_4),
       FAKE_KERNEL(aotip_token_attention_bf16_64_8),
       FAKE_KERNEL(aotip_token_attention_bf16_128_4),

@@ -64,6 +64,11 @@ inline __device__ void prefetch_bytes(const void* from, uint32_t nbytes) {
 #endif
 }
 
+/// Begins to bring a line into the GPU's cache.
+inline __device__ void prefetch_line(const void* from) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
 /// Waits for the kernels before this one, where it was launched before they ended.
 inline __device__ void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900

@@ -36,7 +36,6 @@ class AttentionOfToken {
     uint4 query[8][kLanes];                        ///< of heads that there are not, zeros
     uint4 key[kLanes];                             ///< the token's own
     uint4 value[kLanes];
-    int range[kTokenWarps][3];  ///< first position, behind the last one, how many are let in
   };
 
  public:
@@ -59,13 +58,15 @@ class AttentionOfToken {
   __device__ void run() {
     let_next_begin();
     begin_cluster();
+    if (rank_ == 0) {
+      prefetch();
+    }
     wait_for_inputs();
     position_ = *p_.position;
     fetch(rank_ * kTokenChunk + warp_ * kRows, p_.capacity);  // a guess
-    find_range();
+    read_range();
     take_in();
     __syncthreads();
-    settle_range();
     const int first = begin_ / kTokenChunk;
     const int chunks = end_ > begin_ ? (end_ - 1) / kTokenChunk + 1 - first : 0;
     const int leader = first % p_.sharers;
@@ -96,51 +97,29 @@ class AttentionOfToken {
     }
   }
 
-  /// What each warp sees of the mask.
-  __device__ void find_range() {
-    int begin = p_.capacity;
-    int end = 0;
-    int count = 0;
-    if (p_.mask != nullptr) {
-#pragma unroll 4
-      for (int i = static_cast<int>(threadIdx.x); i < p_.capacity; i += kTokenWarps * 32) {
-        if (p_.mask[i]) {
-          begin = min(begin, i);
-          end = i + 1;
-          ++count;
-        }
-      }
+  /// Begins to bring the first positions of the cache into the GPU's, before they may be read.
+  __device__ void prefetch() const {
+    const int row = warp_ * kRows + lane_ % kRows;
+    if (row < p_.capacity) {
+      const bool is_key = lane_ < kRows;
+      const T* const from =
+          is_key ? at(p_.keys, head_ * p_.keys_step + row * p_.keys_row)
+                 : at(p_.values, head_ * p_.values_step + row * p_.values_row);
 #pragma unroll
-      for (int reach = 16; reach > 0; reach /= 2) {
-        begin = min(begin, __shfl_xor_sync(kAllLanes, begin, reach));
-        end = max(end, __shfl_xor_sync(kAllLanes, end, reach));
-        count += __shfl_xor_sync(kAllLanes, count, reach);
+      for (int i = 0; i < SIZE; i += 64) {
+        prefetch_line(from + i);
       }
-    } else {
-      begin = 0;
-      end = p_.capacity;
-      count = warp_ == 0 ? p_.capacity : 0;
-    }
-    if (lane_ == 0) {
-      shared_.range[warp_][0] = begin;
-      shared_.range[warp_][1] = end;
-      shared_.range[warp_][2] = count;
     }
   }
 
-  /// What all warps saw.
-  __device__ void settle_range() {
-    begin_ = p_.capacity;
-    end_ = 0;
-    int count = 0;
-#pragma unroll
-    for (int warp = 0; warp < kTokenWarps; ++warp) {
-      begin_ = min(begin_, shared_.range[warp][0]);
-      end_ = max(end_, shared_.range[warp][1]);
-      count += shared_.range[warp][2];
+  __device__ void read_range() {
+    end_ = p_.capacity;
+    if (p_.range != nullptr) {
+      const int4 range = *reinterpret_cast<const int4*>(p_.range);
+      begin_ = range.x;
+      end_ = range.y;
+      mask_ = range.z != 0 ? nullptr : p_.mask;
     }
-    begin_ = min(begin_, end_);
-    mask_ = count == end_ - begin_ ? nullptr : p_.mask;
   }
 
   /// The query, and the token's own key and value, for all warps.
@@ -480,6 +459,49 @@ class AttentionOfToken {
 };
 
 }  // namespace
+
+/// What is known of a mask [capacity]: an AttendedRange. One block.
+extern "C" __global__ void __launch_bounds__(kRangeThreads)
+    aotip_attended_range(const bool* mask, int32_t capacity, int32_t* range) {
+  __shared__ int of_warps[kRangeThreads / 32][3];
+  let_next_begin();
+  wait_for_inputs();
+  int begin = capacity;
+  int end = 0;
+  int count = 0;
+#pragma unroll 8
+  for (int i = static_cast<int>(threadIdx.x); i < capacity; i += kRangeThreads) {
+    if (mask[i]) {
+      begin = min(begin, i);
+      end = i + 1;
+      ++count;
+    }
+  }
+#pragma unroll
+  for (int reach = 16; reach > 0; reach /= 2) {
+    begin = min(begin, __shfl_xor_sync(kAllLanes, begin, reach));
+    end = max(end, __shfl_xor_sync(kAllLanes, end, reach));
+    count += __shfl_xor_sync(kAllLanes, count, reach);
+  }
+  if (threadIdx.x % 32 == 0) {
+    int* const found = of_warps[threadIdx.x / 32];
+    found[0] = begin;
+    found[1] = end;
+    found[2] = count;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int warp = 1; warp < kRangeThreads / 32; ++warp) {
+      begin = min(begin, of_warps[warp][0]);
+      end = max(end, of_warps[warp][1]);
+      count += of_warps[warp][2];
+    }
+    range[0] = min(begin, end);
+    range[1] = end;
+    range[2] = count == end - min(begin, end) ? 1 : 0;
+    range[3] = 0;
+  }
+}
 
 #define AOTIP_TOKEN_ATTENTION(KIND, TYPE, SIZE, HEADS)                                         \
   extern "C" __global__ void __launch_bounds__(kTokenWarps * 32)                               \

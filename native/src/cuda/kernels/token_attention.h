@@ -14,12 +14,22 @@ inline constexpr int32_t kTokenChunk = kTokenWarps * 16;
 /// The most blocks that share the positions: a cluster of any GPU.
 inline constexpr int32_t kMostSharers = 8;
 
+/// What kernels want to know of a mask.
+struct AttendedRange {
+  int32_t begin;     ///< the first position that is attended to
+  int32_t end;       ///< behind the last one; not over begin if there is none
+  int32_t is_whole;  ///< whether all between are
+  int32_t unused;
+};
+
+inline constexpr int32_t kRangeThreads = 1024;
+
 /// Bytes of shared memory, for heads of SIZE elements, HEADS of them at a time: what warps and
 /// blocks found, weights, and the token's own rows.
 template <int32_t SIZE, int32_t HEADS>
 inline constexpr int32_t kTokenAttentionNbytes =
     (kTokenWarps + kMostSharers) * HEADS * (SIZE + 2) * 4 + kTokenWarps * 17 * HEADS * 4 +
-    10 * SIZE * 2 + kTokenWarps * 12 + 64;
+    10 * SIZE * 2 + 64;
 
 /// One token's query attends to a cache, to which its key and value are written before. Query and
 /// key are rotated on the way: x * cos + (-x[d / 2:], x[:d / 2]) * sin. All are 16-bit floats of
@@ -36,6 +46,7 @@ struct TokenAttention {
   void* values;            ///< likewise
   const int64_t* position;  ///< of the token
   const bool* mask;         ///< [capacity]: which positions are attended to; null for all
+  const int32_t* range;     ///< AttendedRange of the mask; null for all
   void* out;                ///< [heads, head_dim]
   int32_t* fault;           ///< gets kFaultIndex for a position outside of the cache; or null
   int64_t query_step;       ///< from head to head

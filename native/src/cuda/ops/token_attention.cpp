@@ -85,7 +85,9 @@ Status check_caches(const CachedAttention& a, int64_t kv_heads, int64_t d) {
                 name);
   }
   AOTIP_RETURN_IF_FAILED(check_row(a.position, "position", *a.query, kInt64, 1));
-  return check_row(a.mask, "mask", *a.query, kBool, capacity);
+  AOTIP_RETURN_IF_FAILED(check_row(a.mask, "mask", *a.query, kBool, capacity));
+  AOTIP_CHECK((a.mask == nullptr) == (a.range == nullptr), "a mask and its range go together");
+  return check_row(a.range, "range", *a.query, kInt32, sizeof(AttendedRange) / sizeof(int32_t));
 }
 
 Status check(const CachedAttention& a) {
@@ -131,6 +133,7 @@ TokenAttention arguments_of(const CachedAttention& a, const Tensor& out) {
   p.values = a.values->data();
   p.position = static_cast<const int64_t*>(a.position->data());
   p.mask = static_cast<const bool*>(data_of(a.mask));
+  p.range = static_cast<const int32_t*>(data_of(a.range));
   p.out = out.data();
   p.query_step = a.query->stride(1);
   p.key_step = a.key->stride(1);
@@ -190,6 +193,27 @@ Status launch(const CachedAttention& a, Tensor& out) {
 }
 
 }  // namespace
+
+Status attended_range(const Tensor& mask, Tensor** ret) noexcept {
+  AOTIP_RETURN_IF_FAILED(ops::check_on(mask, "mask", kCuda));
+  AOTIP_CHECK(mask.dtype() == kBool && mask.is_contiguous(), "mask is not bool without gaps");
+  AOTIP_CHECK(mask.numel() <= std::numeric_limits<int32_t>::max() / 2, "mask is too large");
+  const ContextGuard guard;
+  AOTIP_RETURN_IF_FAILED(use_gpu(mask.device().index));
+  const int64_t sizes[] = {sizeof(AttendedRange) / sizeof(int32_t)};
+  Owned out(Tensor::empty(1, sizes, kInt32, mask.device()));
+  if (out == nullptr) {
+    return Status::kFailed;
+  }
+  const void* from = mask.data();
+  int32_t capacity = static_cast<int32_t>(mask.numel());
+  void* to = out->data();
+  void* arguments[] = {&from, &capacity, &to};
+  AOTIP_RETURN_IF_FAILED(
+      launch_early(mask.device().index, "aotip_attended_range", {1, kRangeThreads, 0}, arguments));
+  *ret = out.release();
+  return Status::kOk;
+}
 
 Status token_attention(const CachedAttention& attention, Tensor** ret) noexcept {
   AOTIP_RETURN_IF_FAILED(check(attention));

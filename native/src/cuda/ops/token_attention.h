@@ -22,9 +22,14 @@ struct CachedAttention {
   Tensor* values;          ///< as keys
   const Tensor* position;  ///< one int64: of the token in the cache
   const Tensor* mask;      ///< bool, capacity elements, or null: which positions are attended to
+  const Tensor* range;     ///< what `attended_range` makes of the mask; null without one
   double scale;            ///< of the scores
   double epsilon;          ///< of the norms
 };
+
+/// A new tensor [4] of int32: the first position that a mask (bool, without gaps, on a GPU) lets
+/// in, the one behind the last, and whether it lets in all between.
+Status attended_range(const Tensor& mask, Tensor** ret) noexcept;
 
 /// A new tensor [1, heads, 1, d]; zeros where nothing is attended to. A position outside of the
 /// cache is left out and fails the call, as every index out of range does.

@@ -16,12 +16,24 @@ const Tensor* optional(AtenTensorHandle* handle) {
 
 }  // namespace
 
+AOTITorchError aoti_torch_cuda_attended_range(AtenTensorHandle mask, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(mask);
+    AOTIP_CHECK_ARG(ret0);
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cuda::attended_range(*unwrap(mask), &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}
+
 AOTITorchError aoti_torch_cuda_token_attention(AtenTensorHandle query, AtenTensorHandle key,
                                                AtenTensorHandle value, AtenTensorHandle cos,
                                                AtenTensorHandle sin, AtenTensorHandle* query_norm,
                                                AtenTensorHandle* key_norm, AtenTensorHandle keys,
                                                AtenTensorHandle values, AtenTensorHandle position,
-                                               AtenTensorHandle* mask, double scale, double epsilon,
+                                               AtenTensorHandle* mask, AtenTensorHandle* range,
+                                               double scale, double epsilon,
                                                AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
     AOTIP_CHECK_TENSOR(query);
@@ -34,10 +46,9 @@ AOTITorchError aoti_torch_cuda_token_attention(AtenTensorHandle query, AtenTenso
     AOTIP_CHECK_TENSOR(position);
     AOTIP_CHECK_ARG(ret0);
     const cuda::CachedAttention attention{
-        unwrap(query),  unwrap(key),          unwrap(value),      unwrap(cos),
-        unwrap(sin),    optional(query_norm), optional(key_norm), unwrap(keys),
-        unwrap(values), unwrap(position),     optional(mask),     scale,
-        epsilon};
+        unwrap(query),        unwrap(key),        unwrap(value), unwrap(cos),    unwrap(sin),
+        optional(query_norm), optional(key_norm), unwrap(keys),  unwrap(values), unwrap(position),
+        optional(mask),       optional(range),    scale,         epsilon};
     Tensor* out = nullptr;
     AOTIP_RETURN_IF_FAILED(cuda::token_attention(attention, &out));
     *ret0 = wrap(out);
