@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 
+from aoti_plugins.lowering.inductor.array_names import steady_array_names
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
@@ -107,6 +108,7 @@ def generation(
         stack.enter_context(torch.no_grad())
         stack.enter_context(_no_advice())
         stack.enter_context(own_folders())
+        stack.enter_context(steady_array_names())
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
         stack.enter_context(stored_values())
