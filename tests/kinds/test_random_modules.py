@@ -113,10 +113,10 @@ def test_a_few(lower_whole: Lower) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_many(part: int, lower_whole: Lower) -> None:
+def test_many(part: int, lower_many: Lower) -> None:
     """10,000 modules; run the parts side by side (``-n 2``)."""
     for index in range(10):
-        _check((part * 10 + index) * TOGETHER, TOGETHER, lower_whole)
+        _check((part * 10 + index) * TOGETHER, TOGETHER, lower_many)
 
 
 def _whole_for_a_gpu(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
