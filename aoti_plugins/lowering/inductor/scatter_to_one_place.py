@@ -6,8 +6,9 @@ store asserts that it does, so the op could not be lowered. Inside the block suc
 over all lanes.
 
 Where places and values lie in two orders, as with ``x.t().index_add(0, index, y)``, a tile of both
-is computed at once. Its store adds the row of the tile to the index, and what makes a vector of the
-index adds it once more: values went, silently, to other places. Inside the block it is added once.
+is computed at once. In most versions of PyTorch its store adds the row of the tile to the index,
+and what makes a vector of the index adds it once more: values went, silently, to other places.
+Inside the block it is added once.
 """
 
 from __future__ import annotations
@@ -40,14 +41,17 @@ def scatter_to_one_place() -> Iterator[None]:
         index = index.value if isinstance(index, OpsValue) else index
         return index if index.is_vec else V.kernel.broadcast(index)
 
+    def tile_index(expr: Any, dtype: Any) -> Any:
+        is_shifted = V.kernel.inner_itervar() in expr.free_symbols
+        return vector_index(expr if is_shifted else V.kernel.transform_indexing(expr), dtype)
+
     def patched(self: Any, name: str, index: Any, value: Any, mode: Any = None) -> None:
         if mode != "atomic_add":
             store(self, name, index, value, mode)
             return
-        # A tile's kernel has shifted the index before it comes here.
         with (
             mock.patch.object(CppVecOverrides, "index_expr", staticmethod(vector_index)),
-            mock.patch.object(CppTile2DOverrides, "index_expr", staticmethod(vector_index)),
+            mock.patch.object(CppTile2DOverrides, "index_expr", staticmethod(tile_index)),
         ):
             store(self, name, index, value, mode)
 
