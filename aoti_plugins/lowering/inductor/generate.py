@@ -18,6 +18,7 @@ from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.kept_operands import kept_operands
+from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.own_folders import own_folders
 from aoti_plugins.lowering.inductor.patching import inductor_lock
@@ -114,6 +115,7 @@ def generation(
         stack.enter_context(stored_values())
         stack.enter_context(complete_matches())
         stack.enter_context(kept_operands())
+        stack.enter_context(known_truths())
         stack.enter_context(scalar_constants())
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())
