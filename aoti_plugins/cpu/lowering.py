@@ -15,6 +15,7 @@ from aoti_plugins.types import Target
 def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor generates for a CPU target."""
     del options
+    from aoti_plugins.lowering.inductor.direct_tiles import direct_tiles
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
@@ -26,6 +27,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         no_onednn(),
         no_triton(),
         parallel_threshold(),
+        direct_tiles(),
         scatter_to_one_place(),
     ):
         yield

@@ -35,12 +35,17 @@ def _cdist_outside() -> Iterator[None]:
         yield
 
 
-def lowered_whole(model: Any, inputs: tuple[Any, ...], edge: EdgeCompileConfig | None) -> bytes:
+def lowered_whole(
+    model: Any,
+    inputs: tuple[Any, ...],
+    edge: EdgeCompileConfig | None,
+    partitioner: CpuPartitioner | None = None,
+) -> bytes:
     """Lower a module or function; fails if any op stays outside the delegate."""
     module = model if isinstance(model, nn.Module) else Function(model)
     exported = torch.export.export(module, inputs)
     manager = to_edge_transform_and_lower(
-        exported, partitioner=[CpuPartitioner()], compile_config=edge
+        exported, partitioner=[partitioner or CpuPartitioner()], compile_config=edge
     ).to_executorch()
     plan = manager.executorch_program.execution_plan[0]
     assert [f"{op.name}.{op.overload}" for op in plan.operators] == []
@@ -53,6 +58,17 @@ def lower_whole() -> Callable[..., bytes]:
 
     def lower(model: Any, inputs: tuple[Any, ...], edge: EdgeCompileConfig | None = None) -> bytes:
         return lowered_whole(model, inputs, edge)
+
+    return lower
+
+
+@pytest.fixture(scope="session")
+def lower_many() -> Callable[[Any, tuple[Any, ...]], bytes]:
+    """As ``lower_whole``, with one partitioner, which asks Inductor about each op but once."""
+    partitioner = CpuPartitioner()
+
+    def lower(model: Any, inputs: tuple[Any, ...]) -> bytes:
+        return lowered_whole(model, inputs, None, partitioner)
 
     return lower
 

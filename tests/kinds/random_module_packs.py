@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,14 @@ import torch
 from random_modules import RandomModule
 from torch import nn
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 CALLS = 2
 PERTURBED = 2
+
+# They subtract a mean and divide by what is left: of equal values that is the rounding of the mean,
+# times 316, in one implementation, and nothing in another.
+_AROUND_A_MEAN = ("layer_norm", "group_norm", "batch_norm", "instance_norm")
 
 
 class Pack(nn.Module):
@@ -69,7 +74,8 @@ def expected_results(program: RandomModule) -> list[list[Expected]]:
     """What each of some calls in a row gives, from eager PyTorch.
 
     How much rounding matters is seen from the same module in float64, also with inputs and weights
-    that differ by rounding: a right compiler is as near as a few times what lies between them.
+    that differ by rounding, and what norms are given: a right compiler is as near as a few times
+    what lies between them.
     """
     own = _calls(program.make(), program.example())
     exact = [_calls_in_float64(program, seed) for seed in range(PERTURBED + 1)]
@@ -103,8 +109,22 @@ def _calls_in_float64(program: RandomModule, seed: int) -> list[list[Any]]:
             for parameter in module.parameters():
                 parameter.copy_(_perturbed(parameter, program.rounding))
         inputs = [_perturbed(value, program.rounding) for value in inputs]
-    with _float64_by_default():
+    perturbed = _PerturbedNorms(program.rounding) if seed else nullcontext()
+    with _float64_by_default(), perturbed:
         return _calls(module, tuple(inputs))
+
+
+class _PerturbedNorms(TorchDispatchMode):
+    """Gives norms inputs that differ by rounding, each element by its own."""
+
+    def __init__(self, rounding: float) -> None:
+        super().__init__()
+        self._rounding = rounding
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(name in func.__name__ for name in _AROUND_A_MEAN):
+            args = (_perturbed(args[0], self._rounding), *args[1:])
+        return func(*args, **(kwargs or {}))
 
 
 def _as_float64(value: Any) -> Any:

@@ -46,6 +46,16 @@ def test_sums_by_index_into_one_row(dtype: torch.dtype, check: Callable[..., Non
     check(compute, *given)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_by_index_in_another_layout(dtype: torch.dtype, check: Callable[..., None]) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x.index_add(-2, index, y.sin()) * 2
+
+    torch.manual_seed(0)
+    x = torch.randn(5, 2, 4, 7, dtype=dtype).transpose(0, 3)
+    check(compute, x, torch.randn(7, 2, 1, 5, dtype=dtype), torch.tensor([1]))
+
+
 def test_copies_of_layouts_without_a_memory_format(check: Callable[..., None]) -> None:
     def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         found = [x.clone(), y.half(), y.sin().to(torch.float64), x.float(), x.exp().clone()]

@@ -14,7 +14,7 @@ from aoti_plugins.cpu.device import CPU, INDUCTOR_OPTIONS
 from aoti_plugins.cpu.target import TARGETS
 from aoti_plugins.lowering import runtime_shims
 from aoti_plugins.lowering.executorch_kernels import missing_kernel
-from aoti_plugins.lowering.inductor.probe import Probe
+from aoti_plugins.lowering.inductor.probe import Answer, Probe
 from aoti_plugins.lowering.support import Refusal, Support, warn
 from aoti_plugins.plugin_system.manager import get_manager
 
@@ -69,6 +69,38 @@ def test_answers_are_kept(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None
     first = probe.ask(node)
     monkeypatch.setattr(probe, "_question", None)
     assert probe.ask(node) is first
+
+
+VIEWED = (
+    lambda x: x[1:, ::2],
+    lambda x: x.reshape(3, 8),
+    lambda x: x.t(),
+    lambda x: x[:, None].expand(4, 2, 6),
+    lambda x: x.unfold(0, 2, 1),
+    lambda x: x.diagonal(),
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.bool], ids=str)
+def test_views_need_no_question(
+    probe: Probe, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    nodes = [_node(function, X.to(dtype)) for function in VIEWED]
+    with monkeypatch.context() as asking:
+        asking.setattr("aoti_plugins.lowering.inductor.probe._is_view", lambda *_: False)
+        asked = [probe.ask(node) for node in nodes]
+    assert not any(answer.error or answer.proxy_ops for answer in asked)
+    assert not any("aoti_torch_cpu_" in shim for answer in asked for shim in answer.shims)
+    monkeypatch.setattr(probe, "_question", None)
+    assert [probe.ask(node) for node in nodes] == [Answer()] * len(nodes)
+
+
+def test_views_of_complex_numbers_are_asked_about(
+    probe: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "_question", None)
+    with pytest.raises(TypeError):
+        probe.ask(_node(lambda x: x.t(), X.to(torch.complex64)))
 
 
 def test_supported(support: Support) -> None:

@@ -103,11 +103,13 @@ def test_nan_wins(operators: Operators) -> None:
         assert result[2] == 0
 
 
-def test_numbers_out_of_range_are_skipped(operators: Operators) -> None:
+def test_numbers_out_of_range_are_skipped_and_told(operators: Operators) -> None:
     out = operators.to_mps(torch.zeros(3))
     index = operators.to_mps(torch.tensor([0, 3, -1, 2]))
     src = operators.to_mps(torch.ones(4))
     operators.call("aoti_torch_mps_scatter_src_out", out, out, 0, index, src)
+    with pytest.raises(OperatorError, match="an index is out of range"):
+        out.torch()
     assert out.torch().tolist() == [1, 0, 1]
 
 
@@ -212,10 +214,16 @@ def test_the_last_of_equal_indices_stays(operators: Operators) -> None:
     )
 
 
-def test_indices_out_of_range_are_skipped(operators: Operators) -> None:
-    index = torch.tensor([0, 4, -5, 3])
-    result = index_put(operators, torch.zeros(4), [index], torch.ones(4), False)
-    assert result.tolist() == [1, 0, 0, 1]
+GOOD, BAD = torch.tensor([0, 1, 2, 3]), torch.tensor([0, 4, -5, 3])
+
+
+@pytest.mark.parametrize("indices", [[BAD], [GOOD, BAD], [BAD, GOOD]], ids=["one", "last", "first"])
+def test_indices_out_of_range_are_told(operators: Operators, indices: list[torch.Tensor]) -> None:
+    x, values = torch.zeros((4,) * len(indices)), torch.ones(4)
+    with pytest.raises(OperatorError, match="an index is out of range"):
+        index_put(operators, x, [*indices], values, False)
+    right = index_put(operators, x, [GOOD for _ in indices], values, False)
+    assert right.sum() == 4
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ KERNEL = "kernel void generated_kernel(device float* out) {{ {} }}"
     [
         ("template <typename T, enable_if_t<(1 < 2), bool> = true> inline T f(T x) { g(x); }", "f"),
         ("template <> inline half2 conj(half2 a) { return half2(a.x, -a.y); }", "conj"),
+        ("struct alignas(1) Small { uchar x; };", "Small"),
         ("struct Max { static long identity() { return 1; } };", "Max"),
         ("template <> struct opmath_type<half> { using type = float; };", "opmath_type"),
         ("template <typename T> using simd_t = typename simd_type<T>::t;", "simd_t"),

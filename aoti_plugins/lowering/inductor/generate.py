@@ -12,11 +12,13 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 
+from aoti_plugins.lowering.inductor.array_names import steady_array_names
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.kept_operands import kept_operands
+from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.own_folders import own_folders
 from aoti_plugins.lowering.inductor.patching import inductor_lock
@@ -107,11 +109,13 @@ def generation(
         stack.enter_context(torch.no_grad())
         stack.enter_context(_no_advice())
         stack.enter_context(own_folders())
+        stack.enter_context(steady_array_names())
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
         stack.enter_context(stored_values())
         stack.enter_context(complete_matches())
         stack.enter_context(kept_operands())
+        stack.enter_context(known_truths())
         stack.enter_context(scalar_constants())
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())

@@ -2,9 +2,9 @@
 
 Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
 its lowerings are the only true answer. So a graph of that one node is run through code generation
-(about 50 ms) and read. Answers are cached by op and arguments. Pointwise ops on floating-point
-tensors are generated and are not asked about, but for special functions, which Inductor has for
-some devices only.
+(about 50 ms) and read. Answers are cached by op and arguments. Not asked about are views, which
+compute nothing, and pointwise ops on floating-point tensors, which are generated; but for special
+functions, which Inductor has for some devices only.
 """
 
 from __future__ import annotations
@@ -46,6 +46,21 @@ logger = logging.getLogger(__name__)
 
 # In these Inductor generates every pointwise op.
 _FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
+
+# Of these it makes other sizes and strides of the same memory, but for complex numbers.
+_aten = torch.ops.aten
+_SAME_MEMORY = {*VIEWS, *VIEWS.values(), _aten.view.default} - {
+    _aten.as_strided.default,
+    _aten.as_strided_copy.default,
+}
+_VIEWED = _FLOATS | {
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+}
 
 # A question compiles nothing that worker processes could help with, and measures nothing: which
 # kernel is faster does not change which shims there have to be.
@@ -119,7 +134,7 @@ class Probe:
                 decomposition or option that raises, a full disk.
         """
         op = aten_op(node.target)
-        if _is_generated(op, node):
+        if _is_generated(op, node) or _is_view(op, node):
             return Answer()
         leaves, spec = pytree.tree_flatten(
             (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
@@ -183,6 +198,13 @@ def _is_generated(op: Any, node: Node) -> bool:
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
     floating = all(isinstance(v, torch.Tensor) and v.dtype in _FLOATS for v in values)
     return floating and torch.Tag.pointwise in getattr(op, "tags", ())
+
+
+def _is_view(op: Any, node: Node) -> bool:
+    """Whether an op only looks at its one tensor in another way."""
+    values = [n.meta.get("val") for n in node.all_input_nodes]
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return op in _SAME_MEMORY and len(tensors) == 1 and tensors[0].dtype in _VIEWED
 
 
 @functools.cache

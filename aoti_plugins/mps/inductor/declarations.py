@@ -147,6 +147,17 @@ def _without_angles(tokens: list[_Token]) -> list[_Token]:
     return left
 
 
+def _without_alignment(head: list[_Token]) -> list[_Token]:
+    """Leave ``alignas(...)`` out, of which ``_without_angles`` has left the first two tokens."""
+    kept: list[_Token] = []
+    for token in head:
+        if kept and kept[-1][1] == "alignas":
+            kept.pop()
+        else:
+            kept.append(token)
+    return kept
+
+
 def _declaration(piece: list[_Token]) -> Declaration:
     text = "".join(_one_space(piece))
     text = "\n".join(line for line in map(str.strip, text.splitlines()) if line)
@@ -171,7 +182,9 @@ def _one_space(piece: list[_Token]) -> Iterator[str]:
 def _names(piece: list[_Token]) -> frozenset[str]:
     if _is_namespace(piece) or not _words(piece):
         return frozenset()
-    head = [token for token in _without_angles(_head(piece)) if token[0] != "space"]
+    head = _without_alignment(
+        [token for token in _without_angles(_head(piece)) if token[0] != "space"]
+    )
     words = [text for kind, text in head if kind == "word"]
     if "operator" in words or "kernel" in words or (words[0] == "using" and "namespace" in words):
         return frozenset()

@@ -20,6 +20,7 @@ from aoti_plugins.lowering.passes.attention import (
     tensor_of,
     with_shared_heads,
 )
+from aoti_plugins.mps.inductor.attention_sizes import attention_results
 
 _attention = torch.ops.aten._scaled_dot_product_attention_math_for_mps.default
 
@@ -69,7 +70,7 @@ def _call(found: Attention, result: Node) -> Node:
         options["enable_gqa"] = True
     inputs = (found.query, found.key, found.value, found.mask, 0.0, found.causal)
     both = graph.call_function(_attention, inputs, options)
-    fakes = [tensor_of(one) if isinstance(one, Node) else one for one in inputs]
-    with tensor_of(found.query).fake_mode:
-        both.meta["val"] = _attention(*fakes, **options)
+    query, key, value = map(tensor_of, inputs[:3])
+    with query.fake_mode:
+        both.meta["val"] = attention_results(query, key, value)
     return graph.call_function(operator.getitem, (both, 0))

@@ -26,7 +26,7 @@
 namespace aoti_plugins::testing {
 
 /// What becomes of an index out of range; memory outside of the tensor is never touched.
-enum class OutOfRange { kRefused, kFaults, kLeftOut };
+enum class OutOfRange { kRefused, kFaults };
 
 #if defined(AOTIP_CONFORMANCE_CUDA)
 using DeviceFixture = CudaFixture;
@@ -40,15 +40,25 @@ constexpr bool kHasIndexPut = false;
 /// The kernel finds an index out of range, leaves it out, and the call of the program fails.
 constexpr OutOfRange kOutOfRange = OutOfRange::kFaults;
 constexpr const char* kName = "cuda";
+/// Whether a kernel told of an index out of range since the last time.
+inline bool takes_fault(DeviceFixture& fixture) {
+  return fixture.stream->synchronize() == Status::kOk &&
+         fixture.stream->check_fault() != Status::kOk;
+}
 #elif defined(AOTIP_CONFORMANCE_MPS)
 using DeviceFixture = MpsFixture;
 constexpr int32_t kDevice = kMps;
 constexpr bool kMultipliesIntegers = true;
 constexpr bool kLastWriteStays = true;
 constexpr bool kHasIndexPut = true;
-/// Indices are not read back from the GPU: no program learns of it.
-constexpr OutOfRange kOutOfRange = OutOfRange::kLeftOut;
+/// As on CUDA.
+constexpr OutOfRange kOutOfRange = OutOfRange::kFaults;
 constexpr const char* kName = "mps";
+inline bool takes_fault(DeviceFixture& fixture) {
+  const bool found = fixture.stream->finish() != Status::kOk;
+  fixture.stream->abandon();
+  return found;
+}
 // No float64: Metal has none. Each dtype is a kernel to compile, so that not all integers are here.
 inline const std::vector<int32_t> kReals = {kFloat32, kFloat16, kBFloat16};
 inline const std::vector<int32_t> kNumbers = {kFloat32, kBFloat16, kInt64, kUInt8, kBool};
@@ -61,6 +71,9 @@ constexpr bool kHasIndexPut = true;
 /// Looked at before anything is written.
 constexpr OutOfRange kOutOfRange = OutOfRange::kRefused;
 constexpr const char* kName = "cpu";
+inline bool takes_fault(DeviceFixture&) {
+  return false;
+}
 #endif
 
 #ifndef AOTIP_CONFORMANCE_MPS

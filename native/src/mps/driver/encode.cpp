@@ -9,6 +9,7 @@ namespace {
 
 /// Metal's argument table of a kernel.
 constexpr unsigned kMaxArguments = 31;
+static_assert(kFaultArgument < kMaxArguments);
 
 Status current_encoder(Id* ret) noexcept {
   Stream* stream = nullptr;
@@ -61,7 +62,12 @@ Status begin_kernel(const Kernel& kernel) noexcept {
   Id encoder = nullptr;
   AOTIP_RETURN_IF_FAILED(current_encoder(&encoder));
   send<void, Id>(encoder, selectors().setPipeline, kernel.pipeline());
-  return Status::kOk;
+  if (!kernel.tells_faults()) {
+    return Status::kOk;
+  }
+  int32_t* word = nullptr;
+  AOTIP_RETURN_IF_FAILED(current_stream()->fault_word(&word));
+  return bind_memory(kFaultArgument, word, sizeof(*word));
 }
 
 Status bind_tensor(unsigned index, const Tensor& tensor) noexcept {

@@ -18,20 +18,32 @@ struct MetalSource {
   const char* text;
 };
 
+/// A kernel that finds an index out of range writes 1 to the word that is its argument of this
+/// number, `device atomic_int*`; `Stream::finish()` looks there. Must match kernels/*.metal and
+/// aoti_plugins/mps/inductor/faults.py.
+inline constexpr unsigned kFaultArgument = 30;
+
 /// A function of a shader that the GPU can run. It lives as long as its library.
 class Kernel {
  public:
-  Kernel(std::string name, Owned pipeline, size_t max_threads) noexcept
-      : name_(std::move(name)), pipeline_(std::move(pipeline)), max_threads_(max_threads) {}
+  Kernel(std::string name, Owned pipeline, size_t max_threads, bool tells_faults) noexcept
+      : name_(std::move(name)),
+        pipeline_(std::move(pipeline)),
+        max_threads_(max_threads),
+        tells_faults_(tells_faults) {}
 
   const std::string& name() const noexcept { return name_; }
   Id pipeline() const noexcept { return pipeline_.get(); }
   size_t max_threads() const noexcept { return max_threads_; }
 
+  /// Whether it has the argument `kFaultArgument`.
+  bool tells_faults() const noexcept { return tells_faults_; }
+
  private:
   std::string name_;
   Owned pipeline_;
   size_t max_threads_;
+  bool tells_faults_;
 };
 
 /// A kernel of our own, built by the first call and kept for the process. Null, with a reason, when

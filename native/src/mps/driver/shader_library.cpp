@@ -41,6 +41,16 @@ Owned make_options() noexcept {
   return options;
 }
 
+/// Whether a kernel has an argument for faults, by what stands between its name and its body.
+bool has_fault_argument(const std::string& source, const char* name) {
+  const size_t start = source.find("void " + std::string(name) + "(");
+  if (start == std::string::npos) {
+    return false;
+  }
+  const std::string argument = "[[buffer(" + std::to_string(kFaultArgument) + ")]]";
+  return source.find(argument, start) < source.find('{', start);
+}
+
 }  // namespace
 
 std::shared_ptr<ShaderLibrary> ShaderLibrary::get(const std::string& source) {
@@ -99,7 +109,8 @@ Status ShaderLibrary::build(const char* name, std::unique_ptr<Kernel>* ret) {
   AOTIP_RETURN_IF_FAILED(make_pipeline(function.get(), name, source_, &pipeline));
   const size_t max_threads =
       send<UInteger>(pipeline.get(), selectors().maxTotalThreadsPerThreadgroup);
-  *ret = std::make_unique<Kernel>(name, std::move(pipeline), max_threads);
+  *ret = std::make_unique<Kernel>(name, std::move(pipeline), max_threads,
+                                  has_fault_argument(source_, name));
   return Status::kOk;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <utility>
 
 #include "mps/driver/gpu.h"
 #include "mps/memory/buffer_pool.h"
@@ -23,6 +24,9 @@ std::shared_ptr<Stream> Stream::create() noexcept {
 Stream::~Stream() {
   commands_.abandon();
   release_kept();
+  if (fault_word_ != nullptr) {
+    BufferPool::instance().deallocate(fault_word_, sizeof(*fault_word_));
+  }
 }
 
 void* Stream::allocate(size_t nbytes) noexcept {
@@ -63,8 +67,29 @@ void Stream::release_kept() noexcept {
   kept_.clear();
 }
 
+Status Stream::fault_word(int32_t** ret) noexcept {
+  if (fault_word_ == nullptr) {
+    fault_word_ = static_cast<int32_t*>(BufferPool::instance().allocate(sizeof(*fault_word_)));
+    if (fault_word_ == nullptr) {
+      return Status::kFailed;
+    }
+    *fault_word_ = 0;
+  }
+  *ret = fault_word_;
+  return Status::kOk;
+}
+
+/// What kernels left there, which the next ones do not see. The GPU is idle.
+Status Stream::take_fault_word() noexcept {
+  const int32_t fault = fault_word_ != nullptr ? std::exchange(*fault_word_, 0) : 0;
+  AOTIP_CHECK(fault == 0, "an index is out of range; elements at such indices are left out");
+  return Status::kOk;
+}
+
 Status Stream::finish() noexcept {
-  const Status status = commands_.finish();
+  Status status = commands_.finish();
+  const Status indices = take_fault_word();
+  status = status == Status::kOk ? indices : status;
   if (status != Status::kOk) {
     note_fault();
   }
@@ -75,6 +100,9 @@ Status Stream::finish() noexcept {
 
 void Stream::abandon() noexcept {
   commands_.abandon();
+  if (fault_word_ != nullptr) {
+    *fault_word_ = 0;
+  }
   fault_[0] = '\0';
   const std::lock_guard<std::mutex> lock(mutex_);
   release_kept();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,8 +31,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Takes memory of `allocate()` back; kernels that use it may still be running.
   void deallocate(void* data, size_t nbytes) noexcept;
 
-  /// Waits until the GPU is done with everything. Fails when it reports an error, which is a fault.
+  /// Waits until the GPU is done with everything. Fails when it reports an error, or a kernel an
+  /// index out of range, which is a fault.
   Status finish() noexcept;
+
+  /// Where a kernel writes 1 when it finds an index out of range.
+  Status fault_word(int32_t** ret) noexcept;
 
   /// Drops what the GPU was not given yet, and the fault, and waits.
   void abandon() noexcept;
@@ -50,6 +55,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
  private:
   Stream() = default;
   void release_kept() noexcept;
+  Status take_fault_word() noexcept;
 
   Commands commands_;
   std::mutex mutex_;
@@ -57,6 +63,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   size_t live_ = 0;                            // blocks that are in use
   std::shared_ptr<Stream> self_;               // set while there are such
   char fault_[1024] = {};
+  int32_t* fault_word_ = nullptr;  // memory of the GPU; null until a kernel may need it
 };
 
 /// This thread's current stream; null outside of a program.

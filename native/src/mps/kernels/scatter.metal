@@ -9,8 +9,9 @@
 //   COMBINE  0 write, 1 sum, 2 product, 3 maximum, 4 minimum; a NaN wins
 //   SRC      0: p.value or p.int_value; 1: elements of src; 2: those at the offsets `sources`
 //
-// Numbers outside of the line are skipped. The grid of threads is [owners, lines].
-// Buffers: 0 result, 1 index, 2 src, 3 sources, 4 arguments; any buffer where one is not read.
+// Numbers outside of the line are skipped and told. The grid of threads is [owners, lines].
+// Buffers: 0 result, 1 index, 2 src, 3 sources, 4 arguments, 30 where a number outside is told; any
+// buffer where one is not read.
 
 static T combined(T a, T b) {
 #if COMBINE == 0
@@ -40,6 +41,7 @@ kernel void scatter(device T* out [[buffer(0)]],
                     device const T* src [[buffer(2)]],
                     device const long* sources [[buffer(3)]],
                     constant ScatterArgs& p [[buffer(4)]],
+                    device atomic_int* fault [[buffer(30)]],
                     uint3 at [[thread_position_in_grid]]) {
   long line = at.y;
   for (int d = 0; d < p.ndim; ++d) {
@@ -51,7 +53,11 @@ kernel void scatter(device T* out [[buffer(0)]],
   }
   for (long i = 0; i < p.length; ++i) {
     const long place = index[i * p.index_step];
-    if (place < 0 || place >= p.out_length || owner_of(place, p.owners) != at.x) {
+    if (place < 0 || place >= p.out_length) {
+      atomic_store_explicit(fault, 1, memory_order_relaxed);
+      continue;
+    }
+    if (owner_of(place, p.owners) != at.x) {
       continue;
     }
 #if SRC == 0 && REAL

@@ -28,7 +28,7 @@ struct Operators {
   static Status sort_lines(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
                            int64_t count, bool descending);
   static constexpr auto select_lines = sort_lines;
-  /// The kernel leaves out what is out of range.
+  /// The kernel leaves out what is out of range, and tells it: see `kFaultArgument`.
   static Status check_places(const ops::Scatter&) { return Status::kOk; }
   static Status scatter_pass(const ops::Scatter& s, Tensor& out, const Tensor* src, double value,
                              Combine combine);

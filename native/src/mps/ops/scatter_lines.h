@@ -15,7 +15,7 @@ struct ScatterSource {
 
 /// Runs a scatter into `out` over the lines of `index` (int64). `args.owners` is chosen here.
 /// Elements that meet at a place come there in the order of their line; numbers out of range are
-/// skipped. A program cannot know of those: indices are not read back from the GPU.
+/// skipped, and make the call of the program fail.
 Status scatter_lines(const Tensor& out, const Tensor& index, const ScatterSource& source,
                      ScatterArgs args, Combine combine) noexcept;
 

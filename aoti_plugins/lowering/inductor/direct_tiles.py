@@ -1,0 +1,34 @@
+"""Transpose no tile whose place data decides.
+
+A tile is transposed before the loop over its rows. Where an index that was read inside of that loop
+is part of the place, as in a sum by index into a transposed tensor, the C++ named a variable that
+is not there yet, and did not compile. Patched: ``CppTile2DKernel.need_vec_transpose``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+from aoti_plugins.lowering.inductor.patching import patch
+
+
+@patch(
+    "torch._inductor.codegen.cpp.CppTile2DKernel.need_vec_transpose(self, index)",
+    why="A sum by index into a transposed tensor does not compile.",
+    until="PyTorch 2.13 is the oldest that is supported",
+    before=(2, 13),
+)
+def direct_tiles() -> Iterator[None]:
+    """Transpose only what lies where loops alone say."""
+    from torch._inductor.codegen.cpp import CppTile2DKernel
+    from torch.utils._sympy.symbol import SymT, free_symbol_is_type
+
+    original = CppTile2DKernel.need_vec_transpose
+
+    def need_vec_transpose(self: Any, index: Any) -> bool:
+        return not free_symbol_is_type(index, SymT.TMP) and bool(original(self, index))
+
+    with mock.patch.object(CppTile2DKernel, "need_vec_transpose", need_vec_transpose):
+        yield
