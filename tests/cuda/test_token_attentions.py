@@ -193,3 +193,39 @@ def test_layers_share_what_they_look_at(tmp_path: Path) -> None:
         assert f"layers_{layer}_values" in call
     kernels = [line for line in lines if line.startswith("call_triton_")]
     assert len([line for line in kernels if "_cos_" in line]) == 1
+
+
+TRANSFORMERS = {"llama": "LlamaConfig", "qwen3": "Qwen3Config"}
+
+
+@pytest.mark.parametrize("kind", TRANSFORMERS)
+def test_decoders_of_transformers(kind: str) -> None:
+    """All layers of the method for single tokens, which then give the same scores."""
+    import transformers
+
+    from aoti_plugins.language.export import export_decoder
+
+    torch.manual_seed(5)
+    config = getattr(transformers, TRANSFORMERS[kind])(
+        vocab_size=64,
+        hidden_size=128,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=SIZE,
+        max_position_embeddings=32,
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    program = export_decoder(model, 32, "prefill-decode")["decode"].run_decompositions({})
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # not ExecuTorch's
+            program.graph.erase_node(node)
+    plain = program.module()
+    token_attentions(program)
+    assert len(called(program)) == 2
+    assert all((one["query_norm"] is not None) == (kind == "qwen3") for one in called(program))
+    taken_in = program.module()
+    for position, token in enumerate((3, 7, 40, 7)):
+        step = torch.tensor([[token]]), torch.tensor([position])
+        assert_near(taken_in(*step), plain(*step))
