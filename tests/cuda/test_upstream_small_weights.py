@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-import torch
-from support import lower
-
-from aoti_plugins import CudaPartitioner
+FORMS = ("int4", "int5", "int6", "int8")
+SCRIPT = Path(__file__).with_name("lower_upstream_forms.py")
 
 
-@pytest.mark.parametrize("form", ["int4", "int5", "int6", "int8"])
-def test_calls_the_runtimes_kernel(
-    form: str, contents: Callable[[Path], Any], tmp_path: Path
-) -> None:
-    from upstream_small_weights import K, small_weight
-
-    weight = small_weight(form)
-    inputs = (torch.randn(1, K, dtype=torch.bfloat16),)
-    program = lower(weight.layer, inputs, partitioner=CudaPartitioner(target="h100"))
-    path = tmp_path / "model.pte"
-    path.write_bytes(program.buffer)
-    (payload,), _, outside = contents(path)
-    assert outside == []
-    (target,) = payload.targets
-    assert f"aoti_torch_cuda_{form}_plain_mm" in target.symbols
+def test_calls_the_runtimes_kernels(contents: Callable[[Path], Any], tmp_path: Path) -> None:
+    paths = os.pathsep.join((str(SCRIPT.parents[1]), os.environ.get("PYTHONPATH", "")))
+    subprocess.run(
+        [sys.executable, "-W", "ignore", str(SCRIPT), str(tmp_path), *FORMS],
+        env={**os.environ, "PYTHONPATH": paths},
+        check=True,
+    )
+    for form in FORMS:
+        (payload,), _, outside = contents(tmp_path / f"{form}.pte")
+        assert outside == []
+        (target,) = payload.targets
+        assert f"aoti_torch_cuda_{form}_plain_mm" in target.symbols

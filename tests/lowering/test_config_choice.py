@@ -206,6 +206,15 @@ def test_short_rows_are_reduced_by_one_warp(rows: int, depth: int, one: bool) ->
     assert (warps == "1") == one
 
 
+def test_what_torchao_turns_on_for_the_process_changes_nothing() -> None:
+    """Its ``quantize_`` sets options of Inductor that stay."""
+    from torch._inductor import config
+
+    plain = _generate(4, choose_configs(GPU))
+    with config.patch(coordinate_descent_tuning=True):
+        assert _generate(4, choose_configs(GPU)).wrapper == plain.wrapper
+
+
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_norm_of_one_row_is_chosen_as_that_of_two(rows: int) -> None:
     # With one row, Inductor's kernel has the number of rows as a constant.
