@@ -24,7 +24,7 @@ INDUCTOR_OPTIONS: Mapping[str, Any] = {
     "autotune_local_cache": False,
     "autotune_remote_cache": False,
     "triton.autotune_at_compile_time": True,
-    # torchao's quantize_ turns it on for the whole process: a program would depend on what ran before.
+    # torchao's quantize_ turns it on for the process: programs would depend on what ran before.
     "coordinate_descent_tuning": False,
 }
 
