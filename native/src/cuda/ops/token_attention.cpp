@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <memory>
 
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/device_kernels.h"
@@ -16,11 +15,6 @@
 namespace aoti_plugins::cuda {
 namespace {
 
-struct Destroyer {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using Owned = std::unique_ptr<Tensor, Destroyer>;
-
 /// What the kernels take as it is: rows without gaps, everything aligned to 16 bytes.
 bool is_as_kernels_want(const Tensor& tensor) {
   const int64_t last = tensor.ndim() - 1;
@@ -32,7 +26,7 @@ bool is_as_kernels_want(const Tensor& tensor) {
 }
 
 /// The tensor itself, or a copy that the kernels take.
-Status as_kernels_want(const Tensor& from, Owned* copy, const Tensor** ret) {
+Status as_kernels_want(const Tensor& from, OwnedTensor* copy, const Tensor** ret) {
   *ret = &from;
   if (!is_as_kernels_want(from)) {
     copy->reset(Tensor::empty(from.ndim(), from.sizes(), from.dtype(), from.device()));
@@ -201,7 +195,7 @@ Status attended_range(const Tensor& mask, Tensor** ret) noexcept {
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(mask.device().index));
   const int64_t sizes[] = {sizeof(AttendedRange) / sizeof(int32_t)};
-  Owned out(Tensor::empty(1, sizes, kInt32, mask.device()));
+  OwnedTensor out(Tensor::empty(1, sizes, kInt32, mask.device()));
   if (out == nullptr) {
     return Status::kFailed;
   }
@@ -220,13 +214,13 @@ Status token_attention(const CachedAttention& attention, Tensor** ret) noexcept 
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(attention.query->device().index));
   CachedAttention a = attention;
-  Owned copies[5];
+  OwnedTensor copies[5];
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.query, &copies[0], &a.query));
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.key, &copies[1], &a.key));
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.value, &copies[2], &a.value));
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.cos, &copies[3], &a.cos));
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.sin, &copies[4], &a.sin));
-  Owned out(Tensor::empty(4, a.query->sizes(), a.query->dtype(), a.query->device()));
+  OwnedTensor out(Tensor::empty(4, a.query->sizes(), a.query->dtype(), a.query->device()));
   if (out == nullptr) {
     return Status::kFailed;
   }
