@@ -93,10 +93,10 @@ def _found(program: ExportedProgram, attention: Attention) -> _Found | None:
         return None
     if (query_row.cos, query_row.sin) != (key_row.cos, key_row.sin):
         return None
+    if not _mask_fits(attention.mask, tensor_of(keys.buffer).shape[2]):
+        return None
     query_row, key_row = _with_norm(program, query_row), _with_norm(program, key_row)
     if query_row.norm and key_row.norm and query_row.epsilon != key_row.epsilon:
-        return None
-    if not _mask_fits(attention.mask, tensor_of(keys.buffer).shape[2]):
         return None
     scale = query.shape[-1] ** -0.5 if attention.scale is None else float(attention.scale)
     return _Found(query_row, key_row, keys, values, attention.mask, scale)
