@@ -150,6 +150,13 @@ def shares_state(compile_specs: Sequence[CompileSpec]) -> bool:
     )
 
 
+def without_files(compile_specs: Sequence[CompileSpec]) -> list[CompileSpec]:
+    """Compile specs, but for those by which lowering writes files beside the program."""
+    names = ("external_data", "keep_sources", "save_tuning")
+    keys = {f"{_OUR_PREFIX}{name}" for name in names}
+    return [spec for spec in compile_specs if spec.key not in keys]
+
+
 def _key(field: Field[Any]) -> str:
     return field.name if field.name == TARGET_DEVICE_COMPILE_SPEC_KEY else _OUR_PREFIX + field.name
 

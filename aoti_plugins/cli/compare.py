@@ -18,14 +18,12 @@ from aoti_plugins.cli._pte import delegates_of
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
 from aoti_plugins.cli._values import random_inputs, read_inputs
+from aoti_plugins.compile_specs import without_files
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Program
 
 if TYPE_CHECKING:
     from aoti_plugins.cli._differences import Difference
-
-# Compile specs by which lowering writes beside the program; must match compile_specs.py.
-_WRITES_FILES = ("aoti_external_data", "aoti_keep_sources", "aoti_save_tuning")
 
 
 @click.command()
@@ -150,8 +148,7 @@ def _lowered_again(
     device, specs = ours[0]
     with display.stage("lower the model with all ops as outputs"), torch.no_grad():
         exported = torch.export.export(stepwise, tuple(map(_copied, inputs)))
-        kept = [spec for spec in specs if spec.key not in _WRITES_FILES]
-        partitioner = device.partitioner()(compile_specs=kept)
+        partitioner = device.partitioner()(compile_specs=without_files(specs))
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
         return bytes(edge.to_executorch().buffer)
 

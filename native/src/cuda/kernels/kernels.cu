@@ -1,5 +1,6 @@
 // All kernels, as one translation unit: one image is loaded, at once and once per GPU.
 
+#include "cuda/kernels/attended_range.cu"
 #include "cuda/kernels/histogram.cu"
 #include "cuda/kernels/one_row.cu"
 #include "cuda/kernels/plain_unpack.cu"
