@@ -27,6 +27,9 @@ _OUTPUT = re.compile(r"output_handles\[(\d+)\] = (\w+)\.release\(\)")
 _UNKNOWN = re.compile(
     r"aoti_torch_mps_\w*(?:_out|convolution|attention)\(|reinterpret_tensor_wrapper"
 )
+# Where a kernel tells of an index out of range.
+_FAULT_INDEX = 30
+_FAULT = f"[[buffer({_FAULT_INDEX})]]"
 
 
 class _CapturedError(Exception):
@@ -76,9 +79,14 @@ class Program:
             elif match := _OUTPUT.search(line):
                 outputs[int(match[1])] = tensors[match[2]]
             if "aoti_torch_mps_dispatch" in line:
-                kernel = compiled(self.sources[launch["library"]])["generated_kernel"]
+                source = self.sources[launch["library"]]
                 arguments = [launch["arguments"][i] for i in sorted(launch["arguments"])]
+                fault = torch.zeros(1, dtype=torch.int32)
+                if _FAULT in source:  # bound as native/src/mps/driver/kernel.h does
+                    arguments += [None] * (_FAULT_INDEX - len(arguments)) + [fault]
+                kernel = compiled(source)["generated_kernel"]
                 kernel(arguments, launch["threads"], launch.get("group_size"))
+                assert not fault, "an index was out of range"
         return [outputs[i] for i in sorted(outputs)]
 
 
