@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aoti_plugins.compile_specs import LoweringOptions
@@ -10,6 +10,7 @@ from aoti_plugins.cpu import target as cpu_target
 from aoti_plugins.device import Device, later, later_value
 from aoti_plugins.lowering.aten_kernels import FLOATS, NUMBERS, RECURRENT_LAYER, usual_kernels
 from aoti_plugins.native_files import on_core
+from aoti_plugins.types import GraphPass
 
 # Thread counts are decided where the program runs; what is fixed here only steers how loops are
 # cut, and makes the code independent of the machine that lowers.
@@ -32,6 +33,25 @@ def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
     return INDUCTOR_OPTIONS
 
 
+def _passes() -> Iterable[GraphPass]:
+    """Convolutions and products with small weights to the runtime's kernels."""
+    from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
+    from aoti_plugins.cpu.passes.folded_norms import folded_norms
+    from aoti_plugins.cpu.passes.small_linears import small_linears
+
+    yield GraphPass(
+        "aoti_plugins.folded_norms", folded_norms, after=("aoti_plugins.restore_views",)
+    )
+    yield GraphPass(
+        "aoti_plugins.clamped_convolutions",
+        clamped_convolutions,
+        after=("aoti_plugins.folded_norms",),
+    )
+    yield GraphPass(
+        "aoti_plugins.small_linears", small_linears, after=("aoti_plugins.gathered_rows",)
+    )
+
+
 CPU = Device(
     name="cpu",
     backend=later_value("aoti_plugins.cpu.backend:AotiCpuBackend"),
@@ -44,6 +64,12 @@ CPU = Device(
     probe_environment=later("aoti_plugins.cpu.lowering:environment"),
     check_target=later("aoti_plugins.cpu.lowering:check_target"),
     decompositions=later_value("aoti_plugins.lowering.decompositions:CPU_DECOMPOSITIONS"),
-    kernels={**usual_kernels(FLOATS, products=NUMBERS), RECURRENT_LAYER: FLOATS},
+    kernels={
+        **usual_kernels(FLOATS, products=NUMBERS),
+        RECURRENT_LAYER: FLOATS,
+        "aoti_plugins::clamped_convolution": ("float32",),
+        "aoti_plugins::small_linear": ("float32", "float16", "bfloat16", "int8"),
+    },
+    passes=_passes,
     inductor_options=_inductor_options,
 )

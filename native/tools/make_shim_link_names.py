@@ -10,7 +10,9 @@ import importlib.util
 import re
 from pathlib import Path
 
-HEADER = Path(__file__).parents[1] / "include" / "aoti_plugins" / "shim_link_names.h"
+INCLUDE = Path(__file__).parents[1] / "include" / "aoti_plugins"
+HEADER = INCLUDE / "shim_link_names.h"
+OPERATORS = INCLUDE / "operators.inc"
 TOP = """#pragma once
 
 /// Gives every C shim of PyTorch a linker name of its own: `aotip_` and the name.
@@ -23,13 +25,12 @@ TOP = """#pragma once
 """
 
 
-OWN_SHIMS = {
-    "aoti_torch_cuda_fused_linear",
-    "aoti_torch_cuda_attended_range",
-    "aoti_torch_cuda_token_attention",
-    *(f"aoti_torch_cuda_int{bits}_plain_mm" for bits in (4, 5, 6, 8)),
-}
-"""Shims of ours, and of ExecuTorch's CUDA programs, that PyTorch does not have."""
+def own_shims() -> set[str]:
+    """Return the names of the shims that PyTorch does not have: ours, and ExecuTorch's own."""
+    device = r"AOTIP_(CPU|CUDA|MPS)_OPERATOR"
+    own = r"(?:aoti_plugins|executorch_cuda)::"
+    found = re.findall(rf'^{device}\((\w+), "{own}', OPERATORS.read_text(), re.MULTILINE)
+    return {f"aoti_torch_{device.lower()}_{name}" for device, name in found}
 
 
 def torch_shims() -> set[str]:
@@ -50,7 +51,7 @@ def main() -> None:
     old = (
         set(re.findall(r"redefine_extname (\w+)", HEADER.read_text())) if HEADER.exists() else set()
     )
-    names = sorted(old | OWN_SHIMS | (torch_shims() - {"aoti_torch_dtype", "aoti_torch_dtype_"}))
+    names = sorted(old | own_shims() | (torch_shims() - {"aoti_torch_dtype", "aoti_torch_dtype_"}))
     lines = [f"#pragma redefine_extname {name} aotip_{name}\n" for name in names]
     HEADER.write_text(TOP + "".join(lines))
     print(f"{HEADER.name}: {len(names)} names, {len(set(names) - old)} new")

@@ -26,6 +26,7 @@ from aoti_plugins.lowering.small_weights.weight import (
 
 _TRANSPOSES = ("aten::t", "aten::t_copy")
 _PERMUTES = ("aten::permute", "aten::permute_copy")
+_CASTS = ("aten::_to_copy", "aten::to")
 _INTEGERS = (torch.int8, torch.uint8)
 _CODES_OF_4_BITS = 16
 _MIDDLE_OF_5_BITS = 16
@@ -47,6 +48,20 @@ def transposed_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | N
     return weight_of(program, node.args[0]) if _is_transpose(node) else None
 
 
+def cast_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
+    """The codes ``[n, k]`` of 8 bits whose transpose a node makes floats, without scales.
+
+    So torchao's ``Int8WeightOnlyConfig`` has it, which scales the product.
+    """
+    if name_of(node) not in _CASTS or not _is_transpose(node.args[0]):
+        return None
+    placeholder = node.args[0].args[0]
+    codes = constant_of(program, placeholder)
+    if codes is None or codes.dtype != torch.int8 or codes.dim() != 2:
+        return None
+    return SmallWeight(placeholder.name, codes, torch.ones(len(codes), 1), None, 8, NO_ZERO)
+
+
 def packed_weight_of(program: ExportedProgram, node: Node) -> SmallWeight | None:
     """The weight of ``aten._weight_int4pack_mm.default``."""
     packed, scales = (constant_of(program, node.args[i]) for i in (1, 3))
@@ -65,7 +80,7 @@ def affine_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
 
 
 def _affine(program: ExportedProgram, node: Node) -> SmallWeight | None:
-    given = _arguments(node)
+    given = arguments_of(node)
     codes, scale = (constant_of(program, given[name]) for name in ("input", "scale"))
     point = None if given["zero_point"] is None else constant_of(program, given["zero_point"])
     if codes is None or scale is None or codes.dim() != 2 or codes.dtype not in _INTEGERS:
@@ -134,7 +149,7 @@ def _is_transpose(node: Any) -> bool:
     return name in _TRANSPOSES or (name in _PERMUTES and list(node.args[1]) == [1, 0])
 
 
-def _arguments(node: Any) -> dict[str, Any]:
+def arguments_of(node: Any) -> dict[str, Any]:
     """All arguments of a node by name."""
     parameters = node.target._schema.arguments
     given = {one.name: one.default_value for one in parameters}

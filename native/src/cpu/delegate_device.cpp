@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "cpu/memory/constant_memory.h"
 #include "delegate/constants.h"
 #include "delegate/target.h"
 #include "ops/random.h"
@@ -14,6 +15,15 @@
 
 namespace aoti_plugins {
 namespace {
+
+/// A storage that nothing writes to.
+struct Constant {
+  Constant(std::shared_ptr<ConstantStorage> bytes, uint64_t nbytes)
+      : storage(std::move(bytes)), memory(storage->data(), nbytes) {}
+
+  std::shared_ptr<ConstantStorage> storage;
+  cpu::ConstantMemory memory;
+};
 
 class CpuSession final : public DeviceSession {
  public:
@@ -54,7 +64,12 @@ class CpuSession final : public DeviceSession {
 
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override {
-    return load_host_storage(map, ref, writable);
+    auto storage = load_host_storage(map, ref, writable);
+    if (writable || storage == nullptr) {
+      return storage;
+    }
+    const auto constant = std::make_shared<Constant>(std::move(storage), ref.nbytes);
+    return {constant, constant->storage.get()};
   }
 
  private:

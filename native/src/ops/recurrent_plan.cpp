@@ -10,11 +10,6 @@ namespace {
 
 constexpr int64_t kGates[] = {4, 3, 1, 1};
 
-const Tensor* optional(AtenTensorHandle* handle) {
-  const Tensor* t = handle != nullptr && *handle != nullptr ? unwrap(*handle) : nullptr;
-  return t != nullptr && t->defined() ? t : nullptr;
-}
-
 Status check(const char* name, const Tensor& t, const Tensor& like, int64_t ndim,
              const int64_t* sizes) {
   AOTIP_CHECK(t.device() == like.device(), "%s is on %s %d, expected %s %d as inputs", name,
@@ -59,7 +54,7 @@ Status read_others(const RecurrentCall& call, const Tensor* cell, RecurrentPlan*
   const int64_t weight[] = {plan->gates * plan->width, plan->width};
   plan->hidden = unwrap(call.hidden);
   plan->weight = unwrap(call.weight);
-  plan->bias = optional(call.bias);
+  plan->bias = unwrap_optional(call.bias);
   AOTIP_RETURN_IF_FAILED(check("hidden", *plan->hidden, *plan->inputs, 2, state));
   AOTIP_RETURN_IF_FAILED(check("weight", *plan->weight, *plan->inputs, 2, weight));
   AOTIP_CHECK((cell != nullptr) == (plan->kind == RecurrentKind::kLstm),
@@ -92,7 +87,7 @@ Status make_recurrent_plan(const RecurrentCall& call, int32_t device_type,
   AOTIP_CHECK_TENSOR(call.inputs);
   AOTIP_CHECK_TENSOR(call.hidden);
   AOTIP_CHECK_TENSOR(call.weight);
-  const Tensor* cell = optional(call.cell);
+  const Tensor* cell = unwrap_optional(call.cell);
   AOTIP_RETURN_IF_FAILED(read_inputs(call, device_type, ret));
   AOTIP_RETURN_IF_FAILED(read_others(call, cell, ret));
   const Tensor& inputs = *ret->inputs;

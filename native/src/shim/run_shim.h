@@ -42,6 +42,12 @@ inline AtenTensorHandle wrap(Tensor* tensor) {
   return reinterpret_cast<AtenTensorHandle>(tensor);
 }
 
+/// The tensor of an optional argument; null for none.
+inline const Tensor* unwrap_optional(AtenTensorHandle* handle) {
+  const Tensor* tensor = handle != nullptr && *handle != nullptr ? unwrap(*handle) : nullptr;
+  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
+}
+
 /// Hands a new tensor to the caller; a null one is a failure whose reason is recorded already.
 inline Status give(Tensor* tensor, AtenTensorHandle* ret) {
   if (tensor == nullptr) {

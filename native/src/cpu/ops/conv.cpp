@@ -1,8 +1,9 @@
 #include "cpu/ops/conv.h"
 
 #include <memory>
+#include <type_traits>
 
-#include "cpu/math/gemm.h"
+#include "cpu/math/packed_convolution.h"
 #include "cpu/ops/operators.h"
 #include "slim/strided_copy.h"
 
@@ -29,14 +30,57 @@ const Tensor* as_layout(const Tensor& tensor, int32_t dtype, bool channels_last,
 }
 
 template <typename T>
+ConvData<T> data_of(const Tensor& input, const Tensor& weight, const Tensor* bias, Tensor& out) {
+  return {input.data_as<T>(), weight.data_as<T>(), bias != nullptr ? bias->data_as<T>() : nullptr,
+          out.data_as<T>()};
+}
+
+template <typename T>
 Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, const Tensor* bias,
            Tensor& out) {
-  const ConvData<T> data{input.data_as<T>(), weight.data_as<T>(),
-                         bias != nullptr ? bias->data_as<T>() : nullptr, out.data_as<T>()};
+  const ConvData<T> data = data_of<T>(input, weight, bias, out);
+  if constexpr (std::is_same_v<T, float>) {
+    const auto packed = plan.transposed ? std::nullopt : packed_convolution(plan, data);
+    if (packed.has_value()) {
+      return *packed;
+    }
+  }
   return plan.transposed ? conv_transposed(plan, data) : conv_forward(plan, data);
 }
 
+/// Keeps the result between `data.least` and `data.most`; NaN stays.
+void clamp_result(const ConvPlan& plan, const ConvData<float>& data) {
+  const int64_t count = plan.batch * plan.out_pixels() * plan.out_channels;
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = data.output[i] < data.least ? data.least : data.output[i];
+    data.output[i] = value > data.most ? data.most : value;
+  }
+}
+
 }  // namespace
+
+Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                            const Tensor* bias, float least, float most) {
+  Owned result(make_conv_output(plan, kFloat32, Device{}));
+  Owned owners[3];
+  const Tensor* in = as_layout(input, kFloat32, true, &owners[0]);
+  const Tensor* w = as_layout(weight, kFloat32, true, &owners[1]);
+  const Tensor* b = bias != nullptr ? as_layout(*bias, kFloat32, false, &owners[2]) : nullptr;
+  if (result == nullptr || in == nullptr || w == nullptr || (bias != nullptr && b == nullptr)) {
+    return nullptr;
+  }
+  ConvData<float> data = data_of<float>(*in, *w, b, *result);
+  data.least = least;
+  data.most = most;
+  if (const std::optional<Status> packed = packed_convolution(plan, data)) {
+    return *packed == Status::kOk ? result.release() : nullptr;
+  }
+  if (conv_forward(plan, data) != Status::kOk) {
+    return nullptr;
+  }
+  clamp_result(plan, data);
+  return result.release();
+}
 
 Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
                                const Tensor* bias) {

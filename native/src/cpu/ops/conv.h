@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "ops/conv_plan.h"
 
 namespace aoti_plugins::cpu {
@@ -13,6 +15,8 @@ struct ConvData {
   const T* weight;
   const T* bias;  ///< null for none
   T* output;
+  T least = -std::numeric_limits<T>::infinity();  ///< what `clamp_result` keeps the result between
+  T most = std::numeric_limits<T>::infinity();
 };
 
 /// Runs a convolution that is not transposed.
@@ -22,5 +26,10 @@ Status conv_forward(const ConvPlan& plan, const ConvData<double>& data) noexcept
 /// Runs a transposed convolution; `data` is row-major.
 Status conv_transposed(const ConvPlan& plan, const ConvData<float>& data) noexcept;
 Status conv_transposed(const ConvPlan& plan, const ConvData<double>& data) noexcept;
+
+/// A new tensor with a convolution that is kept between two numbers, all of it float32 and
+/// channels-last as the plan; null, with a reason, where it fails.
+Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                            const Tensor* bias, float least, float most);
 
 }  // namespace aoti_plugins::cpu

@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <type_traits>
 
 #include "cpu/math/gemm.h"
+#include "cpu/math/narrow_product.h"
+#include "cpu/math/packed_linear.h"
 #include "cpu/math/reduced_float.h"
 #include "cpu/math/scratch.h"
 #include "cpu/ops/operators.h"
@@ -98,6 +101,11 @@ template <typename T>
 Status run_one(const Plan& plan, const Tensor& out, const Tensor* self, const Tensor& a,
                const Tensor& b, double beta, double alpha, int64_t index) noexcept {
   const GemmProblem<T> p = problem_of<T>(plan, out, self, a, b, beta, alpha, index);
+  if constexpr (std::is_same_v<T, float>) {
+    if (const std::optional<Status> packed = packed_linear(p)) {
+      return *packed;
+    }
+  }
   if constexpr (std::is_floating_point_v<T>) {
     return gemm(p);
   } else {
@@ -105,46 +113,57 @@ Status run_one(const Plan& plan, const Tensor& out, const Tensor* self, const Te
   }
 }
 
-/// float16 and bfloat16: the operands as float32, the result rounded once.
-template <float (*kToFloat)(uint16_t), uint16_t (*kFromFloat)(float)>
+/// out [m, n] = a @ b of 16-bit floats, as float32. What lies like the weight of a linear layer,
+/// row after row of its transpose, is read as it is; anything else is copied to float32 first.
+template <float (*kToFloat)(uint16_t), NarrowForm kForm>
+Status reduced_product(const GemmProblem<uint16_t>& bits, float* out) noexcept {
+  Scratch left;
+  Scratch right;
+  GemmProblem<float> p;
+  p.m = bits.m;
+  p.n = bits.n;
+  p.k = bits.k;
+  const bool is_narrow = bits.b_row == 1 && bits.b_col == bits.k;
+  float* a = left.get<float>(p.m * p.k);
+  float* b = is_narrow ? nullptr : right.get<float>(p.k * p.n);
+  AOTIP_CHECK(a != nullptr && (is_narrow || b != nullptr),
+              "out of memory: float32 copies of the operands");
+  if (is_narrow) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.k; ++j) {
+        a[i * p.k + j] = kToFloat(bits.a[i * bits.a_row + j * bits.a_col]);
+      }
+    }
+    return narrow_product({kForm, p.n, p.k, bits.b}, p.m, a, out);
+  }
+  widen<kToFloat>(bits.a, p.m, p.k, bits.a_row, bits.a_col, a, &p.a_row, &p.a_col);
+  widen<kToFloat>(bits.b, p.k, p.n, bits.b_row, bits.b_col, b, &p.b_row, &p.b_col);
+  p.a = a;
+  p.b = b;
+  p.c = out;
+  p.c_row = p.n;
+  p.c_col = 1;
+  return gemm(p);
+}
+
+/// float16 and bfloat16: computed as float32, the result rounded once.
+template <float (*kToFloat)(uint16_t), uint16_t (*kFromFloat)(float), NarrowForm kForm>
 Status run_reduced(const Plan& plan, const Tensor& out, const Tensor* self, const Tensor& a,
                    const Tensor& b, double beta, double alpha, int64_t index) noexcept {
   const GemmProblem<uint16_t> bits = problem_of<uint16_t>(plan, out, self, a, b, 0.0, 1.0, index);
-  Scratch left;
-  Scratch right;
-  Scratch result;
-  GemmProblem<float> p;
-  p.m = plan.m;
-  p.n = plan.n;
-  p.k = plan.k;
-  float* a_floats = left.get<float>(p.m * p.k);
-  float* b_floats = right.get<float>(p.k * p.n);
-  p.c = result.get<float>(p.m * p.n);
-  AOTIP_CHECK(a_floats != nullptr && b_floats != nullptr && p.c != nullptr,
-              "out of memory: float32 copies of the operands");
-  widen<kToFloat>(bits.a, p.m, p.k, bits.a_row, bits.a_col, a_floats, &p.a_row, &p.a_col);
-  widen<kToFloat>(bits.b, p.k, p.n, bits.b_row, bits.b_col, b_floats, &p.b_row, &p.b_col);
-  p.a = a_floats;
-  p.b = b_floats;
-  p.c_row = p.n;
-  p.c_col = 1;
-  p.alpha = static_cast<float>(alpha);
-  if (self != nullptr && beta != 0.0) {
-    const uint16_t* s = self->data_as<uint16_t>() + index * plan.self.batch;
-    for (int64_t i = 0; i < p.m; ++i) {
-      for (int64_t j = 0; j < p.n; ++j) {
-        p.c[i * p.n + j] = kToFloat(s[i * plan.self.row + j * plan.self.col]);
+  Scratch scratch;
+  float* product = scratch.get<float>(plan.m * plan.n);
+  AOTIP_CHECK(product != nullptr, "out of memory: a product as float32");
+  AOTIP_RETURN_IF_FAILED((reduced_product<kToFloat, kForm>(bits, product)));
+  const bool adds = self != nullptr && beta != 0.0;
+  const uint16_t* s = adds ? self->data_as<uint16_t>() + index * plan.self.batch : nullptr;
+  for (int64_t i = 0; i < plan.m; ++i) {
+    for (int64_t j = 0; j < plan.n; ++j) {
+      float value = static_cast<float>(alpha) * product[i * plan.n + j];
+      if (adds) {
+        value += static_cast<float>(beta) * kToFloat(s[i * plan.self.row + j * plan.self.col]);
       }
-    }
-    p.s = p.c;
-    p.s_row = p.n;
-    p.s_col = 1;
-    p.beta = static_cast<float>(beta);
-  }
-  AOTIP_RETURN_IF_FAILED(gemm(p));
-  for (int64_t i = 0; i < p.m; ++i) {
-    for (int64_t j = 0; j < p.n; ++j) {
-      bits.c[i * bits.c_row + j * bits.c_col] = kFromFloat(p.c[i * p.n + j]);
+      bits.c[i * bits.c_row + j * bits.c_col] = kFromFloat(value);
     }
   }
   return Status::kOk;
@@ -160,9 +179,9 @@ RunOne runner_of(int32_t dtype) {
     case kFloat64:
       return run_one<double>;
     case kFloat16:
-      return run_reduced<half_to_float, float_to_half>;
+      return run_reduced<half_to_float, float_to_half, NarrowForm::kHalf>;
     case kBFloat16:
-      return run_reduced<bfloat16_to_float, float_to_bfloat16>;
+      return run_reduced<bfloat16_to_float, float_to_bfloat16, NarrowForm::kBfloat16>;
     case kUInt8:
       return run_one<uint8_t>;
     case kInt8:

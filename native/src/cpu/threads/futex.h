@@ -21,11 +21,15 @@ inline void spin_pause() noexcept {
 #endif
 }
 
-/// Waits a few microseconds for `done()`; false when it still does not hold.
+/// What is waited for without sleeping: a thread's end of a region, and, by a thread that has
+/// nothing to do, the next region, which in a program comes soon.
+constexpr std::chrono::microseconds kShortSpin(5);
+constexpr std::chrono::microseconds kLongSpin(50);
+
+/// Waits that long for `done()`; false when it still does not hold.
 template <typename Done>
-bool spin_until(const Done& done) noexcept {
-  constexpr std::chrono::microseconds kSpin(5);
-  const auto end = std::chrono::steady_clock::now() + kSpin;
+bool spin_until(const Done& done, std::chrono::microseconds spin = kShortSpin) noexcept {
+  const auto end = std::chrono::steady_clock::now() + spin;
   do {
     for (int i = 0; i < 16; ++i) {
       if (done()) {

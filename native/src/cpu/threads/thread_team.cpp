@@ -110,7 +110,7 @@ class alignas(64) Mailbox {
 
   /// Waits until this worker is called.
   void wait() noexcept {
-    while (!take() && !spin_until([this] { return take(); })) {
+    while (!take() && !spin_until([this] { return take(); }, kLongSpin)) {
       uint32_t expected = kIdle;
       if (word_.compare_exchange_strong(expected, kSleeping, std::memory_order_acq_rel) ||
           expected == kSleeping) {

@@ -7,15 +7,6 @@
 
 using namespace aoti_plugins;
 
-namespace {
-
-const Tensor* optional(AtenTensorHandle* handle) {
-  const Tensor* tensor = handle != nullptr ? unwrap(*handle) : nullptr;
-  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
-}
-
-}  // namespace
-
 AOTITorchError aoti_torch_cuda_fused_linear(AtenTensorHandle x, AtenTensorHandle weight,
                                             AtenTensorHandle scale, AtenTensorHandle* zero,
                                             AtenTensorHandle* bias, AtenTensorHandle* norm,
@@ -28,10 +19,10 @@ AOTITorchError aoti_torch_cuda_fused_linear(AtenTensorHandle x, AtenTensorHandle
     AOTIP_CHECK_TENSOR(scale);
     AOTIP_CHECK_ARG(ret0);
     const cuda::FusedLinear linear{
-        {unwrap(weight), unwrap(scale), optional(zero), bits, group_size, zero_kind},
-        optional(bias),
-        optional(norm),
-        optional(residual),
+        {unwrap(weight), unwrap(scale), unwrap_optional(zero), bits, group_size, zero_kind},
+        unwrap_optional(bias),
+        unwrap_optional(norm),
+        unwrap_optional(residual),
         epsilon,
         gate};
     Tensor* out = nullptr;

@@ -9,11 +9,6 @@ using namespace aoti_plugins;
 
 namespace {
 
-const Tensor* optional(AtenTensorHandle* handle) {
-  const Tensor* tensor = handle != nullptr ? unwrap(*handle) : nullptr;
-  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
-}
-
 Status scaled_product(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle mat2,
                       AtenTensorHandle scale_a, AtenTensorHandle scale_b, AtenTensorHandle* bias,
                       AtenTensorHandle* scale_result, bool fast) {
@@ -25,8 +20,9 @@ Status scaled_product(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHan
   const Tensor* first = unwrap(scale_a);
   const Tensor* second = unwrap(scale_b);
   const bool by_row = first->numel() != 1 || second->numel() != 1;
-  return cuda::scaled_matmul(*unwrap(out), *unwrap(self), *unwrap(mat2),
-                             {first, second, optional(scale_result), optional(bias), by_row, fast});
+  return cuda::scaled_matmul(
+      *unwrap(out), *unwrap(self), *unwrap(mat2),
+      {first, second, unwrap_optional(scale_result), unwrap_optional(bias), by_row, fast});
 }
 
 }  // namespace

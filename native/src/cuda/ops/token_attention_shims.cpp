@@ -7,15 +7,6 @@
 
 using namespace aoti_plugins;
 
-namespace {
-
-const Tensor* optional(AtenTensorHandle* handle) {
-  const Tensor* tensor = handle != nullptr ? unwrap(*handle) : nullptr;
-  return tensor != nullptr && tensor->defined() ? tensor : nullptr;
-}
-
-}  // namespace
-
 AOTITorchError aoti_torch_cuda_attended_range(AtenTensorHandle mask, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
     AOTIP_CHECK_TENSOR(mask);
@@ -45,10 +36,20 @@ AOTITorchError aoti_torch_cuda_token_attention(AtenTensorHandle query, AtenTenso
     AOTIP_CHECK_TENSOR(values);
     AOTIP_CHECK_TENSOR(position);
     AOTIP_CHECK_ARG(ret0);
-    const cuda::CachedAttention attention{
-        unwrap(query),        unwrap(key),        unwrap(value), unwrap(cos),    unwrap(sin),
-        optional(query_norm), optional(key_norm), unwrap(keys),  unwrap(values), unwrap(position),
-        optional(mask),       optional(range),    scale,         epsilon};
+    const cuda::CachedAttention attention{unwrap(query),
+                                          unwrap(key),
+                                          unwrap(value),
+                                          unwrap(cos),
+                                          unwrap(sin),
+                                          unwrap_optional(query_norm),
+                                          unwrap_optional(key_norm),
+                                          unwrap(keys),
+                                          unwrap(values),
+                                          unwrap(position),
+                                          unwrap_optional(mask),
+                                          unwrap_optional(range),
+                                          scale,
+                                          epsilon};
     Tensor* out = nullptr;
     AOTIP_RETURN_IF_FAILED(cuda::token_attention(attention, &out));
     *ret0 = wrap(out);

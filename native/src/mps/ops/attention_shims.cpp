@@ -11,11 +11,6 @@ using namespace aoti_plugins;
 
 namespace {
 
-const Tensor* optional(AtenTensorHandle* handle) {
-  const Tensor* t = handle != nullptr && *handle != nullptr ? unwrap(*handle) : nullptr;
-  return t != nullptr && t->defined() ? t : nullptr;
-}
-
 Status attention(AtenTensorHandle query, AtenTensorHandle key, AtenTensorHandle value,
                  AtenTensorHandle* attn_mask, double dropout_p, int32_t is_causal,
                  AtenTensorHandle* dropout_mask, const double* scale, bool grouped,
@@ -25,7 +20,7 @@ Status attention(AtenTensorHandle query, AtenTensorHandle key, AtenTensorHandle 
   AOTIP_CHECK_TENSOR(value);
   AOTIP_CHECK_ARG(ret0);
   AOTIP_CHECK_ARG(ret1);
-  AOTIP_CHECK(dropout_p == 0.0 && optional(dropout_mask) == nullptr,
+  AOTIP_CHECK(dropout_p == 0.0 && unwrap_optional(dropout_mask) == nullptr,
               "dropout is not supported: dropout_p is %g", dropout_p);
   const Tensor& q = *unwrap(query);
   const Tensor& k = *unwrap(key);
@@ -40,7 +35,7 @@ Status attention(AtenTensorHandle query, AtenTensorHandle key, AtenTensorHandle 
   const mps::Attention call{&q,
                             &k,
                             unwrap(value),
-                            optional(attn_mask),
+                            unwrap_optional(attn_mask),
                             is_causal != 0,
                             scale != nullptr ? *scale : 1.0 / std::sqrt(width)};
   // The weights of the keys are never whole in memory. Programs that ask for them are not lowered;

@@ -1,0 +1,64 @@
+"""The operator ``clamped_convolution``, for which the runtime has kernels on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op(
+    "aoti_plugins::clamped_convolution",
+    mutates_args=(),
+    device_types="cpu",
+    # Else Inductor makes row-major copies of what is channels-last.
+    tags=(torch.Tag.flexible_layout,),
+)
+def clamped_convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    least: float | None,
+    most: float | None,
+) -> Tensor:
+    """A convolution over two dims whose result is kept between two numbers.
+
+    Here it is computed by PyTorch; programs call the runtime.
+
+    Args:
+        x: ``[n, c, h, w]``, float32; fast where it is channels-last.
+        weight: ``[out, c / groups, height, width]``, float32, channels-last.
+        bias: ``[out]``, float32.
+        stride: of each dim.
+        padding: likewise, at both ends.
+        dilation: likewise.
+        groups: of channels.
+        least: the smallest result; no limit where it is none.
+        most: the largest.
+
+    Returns:
+        ``[n, out, h', w']``, channels-last without gaps.
+    """
+    found = torch.nn.functional.conv2d(
+        x, weight, bias, list(stride), list(padding), list(dilation), groups
+    )
+    if least is not None or most is not None:
+        found = found.clamp(least, most)
+    return found.contiguous(memory_format=torch.channels_last).clone()
+
+
+@clamped_convolution.register_fake
+def _(x, weight, bias, stride, padding, dilation, groups, least, most):  # type: ignore[no-untyped-def]
+    del bias, groups, least, most
+    sizes = [
+        (x.size(d + 2) + 2 * padding[d] - dilation[d] * (weight.size(d + 2) - 1) - 1) // stride[d]
+        + 1
+        for d in range(2)
+    ]
+    shape = (x.size(0), weight.size(0), *sizes)
+    return x.new_empty(shape).contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,1 @@
+"""Graph passes of the CPU plugin, one per file."""

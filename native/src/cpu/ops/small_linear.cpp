@@ -1,0 +1,384 @@
+#include "cpu/ops/small_linear.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cpu/libraries/xnnpack.h"
+#include "cpu/math/narrow_product.h"
+#include "cpu/math/packed_product.h"
+#include "cpu/math/readable_behind.h"
+#include "cpu/math/scratch.h"
+#include "cpu/memory/constant_memory.h"
+#include "slim/element.h"
+#include "slim/half.h"
+#include "slim/strided_copy.h"
+
+namespace aoti_plugins::cpu {
+namespace {
+
+constexpr int32_t kNumbersKind = 3;
+constexpr int32_t kPackedKind = 4;
+constexpr int64_t kGroupUnit = 32;
+constexpr uint8_t kMiddle = 8;  // the code of 4 bits that stands for 0
+// Must match aoti_plugins/lowering/small_weights/weight.py.
+constexpr int64_t kNoZero = 0;
+constexpr int64_t kZeroPoint = 1;
+constexpr int64_t kAddedZero = 2;
+
+struct Destroy {
+  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
+};
+using Owned = std::unique_ptr<Tensor, Destroy>;
+
+/// The sizes of a product, after all checks.
+struct Sizes {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t groups;
+};
+
+/// Scales and zeros of a weight as the kernels take them.
+struct Numbers final : Derived {
+  std::vector<float> scale;
+  std::vector<float> offset;
+};
+
+Status check(const SmallLinear& l, Sizes* ret) {
+  const Tensor& x = *l.x;
+  const bool has_codes = x.dtype() == kInt8;
+  AOTIP_CHECK(x.ndim() >= 1, "x has no dims");
+  AOTIP_CHECK(has_codes || x.dtype() == kFloat32 || x.dtype() == kFloat16 || x.dtype() == kBFloat16,
+              "x is %s, expected float32, float16, bfloat16 or int8", dtype_name(x.dtype()));
+  AOTIP_CHECK(l.bits == 4 || l.bits == 8, "weights of %" PRId64 " bits, expected 4 or 8", l.bits);
+  AOTIP_CHECK(l.zero_kind >= kNoZero && l.zero_kind <= kAddedZero,
+              "zero_kind %" PRId64 ", expected 0 to 2", l.zero_kind);
+  AOTIP_CHECK((l.zero != nullptr) == (l.zero_kind != kNoZero),
+              "zero_kind is %" PRId64 ", and there are %szeros", l.zero_kind,
+              l.zero != nullptr ? "" : "no ");
+  const int32_t dtype = l.bits == 4 ? kUInt8 : kInt8;
+  AOTIP_CHECK(l.codes->dtype() == dtype && l.codes->ndim() == 2 && l.codes->is_contiguous(),
+              "codes are %s of %" PRId64 " dims, expected contiguous %s of 2",
+              dtype_name(l.codes->dtype()), l.codes->ndim(), dtype_name(dtype));
+  Sizes s{1, l.codes->size(0), l.codes->size(1) * 8 / l.bits, 0};
+  AOTIP_CHECK(x.size(x.ndim() - 1) == s.k,
+              "rows of x have %" PRId64
+              " elements, those of the "
+              "weight %" PRId64,
+              x.size(x.ndim() - 1), s.k);
+  for (int64_t d = 0; d + 1 < x.ndim(); ++d) {
+    s.m *= x.size(d);
+  }
+  for (const Tensor* one : {l.scale, l.zero}) {
+    AOTIP_CHECK(one == nullptr || (is_real(one->dtype()) && one->ndim() == 2 &&
+                                   one->size(0) == s.n && one->size(1) == l.scale->size(1)),
+                "scales and zeros are not floats of [%" PRId64 ", groups]", s.n);
+  }
+  s.groups = l.scale->size(1);
+  AOTIP_CHECK(s.groups > 0 && s.k % (s.groups * kGroupUnit) == 0,
+              "%" PRId64 " weights of a row in %" PRId64 " groups: not of a multiple of 32", s.k,
+              s.groups);
+  AOTIP_CHECK(l.bias == nullptr || (is_real(l.bias->dtype()) && l.bias->numel() == s.n),
+              "bias is not floats, one for each of %" PRId64 " columns", s.n);
+  AOTIP_CHECK(has_codes == (l.row_scale != nullptr), "x is %s with %srow_scale",
+              dtype_name(x.dtype()), l.row_scale != nullptr ? "" : "no ");
+  AOTIP_CHECK(!has_codes || (l.row_scale->dtype() == kFloat32 && l.row_scale->numel() == s.m),
+              "row_scale is %s of %" PRId64 " elements, expected float32 of %" PRId64,
+              dtype_name(l.row_scale->dtype()), l.row_scale->numel(), s.m);
+  AOTIP_CHECK(l.row_zero == nullptr ||
+                  (has_codes && l.row_zero->dtype() == kInt8 && l.row_zero->numel() == s.m),
+              "row_zero does not fit x: one int8 for each row of int8");
+  for (const Tensor* one : {l.codes, l.scale, l.zero, l.bias, l.row_scale, l.row_zero}) {
+    AOTIP_CHECK(one == nullptr || one->device() == x.device(), "an argument is on %s, expected cpu",
+                device_type_name(one->device().type));
+  }
+  *ret = s;
+  return Status::kOk;
+}
+
+/// A tensor's elements as T, row-major: its own memory, or a copy owned by `*owner`.
+template <typename T>
+const T* as_dense(const Tensor& tensor, int32_t dtype, Owned* owner) {
+  if (tensor.dtype() == dtype && tensor.is_contiguous()) {
+    return tensor.data_as<T>();
+  }
+  int64_t strides[Tensor::kMaxDims];
+  int64_t step = 1;
+  for (int64_t d = tensor.ndim(); d-- > 0; step *= tensor.size(d)) {
+    strides[d] = step;
+  }
+  owner->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, dtype, Device{}));
+  const bool ok = *owner != nullptr && strided_copy(**owner, tensor) == Status::kOk;
+  return ok ? (*owner)->data_as<T>() : nullptr;
+}
+
+std::shared_ptr<Numbers> make_numbers(const SmallLinear& l) {
+  Owned owners[2];
+  const float* scale = as_dense<float>(*l.scale, kFloat32, &owners[0]);
+  const float* zero = l.zero != nullptr ? as_dense<float>(*l.zero, kFloat32, &owners[1]) : nullptr;
+  if (scale == nullptr || (l.zero != nullptr && zero == nullptr)) {
+    return nullptr;
+  }
+  auto numbers = std::make_shared<Numbers>();
+  const int64_t count = l.scale->numel();
+  numbers->scale.assign(scale, scale + count);
+  numbers->offset.resize(count);
+  const float middle = l.bits == 4 ? kMiddle : 0;
+  for (int64_t i = 0; i < count; ++i) {
+    numbers->offset[i] = l.zero_kind == kZeroPoint   ? -zero[i] * scale[i]
+                         : l.zero_kind == kAddedZero ? zero[i] - middle * scale[i]
+                                                     : -middle * scale[i];
+  }
+  return numbers;
+}
+
+/// What `make` makes of the weight and `other`, if any: kept where they are constants.
+std::shared_ptr<Derived> derived(
+    const SmallLinear& l, const Tensor* other, int32_t kind,
+    ::executorch::runtime::FunctionRef<std::shared_ptr<Derived>()> make) {
+  const Tensor* sources[] = {l.codes, l.scale, other};
+  DerivedKey key{
+      kind, {}, {l.bits, l.zero_kind, l.codes->size(0), l.codes->size(1), l.scale->size(1)}};
+  bool all_constant = true;
+  for (size_t i = 0; i < 3; ++i) {
+    if (sources[i] != nullptr) {
+      key.sources[i] = sources[i]->data();
+      all_constant = all_constant && ConstantMemory::contains(sources[i]->data(), 1);
+    }
+  }
+  return all_constant ? derive(key, make) : make();
+}
+
+/// The codes of 4 bits as XNNPACK has them: a byte has two neighbours, the first in its lower bits.
+void to_neighbours(const uint8_t* halves, int64_t rows, int64_t k, int64_t size, uint8_t* to) {
+  for (int64_t i = 0; i < rows * k / size; ++i, halves += size / 2, to += size / 2) {
+    for (int64_t j = 0; j < size / 2; ++j) {
+      const int64_t first = 2 * j;
+      const auto code = [&](int64_t place) -> uint8_t {
+        return place < size / 2 ? halves[place] & 15 : halves[place - size / 2] >> 4;
+      };
+      to[j] = static_cast<uint8_t>(code(first) | code(first + 1) << 4);
+    }
+  }
+}
+
+/// Whether float16 holds numbers as closely as it holds any.
+bool are_normal_halves(const std::vector<float>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](float number) {
+    return number == 0.0F || (std::fabs(number) >= 0x1p-14F && std::fabs(number) < 65000.0F);
+  });
+}
+
+/// What XNNPACK's operators are made from.
+struct Source {
+  const void* codes;
+  const float* bias;
+  Sizes sizes;
+  int64_t bits;
+  std::vector<float> scale;
+};
+
+int create(const Xnnpack& x, const Source& s, int64_t begin, int64_t count, XnnWeightsCache* cache,
+           XnnOperator** ret) noexcept {
+  const auto [m, n, k, groups] = s.sizes;
+  const float* bias = s.bias != nullptr ? s.bias + begin : nullptr;
+  const float* scale = s.scale.data() + begin * groups;
+  if (s.bits == 8) {
+    return x.create_fully_connected_nc_qd8_f32_qc8w(k, count, k, n, scale,
+                                                    static_cast<const int8_t*>(s.codes) + begin * k,
+                                                    bias, -INFINITY, INFINITY, 0, cache, ret);
+  }
+  Scratch scratch;
+  uint8_t* codes = scratch.get<uint8_t>(count * k / 2);
+  if (codes == nullptr) {
+    return ~kXnnSuccess;
+  }
+  to_neighbours(static_cast<const uint8_t*>(s.codes) + begin * k / 2, count, k, k / groups, codes);
+  if (groups == 1) {
+    return x.create_fully_connected_nc_qd8_f32_qc4w(k, count, k, n, kMiddle, scale, codes, bias,
+                                                    -INFINITY, INFINITY, 0, cache, ret);
+  }
+  Scratch halves;
+  uint16_t* scales = halves.get<uint16_t>(count * groups);
+  if (scales == nullptr) {
+    return ~kXnnSuccess;
+  }
+  std::transform(scale, scale + count * groups, scales, float_to_half);
+  return x.create_fully_connected_nc_qd8_f32_qb4w_f16_scales(
+      k, count, k, n, k / groups, kMiddle, scales, codes, bias, -INFINITY, INFINITY, 0, cache, ret);
+}
+
+bool run(const Xnnpack& x, const Source& s, XnnOperator* op, int64_t rows, const int8_t* input,
+         const XnnQuantization* quantization, float* out) {
+  const auto reshape = s.bits == 8           ? x.reshape_fully_connected_nc_qd8_f32_qc8w
+                       : s.sizes.groups == 1 ? x.reshape_fully_connected_nc_qd8_f32_qc4w
+                                             : x.reshape_fully_connected_nc_qd8_f32_qb4w;
+  const auto setup = s.bits == 8           ? x.setup_fully_connected_nc_qd8_f32_qc8w
+                     : s.sizes.groups == 1 ? x.setup_fully_connected_nc_qd8_f32_qc4w
+                                           : x.setup_fully_connected_nc_qd8_f32_qb4w;
+  size_t nbytes = 0;
+  if (reshape(op, rows, &nbytes, nullptr) != kXnnSuccess) {
+    return false;
+  }
+  Scratch workspace;
+  void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
+  return (nbytes == 0 || memory != nullptr) &&
+         setup(op, input, out, memory, quantization) == kXnnSuccess &&
+         x.run_operator(op, nullptr) == kXnnSuccess;
+}
+
+/// A packed weight, with what its operators were made from.
+struct PackedSmall final : Derived {
+  Source source;
+  std::unique_ptr<PackedProduct> product;
+};
+
+std::shared_ptr<PackedSmall> pack(const Xnnpack& library, const SmallLinear& l,
+                                  const Sizes& sizes) {
+  auto numbers = make_numbers(l);
+  if (numbers == nullptr ||
+      (l.bits == 4 && sizes.groups > 1 && !are_normal_halves(numbers->scale))) {
+    return nullptr;
+  }
+  auto packed = std::make_shared<PackedSmall>();
+  packed->source = {l.codes->data(), l.bias != nullptr ? l.bias->data_as<float>() : nullptr, sizes,
+                    l.bits, std::move(numbers->scale)};
+  const Source& source = packed->source;
+  packed->product = std::make_unique<PackedProduct>(
+      library, sizes.n, sizes.k,
+      [&library, &source](int64_t begin, int64_t count, XnnWeightsCache* cache, XnnOperator** ret) {
+        return create(library, source, begin, count, cache, ret);
+      });
+  return packed;
+}
+
+/// Rows of 8-bit numbers, by XNNPACK; nothing where it does not do that.
+std::optional<Status> multiply_packed(const SmallLinear& l, const Sizes& s, const int8_t* x,
+                                      const float* row_scale, const int8_t* row_zero, float* out) {
+  const bool is_constant_bias =
+      l.bias == nullptr || (l.bias->dtype() == kFloat32 && l.bias->is_contiguous() &&
+                            ConstantMemory::contains(l.bias->data(), s.n * sizeof(float)));
+  if (l.zero != nullptr || (l.bits == 8 && s.groups > 1) || !is_constant_bias ||
+      !ConstantMemory::contains(l.codes->data(), l.codes->nbytes())) {
+    return std::nullopt;
+  }
+  const Xnnpack* library = xnnpack();
+  if (library == nullptr) {
+    return std::nullopt;
+  }
+  const auto found = derived(l, l.bias, kPackedKind,
+                             [&]() -> std::shared_ptr<Derived> { return pack(*library, l, s); });
+  const ReadableBehind<int8_t> input(x, s.m * s.k);
+  constexpr int64_t kExtra = 15;  // XNNPACK may read as many numbers behind the last
+  Scratch scratch;
+  auto* rows = scratch.get<XnnQuantization>(s.m + kExtra);
+  if (found == nullptr || input.data() == nullptr || rows == nullptr) {
+    return std::nullopt;
+  }
+  for (int64_t i = 0; i < s.m + kExtra; ++i) {
+    const int64_t row = std::min(i, s.m - 1);
+    rows[i] = {row_zero != nullptr ? row_zero[row] : 0, row_scale[row]};
+  }
+  auto& packed = static_cast<PackedSmall&>(*found);
+  return packed.product->run(s.m, [&](XnnOperator* op, int64_t row, int64_t count, int64_t column) {
+    return run(*library, packed.source, op, count, input.data() + row * s.k, rows + row,
+               out + row * s.n + column);
+  });
+}
+
+/// Rows of floats, or of 8-bit numbers that became floats.
+Status multiply_floats(const SmallLinear& l, const Sizes& s, const float* x, float* out) {
+  const auto found = derived(l, l.zero, kNumbersKind,
+                             [&]() -> std::shared_ptr<Derived> { return make_numbers(l); });
+  AOTIP_CHECK(found != nullptr, "out of memory: the scales of a weight");
+  const auto& numbers = static_cast<const Numbers&>(*found);
+  NarrowWeight weight;
+  weight.form = l.bits == 4 ? NarrowForm::kInt4 : NarrowForm::kInt8;
+  weight.n = s.n;
+  weight.k = s.k;
+  weight.data = l.codes->data();
+  weight.groups = s.groups;
+  weight.scale = numbers.scale.data();
+  weight.offset = numbers.offset.data();
+  AOTIP_RETURN_IF_FAILED(narrow_product(weight, s.m, x, out));
+  if (l.bias != nullptr) {
+    Owned owner;
+    const float* bias = as_dense<float>(*l.bias, kFloat32, &owner);
+    AOTIP_CHECK(bias != nullptr, "out of memory: a bias as float32");
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) out[i * s.n + j] += bias[j];
+    }
+  }
+  return Status::kOk;
+}
+
+Status multiply_codes(const SmallLinear& l, const Sizes& s, float* out) {
+  Owned owners[3];
+  const auto* x = as_dense<int8_t>(*l.x, kInt8, &owners[0]);
+  const auto* scale = as_dense<float>(*l.row_scale, kFloat32, &owners[1]);
+  const auto* zero =
+      l.row_zero != nullptr ? as_dense<int8_t>(*l.row_zero, kInt8, &owners[2]) : nullptr;
+  AOTIP_CHECK(x != nullptr && scale != nullptr && (l.row_zero == nullptr || zero != nullptr),
+              "out of memory: the rows of a product");
+  if (const std::optional<Status> packed = multiply_packed(l, s, x, scale, zero, out)) {
+    return *packed;
+  }
+  Scratch scratch;
+  float* floats = scratch.get<float>(s.m * s.k);
+  AOTIP_CHECK(floats != nullptr, "out of memory: the rows of a product as float32");
+  for (int64_t i = 0; i < s.m; ++i) {
+    const int32_t middle = zero != nullptr ? zero[i] : 0;
+    for (int64_t j = 0; j < s.k; ++j) {
+      floats[i * s.k + j] = static_cast<float>(x[i * s.k + j] - middle) * scale[i];
+    }
+  }
+  return multiply_floats(l, s, floats, out);
+}
+
+}  // namespace
+
+Status small_linear(const SmallLinear& linear, Tensor** ret) {
+  Sizes s{};
+  AOTIP_RETURN_IF_FAILED(check(linear, &s));
+  const Tensor& x = *linear.x;
+  int64_t sizes[Tensor::kMaxDims];
+  int64_t strides[Tensor::kMaxDims];
+  std::copy_n(x.sizes(), x.ndim(), sizes);
+  sizes[x.ndim() - 1] = s.n;
+  int64_t step = 1;
+  for (int64_t d = x.ndim(); d-- > 0; step *= sizes[d]) {
+    strides[d] = step;
+  }
+  const int32_t dtype = x.dtype() == kInt8 ? static_cast<int32_t>(kFloat32) : x.dtype();
+  Owned out(Tensor::empty_strided(x.ndim(), sizes, strides, dtype, Device{}));
+  Owned floats;
+  Tensor* product = out.get();
+  if (dtype != kFloat32) {
+    floats.reset(Tensor::empty_strided(x.ndim(), sizes, strides, kFloat32, Device{}));
+    product = floats.get();
+  }
+  if (out == nullptr || product == nullptr) {
+    return Status::kFailed;
+  }
+  if (s.m > 0 && s.n > 0) {
+    if (x.dtype() == kInt8) {
+      AOTIP_RETURN_IF_FAILED(multiply_codes(linear, s, product->data_as<float>()));
+    } else {
+      Owned owner;
+      const float* rows = as_dense<float>(x, kFloat32, &owner);
+      AOTIP_CHECK(rows != nullptr, "out of memory: x as float32");
+      AOTIP_RETURN_IF_FAILED(multiply_floats(linear, s, rows, product->data_as<float>()));
+    }
+    if (product != out.get()) {
+      AOTIP_RETURN_IF_FAILED(strided_copy(*out, *product));
+    }
+  }
+  *ret = out.release();
+  return Status::kOk;
+}
+
+}  // namespace aoti_plugins::cpu

@@ -1,0 +1,31 @@
+// The C shim of products with weights of 4 and 8 bits.
+
+#include <aoti_plugins/shim.h>
+
+#include "cpu/ops/small_linear.h"
+#include "shim/run_shim.h"
+
+using namespace aoti_plugins;
+
+AOTITorchError aoti_torch_cpu_small_linear(AtenTensorHandle x, AtenTensorHandle* row_scale,
+                                           AtenTensorHandle* row_zero, AtenTensorHandle codes,
+                                           AtenTensorHandle scale, AtenTensorHandle* zero,
+                                           AtenTensorHandle* bias, int64_t bits, int64_t zero_kind,
+                                           AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(x);
+    AOTIP_CHECK_TENSOR(codes);
+    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_ARG(ret0);
+    AOTIP_CHECK(unwrap(x)->device().type == kCpu, "x is on %s, expected cpu",
+                device_type_name(unwrap(x)->device().type));
+    const cpu::SmallLinear linear{
+        unwrap(x),     unwrap_optional(row_scale), unwrap_optional(row_zero), unwrap(codes),
+        unwrap(scale), unwrap_optional(zero),      unwrap_optional(bias),     bits,
+        zero_kind};
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cpu::small_linear(linear, &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}

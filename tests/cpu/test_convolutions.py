@@ -1,0 +1,154 @@
+"""Convolutions on the CPU: norms folded, limits taken in, equal to eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram, export
+
+from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
+from aoti_plugins.cpu.passes.folded_norms import folded_norms
+
+Called = Callable[[ExportedProgram], list[str]]
+Run = Callable[..., list[Tensor]]
+
+OURS = "aoti_plugins::clamped_convolution"
+
+
+def normed(*layers: nn.Module) -> nn.Sequential:
+    """Layers with norms that do something."""
+    torch.manual_seed(0)
+    model = nn.Sequential(*layers).eval()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            for value in (module.weight, module.bias, module.running_mean):
+                if value is not None:
+                    nn.init.normal_(value)
+            nn.init.uniform_(module.running_var, 0.5, 2)
+    return model
+
+
+def aten(model: nn.Module, *inputs: Any) -> ExportedProgram:
+    return export(model, inputs).run_decompositions({})
+
+
+def convolutions() -> nn.Sequential:
+    return normed(
+        nn.Conv2d(3, 16, 3, 2, 1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.ReLU6(),
+        nn.Conv2d(16, 16, (3, 5), 1, (1, 2), groups=16),
+        nn.BatchNorm2d(16, affine=False),
+        nn.ReLU(),
+        nn.Conv2d(16, 24, 1),
+        nn.Hardtanh(-0.5, 0.75),
+        nn.Conv2d(24, 12, 3, dilation=2, groups=4),
+    )
+
+
+def test_norms_are_folded(called: Called) -> None:
+    model, x = convolutions(), torch.randn(2, 3, 24, 20)
+    program = aten(model, x)
+    expected = program.module()(x)
+    folded_norms(program)
+    assert not [name for name in called(program) if "batch_norm" in name]
+    torch.testing.assert_close(program.module()(x), expected)
+
+
+def test_limits_are_taken_in(called: Called) -> None:
+    model, x = convolutions(), torch.randn(2, 3, 24, 20)
+    program = aten(model, x)
+    expected = program.module()(x)
+    folded_norms(program)
+    clamped_convolutions(program)
+    assert called(program) == ["aten::clone", OURS, OURS, OURS, OURS]
+    torch.testing.assert_close(program.module()(x).contiguous(), expected)
+
+
+def test_results_are_those_of_eager(run: Run) -> None:
+    model, x = convolutions(), torch.randn(2, 3, 24, 20)
+    (found,) = run(model, x)
+    torch.testing.assert_close(found, model(x))
+
+
+def test_any_batch(run: Run) -> None:
+    model, x = convolutions(), torch.randn(3, 3, 24, 20)
+    (found,) = run(model, x, dynamic_shapes=({0: Dim("batch", max=8)},))
+    torch.testing.assert_close(found, model(x))
+
+
+class Residual(nn.Module):
+    """A result that more than one reads, a norm that cannot be folded, and one weight twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Conv2d(8, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        nn.init.normal_(self.norm.running_mean)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        return (y.relu() + self.norm(y)) * self.first(y).clamp(max=1)
+
+
+def test_what_others_read_stays(called: Called, run: Run) -> None:
+    model, x = Residual().eval(), torch.randn(1, 8, 9, 7)
+    program = aten(model, x)
+    folded_norms(program)
+    clamped_convolutions(program)
+    names = called(program)
+    assert names.count(OURS) == 2
+    assert "aten::relu" in names
+    assert "aten::clamp" not in names
+    assert [name for name in names if "batch_norm" in name]
+    (found,) = run(model, x)
+    torch.testing.assert_close(found, model(x))
+
+
+OTHERS: list[tuple[nn.Module, tuple[int, ...]]] = [
+    (nn.Conv2d(4, 6, 3, padding="same"), (1, 4, 9, 9)),
+    (nn.Conv2d(4, 6, 1, padding=2), (1, 4, 5, 5)),
+    (nn.Conv2d(4, 6, 3), (4, 9, 9)),
+    (nn.Conv1d(4, 6, 3), (2, 4, 9)),
+    (nn.Conv3d(4, 6, 3), (1, 4, 5, 5, 5)),
+    (nn.ConvTranspose2d(4, 6, 3, 2), (1, 4, 5, 5)),
+    (nn.Conv2d(4, 6, 3).double(), (1, 4, 9, 9)),
+    (nn.Conv2d(4, 6, 3).bfloat16(), (1, 4, 9, 9)),
+]
+
+
+class Each(nn.Module):
+    """Several models, each with an input of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.models = nn.ModuleList(model for model, _ in OTHERS)
+
+    def forward(self, inputs: list[Tensor]) -> list[Tensor]:
+        return [model(x) for model, x in zip(self.models, inputs, strict=True)]
+
+
+def test_others_are_right(run: Run) -> None:
+    inputs = [torch.randn(shape, dtype=model.bias.dtype) for model, shape in OTHERS]
+    found = run(Each(), inputs)
+    with torch.no_grad():
+        for (model, _), x, result in zip(OTHERS, inputs, found, strict=True):
+            torch.testing.assert_close(result, model(x))
+
+
+def test_an_empty_batch(run: Run) -> None:
+    model, x = nn.Conv2d(4, 6, 3), torch.randn(0, 4, 9, 9)
+    (found,) = run(model, x)
+    assert found.shape == (0, 6, 7, 7)
+
+
+def test_not_a_number_passes_limits(run: Run) -> None:
+    model, x = convolutions()[6:8], torch.randn(1, 16, 4, 4)
+    x[0, 0, 0, 0] = float("nan")
+    (found,) = run(model, x)
+    assert found[0, :, 0, 0].isnan().all()
+    assert not found[0, :, 1:].isnan().any()
