@@ -155,6 +155,13 @@ def _blob_place() -> list[Finding]:
         return [Finding("code of programs", False, str(error), (RUN_CPU, RUN_CUDA), advice)]
 
 
+def _product_kernels() -> list[Finding]:
+    """Whose kernels multiply on the CPU; without XNNPACK's, ours do, more slowly."""
+    from aoti_plugins.runtime._libraries import product_kernels
+
+    return [Finding("products on the cpu", True, f"kernels of {product_kernels()}", (RUN_CPU,))]
+
+
 def _load_runner() -> None:
     from aoti_plugins.runtime import backends
 
@@ -239,6 +246,7 @@ _CHECKS = (
     _executorch_libraries,
     _native_libraries,
     _blob_place,
+    _product_kernels,
     _compile_cache,
     _plugins,
     _cuda_headers,

@@ -98,6 +98,18 @@ def blob_place() -> str:
     return os.fsdecode(place)
 
 
+def product_kernels() -> str:
+    """Return whose kernels products with constants run on, on the CPU, with a path or a reason.
+
+    Raises:
+        RuntimeLoadError: no library.
+    """
+    register()
+    function = load(library(CORE)).aotip_product_kernels
+    function.restype, function.argtypes = ctypes.c_char_p, ()
+    return os.fsdecode(function())
+
+
 def register_all() -> None:
     """Load the delegates that this installation has; without any, fail as ``register`` does."""
     load_executorch()

@@ -19,6 +19,7 @@ from torch.export import Dim, ExportedProgram, export
 
 from aoti_plugins import CpuPartitioner
 from aoti_plugins.cpu.passes.small_linears import small_linears
+from aoti_plugins.runtime._libraries import product_kernels
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torchao's, about itself
@@ -145,14 +146,35 @@ def test_without_xnnpack(tmp_path: Path, name: str) -> None:
     program.write_bytes(lowered.to_executorch().buffer)
     code = (
         "import sys, numpy; from aoti_plugins.runtime import Program; "
-        "(y,) = Program(sys.argv[1])(numpy.load(sys.argv[2])); numpy.save(sys.argv[3], y)"
+        "(y,) = Program(sys.argv[1])(numpy.load(sys.argv[2])); numpy.save(sys.argv[3], y); "
+        "from aoti_plugins.runtime._libraries import product_kernels; print(product_kernels())"
     )
     numpy.save(inputs, x.numpy())
     command = [sys.executable, "-c", code, str(program), str(inputs), str(outputs)]
     variables = {**os.environ, "AOTI_PLUGINS_XNNPACK": "off"}
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "aoti_plugins: AOTI_PLUGINS_XNNPACK is off"
     with torch.no_grad():
         torch.testing.assert_close(
             torch.from_numpy(numpy.load(outputs)), model(x), rtol=1e-3, atol=1e-3
         )
+
+
+def test_the_wheels_xnnpack_is_used() -> None:
+    assert product_kernels().startswith("XNNPACK in ")
+
+
+def test_a_library_without_xnnpack_is_not_used() -> None:
+    code = "from aoti_plugins.runtime._libraries import product_kernels; print(product_kernels())"
+    for path, reason in (("/nowhere.so", "cannot open"), ("libm.so.6", "xnn_")):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "AOTI_PLUGINS_XNNPACK": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        last = done.stdout.splitlines()[-1]
+        assert last.startswith(f"aoti_plugins: no XNNPACK in {path}: ")
+        assert reason in last

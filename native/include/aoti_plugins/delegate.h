@@ -48,6 +48,10 @@ __attribute__((visibility("default"))) int32_t aotip_add_kernel_library(const ch
 __attribute__((visibility("default"))) const char* aotip_blob_place(void);
 #endif
 
+/// On whose kernels products and convolutions with constants run on the CPU: "XNNPACK in " and its
+/// library, which this opens, or "aoti_plugins", with the reason. For people; never freed.
+__attribute__((visibility("default"))) const char* aotip_product_kernels(void);
+
 /// Demands that programs are signed: delegates that are initialized from here on run code and read
 /// weights only of programs whose payload carries a signature of Ed25519 by one of `n_keys` public
 /// keys of 32 bytes, which follow each other at `keys`. Further calls are further demands, and so

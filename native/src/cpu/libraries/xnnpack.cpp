@@ -1,5 +1,6 @@
 #include "cpu/libraries/xnnpack.h"
 
+#include <aoti_plugins/delegate.h>
 #include <dlfcn.h>
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/log.h>
@@ -9,6 +10,8 @@
 #include <exception>
 #include <optional>
 #include <string>
+
+#include "delegate/fork_gate.h"
 
 namespace aoti_plugins::cpu {
 namespace {
@@ -71,11 +74,16 @@ const char* fill(void* library, Xnnpack* ret) {
   return missing;
 }
 
-std::optional<Xnnpack> open() {
+/// What became of the library, in words.
+struct Opened {
+  std::optional<Xnnpack> table;
+  std::string kernels;
+};
+
+Opened open() {
   const char* chosen = std::getenv(kVariable);
   if (chosen != nullptr && std::strcmp(chosen, "off") == 0) {
-    ET_LOG(Info, "XNNPACK is off (%s): products run on kernels of aoti_plugins", kVariable);
-    return std::nullopt;
+    return {std::nullopt, std::string("aoti_plugins: ") + kVariable + " is off"};
   }
   const std::string path =
       chosen != nullptr && chosen[0] != '\0' ? chosen : path_beside_executorch();
@@ -90,27 +98,41 @@ std::optional<Xnnpack> open() {
     reason = "xnn_initialize failed";
   }
   if (reason != nullptr) {
-    ET_LOG(Info, "XNNPACK is not used, products run on kernels of aoti_plugins: %s (%s)", reason,
-           path.c_str());
-    return std::nullopt;
+    return {std::nullopt, "aoti_plugins: no XNNPACK in " + path + ": " + reason};
   }
-  return table;
+  return {table, "XNNPACK in " + path};
 }
 
-std::optional<Xnnpack> try_open() noexcept {
-  try {
-    return open();
-  } catch (const std::exception& error) {
-    ET_LOG(Info, "XNNPACK is not used: %s", error.what());
-    return std::nullopt;
-  }
+const Opened& opened() noexcept {
+  static const Opened* const once = []() -> Opened* {
+    try {
+      auto* found = new Opened(open());
+      if (!found->table.has_value()) {
+        ET_LOG(Info, "products run on kernels of %s", found->kernels.c_str());
+      }
+      return found;
+    } catch (const std::exception&) {
+      return nullptr;  // out of memory
+    }
+  }();
+  static const Opened none{std::nullopt, "aoti_plugins"};
+  return once != nullptr ? *once : none;
 }
 
 }  // namespace
 
 const Xnnpack* xnnpack() noexcept {
-  static const std::optional<Xnnpack> table = try_open();
-  return table.has_value() ? &*table : nullptr;
+  const Opened& library = opened();
+  return library.table.has_value() ? &*library.table : nullptr;
+}
+
+const char* product_kernels() noexcept {
+  return opened().kernels.c_str();
 }
 
 }  // namespace aoti_plugins::cpu
+
+const char* aotip_product_kernels() {
+  const aoti_plugins::InsideLibrary inside;
+  return aoti_plugins::cpu::product_kernels();
+}

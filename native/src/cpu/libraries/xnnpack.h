@@ -106,4 +106,7 @@ struct Xnnpack {
 /// library's file.
 const Xnnpack* xnnpack() noexcept;
 
+/// The same in words, with the path or the reason.
+const char* product_kernels() noexcept;
+
 }  // namespace aoti_plugins::cpu
