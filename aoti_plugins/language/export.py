@@ -12,8 +12,10 @@ from transformers.integrations.executorch import TorchExportableModuleWithStatic
 
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_digest
+from aoti_plugins.language.adapters import AdapterWriter, adapter_layout, adapter_metadata
 from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
+from aoti_plugins.language.draft import DraftDecoder
 from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
@@ -158,8 +160,11 @@ def export_decoder(
     Every method takes ``tokens`` ``[1, T]`` and their ``positions`` ``[T]``, int64 both, and gives
     logits ``[1, 1, vocabulary]`` of the last token, float32. Methods share the caches.
 
+    Where layers take adapters, a method ``adapt`` takes one, ``[numel]``, float32, and writes it to
+    the state of the others; it gives its largest number.
+
     Args:
-        model: what ``Checkpoint.load`` gave.
+        model: what ``Checkpoint.load`` gave, with adapters by ``add_adapters`` or without.
         max_length: positions in the caches.
         style: ``"forward"``, one method for any T; or ``"prefill-decode"``, a method ``prefill``
             for any T and a method ``decode`` for one token.
@@ -173,8 +178,7 @@ def export_decoder(
         CheckpointError: the model cannot be exported, or keeps no text that can be cut.
     """
     check_speculation(model.config, num_speculative_tokens)
-    model.generation_config.cache_implementation = "static"
-    model.generation_config.use_cache = True
+    _use_static_cache(model)
     most = most_of_a_call(model.config, max_length)
     lengths = _lengths(style, most)
     if num_speculative_tokens:
@@ -182,9 +186,46 @@ def export_decoder(
     with torch.no_grad(), _naming(model):
         decoder = _decoder(model, max_length).eval()
         methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
+        layout = adapter_layout(model)
+        if layout is not None:
+            writer, adapter = AdapterWriter(decoder), torch.zeros(layout.numel)
+            methods["adapt"] = torch.export.export(writer, (adapter,), strict=False)
     for program in methods.values():
         check_sizes(program, type(model).__name__)
     return methods
+
+
+def export_draft(model: Any, max_length: int, style: str = "forward") -> dict[str, ExportedProgram]:
+    """Export a draft model, whose state is no other method's.
+
+    ``draft`` takes any number of ``tokens`` and their ``positions``, and gives the logits of the
+    last one, as the methods of ``export_decoder`` do.
+
+    Args:
+        model: what ``Checkpoint.load`` gave.
+        max_length: positions in the caches, as those of the model that it guesses for.
+        style: as for ``export_decoder``; with ``"prefill-decode"`` there is ``draft_decode``, too,
+            for one token.
+
+    Returns:
+        The methods by name.
+
+    Raises:
+        CheckpointError: the model cannot be exported.
+    """
+    _use_static_cache(model)
+    lengths = {"draft": max_length} | ({"draft_decode": 1} if style != "forward" else {})
+    with torch.no_grad(), _naming(model):
+        decoder = DraftDecoder(_decoder(model, max_length)).eval()
+        methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
+    for program in methods.values():
+        check_sizes(program, type(model).__name__)
+    return methods
+
+
+def _use_static_cache(model: Any) -> None:
+    model.generation_config.cache_implementation = "static"
+    model.generation_config.use_cache = True
 
 
 def check_speculation(config: Any, num_speculative_tokens: int) -> None:
@@ -258,6 +299,7 @@ def metadata(
         speech = speech_metadata(chosen, checkpoint.config.vocab_size, checkpoint.preprocessor)
     return {
         **speech,
+        **adapter_metadata(model),
         "get_max_seq_len": most_of_a_call(checkpoint.config, max_length),
         "get_max_context_len": max_length,
         "get_vocab_size": checkpoint.config.vocab_size,
