@@ -84,6 +84,11 @@ _GUESSED_TOKENS = 4
     "by default).",
 )
 @click.option(
+    "--sample-on-device",
+    is_flag=True,
+    help="Choose tokens in the program, so that no logits are copied from the device.",
+)
+@click.option(
     "--lora-rank",
     type=click.IntRange(min=0),
     default=0,
@@ -119,6 +124,7 @@ def command(
     method_style: str,
     speculate: int,
     draft: Path | None,
+    sample_on_device: bool,
     lora_rank: int,
     lora_targets: str | None,
     option_texts: tuple[str, ...],
@@ -167,6 +173,8 @@ def command(
             if guesser is not None:
                 language.check_draft(opened, guesser, length)
             targets = _targets(lora_rank, lora_targets)
+            if sample_on_device and opened.preprocessor is not None:
+                raise CheckpointError("--sample-on-device is for text; leave it out")
             if lora_rank:
                 language.check_adapters(opened, targets)
             if kind != "none":
@@ -181,8 +189,13 @@ def command(
         if lora_rank:
             language.add_adapters(model, lora_rank, targets)
         with display.stage("torch.export"):
-            methods = language.export_methods(opened, model, length, method_style, speculate)
+            dtype_of_shares = _sampling_dtype(device) if sample_on_device else None
+            methods = language.export_methods(
+                opened, model, length, method_style, speculate, dtype_of_shares
+            )
         constants = language.metadata(opened, model, length, speculate)
+        if dtype_of_shares is not None:
+            constants["samples_in_float64"] = dtype_of_shares.itemsize == 8
         if guesser is not None:
             with display.stage("load and export the draft model"):
                 small = guesser.load(dtype)
@@ -241,6 +254,13 @@ def _length(checkpoint: Any, wanted: int | None) -> int:
             "choose at most that"
         )
     return wanted or min(checkpoint.positions, 2048)
+
+
+def _sampling_dtype(device: str) -> Any:
+    """Of distributions that a device samples from: the host's, where it has that."""
+    import torch
+
+    return torch.float32 if device == "mps" else torch.float64
 
 
 def _targets(rank: int, text: str | None) -> list[str]:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.generation.sampling import Sampling
 from aoti_plugins.runtime import Method, Program
 
 _HEARING = "encode"  # the method for audio; must match aoti_plugins/language/export.py
 _ADAPTING = "adapt"  # the method that takes an adapter, likewise
-_OF_MODELS = (_HEARING, "forward", "prefill", "decode", "verify", _ADAPTING)
+_CHOOSING = ("likeliest", "sample")
+_OF_MODELS = (_HEARING, "forward", "prefill", "decode", "verify", *_CHOOSING, _ADAPTING)
 _OF_DRAFTS = ("draft", "draft_decode")
 
 
@@ -74,6 +76,11 @@ class CachedModel:
                 share = self._methods[name] if apart else None
         self._many = self._one_of("draft") if is_draft else self._one_of("forward", "prefill")
         self._one = self._methods.get("draft_decode" if is_draft else "decode", self._many)
+        self.chooses = not is_draft and set(_CHOOSING) <= set(self._methods)
+        """Whether the program chooses tokens by itself (``choose``)."""
+        if self.chooses:
+            is_wide = bool(constant(program, "samples_in_float64")[0])
+            self._dtype = np.float64 if is_wide else np.float32
         known = int(constant(program, "get_num_speculative_tokens", 0)[0])
         self.num_speculative_tokens = known if "verify" in self._methods else 0
         """The most tokens that ``read_each`` takes after the first one."""
@@ -104,6 +111,33 @@ class CachedModel:
             end = min(start + self._most_of_a_call, len(tokens))
             logits = self._call(self._one if end - start == 1 else self._many, tokens, start, end)
         return logits.reshape(-1)
+
+    def choose(
+        self, tokens: Sequence[int], begin: int, sampling: Sampling, random: np.random.Generator
+    ) -> int:
+        """Read as ``read`` does, and have the program choose the next token.
+
+        Args:
+            tokens: a text of which the cache has the first ``begin`` tokens.
+            begin: less than their number.
+            sampling: how it is chosen.
+            random: gives a number for each token that is drawn.
+        """
+        most = 1 if "decode" in self._methods else self._most_of_a_call
+        start = max(begin, len(tokens) - most)
+        if start > begin:
+            self.read(tokens[:start], begin)
+        is_fair = sampling.repetition_penalty == 1
+        seen = np.array(tokens[-1:]) if is_fair else np.unique(tokens)
+        if sampling.temperature == 0:
+            last = np.array([sampling.repetition_penalty], np.float32)
+            chosen = self._call(self._methods["likeliest"], tokens, start, len(tokens), seen, last)
+        else:
+            given = sampling.repetition_penalty, sampling.temperature, sampling.top_k
+            limits = sampling.top_p, sampling.min_p, random.random()
+            last = np.array([*given, *limits], self._dtype)
+            chosen = self._call(self._methods["sample"], tokens, start, len(tokens), seen, last)
+        return int(chosen[0])
 
     def read_each(self, tokens: Sequence[int], begin: int) -> Any:
         """Read at most one token more than ``num_speculative_tokens``, as ``read`` does.
@@ -144,9 +178,9 @@ class CachedModel:
         for method in self._methods.values():
             method.close()
 
-    def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int) -> Any:
+    def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int, *more: Any) -> Any:
         self.tokens = ()  # unless the call comes to its end
-        inputs = np.array([tokens[begin:end]]), np.arange(begin, end)
+        inputs = np.array([tokens[begin:end]]), np.arange(begin, end), *more
         logits = method(*inputs, copy=False)[0]
         self.keep(tokens[:end])
         return logits

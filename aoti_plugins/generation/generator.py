@@ -82,6 +82,8 @@ class TextGenerator(Closing):
             several in a call. Tokens are chosen as without. ``True`` has them guessed by the
             program's draft model, and looked up in the text where it has none; ``"lookup"`` does
             without the draft model.
+        on_device: whether a program that was exported with ``--sample-on-device`` chooses tokens;
+            they are the same on the host, up to rounding.
         adapters: folders of adapters (LoRA) by name, for a program that was exported with
             ``--lora-rank``. They are read now, and ``use_adapter`` chooses one.
 
@@ -103,6 +105,7 @@ class TextGenerator(Closing):
         *,
         data_files: Sequence[str | os.PathLike[str]] = (),
         speculate: bool | str = True,
+        on_device: bool = True,
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         path = Path(tokenizer) if tokenizer is not None else tokenizer_of(Path(program))
@@ -124,6 +127,7 @@ class TextGenerator(Closing):
         self._guesses = self._model.num_speculative_tokens if speculate else 0
         self.statistics = Statistics()
         """Of the last answer."""
+        self._on_device = on_device
         self._adapter: str | None = None
         self._is_session = False
         self._answer: object = None
@@ -274,7 +278,10 @@ class TextGenerator(Closing):
             accepted = statistics.accepted_tokens
             for logits, guessed in zip(self._logits(seen, guess, begin), [*guess, -1], strict=True):
                 self._check_turn(answer)
-                token = self._choose(logits, seen, sampling, random)
+                if logits is None:
+                    token = self._model.choose(seen, begin, sampling, random)
+                else:
+                    token = self._choose(logits, seen, sampling, random)
                 if guess:
                     self._model.keep(seen)
                 seen.append(token)
@@ -320,9 +327,11 @@ class TextGenerator(Closing):
         return [] if is_prompt or not self._guesses else guesses.guess(seen, most - 1)
 
     def _logits(self, seen: list[int], guess: list[int], begin: int) -> Any:
-        """Logits after the last token, and after each guessed one."""
+        """Logits after the last token, and after each guessed one; ``None`` for the program's."""
         if guess:
             return self._model.read_each([*seen, *guess], begin)
+        if self._model.chooses and self._on_device:
+            return [None]
         return [self._model.read(seen, begin)]
 
     def _pieces(self, tokens: Iterator[int], text: TextStream) -> Iterator[str]:

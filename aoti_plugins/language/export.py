@@ -15,6 +15,7 @@ from aoti_plugins.generation import tokenizer_digest
 from aoti_plugins.language.adapters import AdapterWriter, adapter_layout, adapter_metadata
 from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
+from aoti_plugins.language.device_sampling import likeliest_token, sampled_token
 from aoti_plugins.language.draft import DraftDecoder
 from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
@@ -99,6 +100,7 @@ def export_methods(
     max_length: int,
     style: str = "forward",
     num_speculative_tokens: int = 0,
+    sampling_dtype: torch.dtype | None = None,
 ) -> dict[str, ExportedProgram]:
     """Export what a checkpoint is, by ``export_speech`` or ``export_decoder``.
 
@@ -108,12 +110,13 @@ def export_methods(
         max_length: positions in the caches of the text.
         style: as for ``export_decoder``.
         num_speculative_tokens: as for ``export_decoder``; 0 for speech.
+        sampling_dtype: as for ``export_decoder``; ``None`` for speech.
 
     Raises:
         CheckpointError: as both do.
     """
     if checkpoint.preprocessor is None:
-        return export_decoder(model, max_length, style, num_speculative_tokens)
+        return export_decoder(model, max_length, style, num_speculative_tokens, sampling_dtype)
     check_speculation(model.config, num_speculative_tokens)
     return export_speech(model, checkpoint.preprocessor, max_length, style)
 
@@ -153,7 +156,11 @@ def export_speech(
 
 
 def export_decoder(
-    model: Any, max_length: int, style: str = "forward", num_speculative_tokens: int = 0
+    model: Any,
+    max_length: int,
+    style: str = "forward",
+    num_speculative_tokens: int = 0,
+    sampling_dtype: torch.dtype | None = None,
 ) -> dict[str, ExportedProgram]:
     """Export a decoder with its key and value caches, or what stands for them, as state.
 
@@ -170,6 +177,8 @@ def export_decoder(
             for any T and a method ``decode`` for one token.
         num_speculative_tokens: over 0 there is a method ``verify`` as well, for one token more at
             most, which gives the logits ``[1, T, vocabulary]`` of all.
+        sampling_dtype: for methods ``likeliest`` and ``sample`` as well, which give the next token,
+            chosen by a distribution of this dtype; they take one token where there is ``decode``.
 
     Returns:
         The methods by name.
@@ -186,6 +195,9 @@ def export_decoder(
     with torch.no_grad(), _naming(model):
         decoder = _decoder(model, max_length).eval()
         methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
+        if sampling_dtype is not None:
+            longest = lengths["decode" if "decode" in lengths else "forward"]
+            methods |= _choosing(decoder, longest, max_length, sampling_dtype)
         layout = adapter_layout(model)
         if layout is not None:
             writer, adapter = AdapterWriter(decoder), torch.zeros(layout.numel)
@@ -271,6 +283,31 @@ def _exported(decoder: torch.nn.Module, name: str, most: int) -> ExportedProgram
     shapes = {"tokens": {1: length}, "positions": {0: length}} if most > 1 else None
     decoder.logits_to_keep = 0 if name == "verify" else 1
     return torch.export.export(decoder, inputs, dynamic_shapes=shapes, strict=False)
+
+
+def _choosing(
+    decoder: torch.nn.Module, most: int, max_length: int, dtype: torch.dtype
+) -> dict[str, ExportedProgram]:
+    """The methods that give tokens, for 1 to ``most`` tokens."""
+    decoder.logits_to_keep = 1
+    example = min(_EXAMPLE_LENGTH, most)
+    length = Dim("length", max=most)
+    read = torch.zeros(1, example, dtype=torch.long), torch.arange(example), torch.zeros(2).long()
+    shapes: dict[str, Any] = {"seen": {0: Dim("seen", max=max_length)}}
+    shapes |= {"tokens": {1: length}, "positions": {0: length}} if most > 1 else {}
+    made: dict[str, tuple[torch.nn.Module, str, torch.Tensor]] = {
+        "likeliest": (likeliest_token(decoder), "penalty", torch.ones(1)),
+        "sample": (sampled_token(decoder, dtype), "settings", torch.ones(6, dtype=dtype)),
+    }
+    return {
+        name: torch.export.export(
+            module,
+            (*read, last),
+            dynamic_shapes={"tokens": None, "positions": None, last_name: None, **shapes},
+            strict=False,
+        )
+        for name, (module, last_name, last) in made.items()
+    }
 
 
 def _decoder(model: Any, max_length: int) -> torch.nn.Module:
