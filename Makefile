@@ -79,7 +79,8 @@ clean: ## Remove the environment and everything built.
 
 # torch comes first and by version, so that nothing else chooses one. The CPU build is enough; where pip is configured
 # to find only the one with CUDA libraries, that takes some gigabytes: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
-# executorch is installed before our own build, which compiles against it in this environment.
+# executorch is installed before our own build, which compiles against it in this environment. optimum-executorch pins an
+# old transformers, and works with ours.
 $(INSTALLED): pyproject.toml $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
@@ -87,4 +88,5 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES))
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
 		--config-settings=cmake.define.AOTIP_OPERATOR_TESTS=ON
+	$(BIN)/python -m pip install --quiet --no-deps "optimum-executorch==1.1.*" "optimum==2.0.*"
 	touch $@

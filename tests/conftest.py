@@ -95,24 +95,34 @@ def lowered_llamas(shared_dir: Path) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def cpp_runner(shared_dir: Path) -> Path:
     """``examples/cpp_runner``, built once per run against the installed package."""
+    return _built_example("cpp_runner", shared_dir)
+
+
+@pytest.fixture(scope="session")
+def cpp_generate(shared_dir: Path) -> Path:
+    """``examples/cpp_generate``, likewise."""
+    return _built_example("cpp_generate", shared_dir)
+
+
+def _built_example(name: str, shared_dir: Path) -> Path:
     from aoti_plugins.runtime import cmake_dir, executorch_library_dir
 
-    source = ROOT / "examples" / "cpp_runner"
-    build = shared_dir / "cpp_runner"
+    build = shared_dir / name
     # PyPI's CMake lies beside the interpreter; one that the system has may be too old.
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     cmake = shutil.which("cmake", path=places)
     assert cmake, "the tests need CMake: pip install cmake"
     with FileLock(f"{build}.lock"):
-        if not (build / "cpp_runner").exists():
+        if not (build / name).exists():
             configure = [
-                *(cmake, "-S", str(source), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"),
+                *(cmake, "-S", str(ROOT / "examples" / name), "-B", str(build)),
+                "-DCMAKE_BUILD_TYPE=Release",
                 f"-Daoti_plugins_DIR={cmake_dir()}",
                 f"-Dexecutorch_DIR={executorch_library_dir() / 'cmake' / 'executorch'}",
             ]
             subprocess.run(configure, check=True)
             subprocess.run([cmake, "--build", str(build)], check=True)
-    return build / "cpp_runner"
+    return build / name
 
 
 @pytest.fixture(scope="session")

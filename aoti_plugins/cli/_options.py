@@ -35,6 +35,31 @@ template_option = click.option(
     help="A chat template in Jinja.  [default: what export wrote beside the program]",
 )
 
+
+def _read_adapters(
+    context: click.Context, parameter: click.Parameter, texts: Sequence[str]
+) -> dict[str, Path]:
+    """``NAME=FOLDER``, or a folder whose last part is the name."""
+    found: dict[str, Path] = {}
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        path = Path(folder if equals else text)
+        name = name if equals else path.name
+        if not name or name in found or str(path) in ("", "."):
+            raise click.BadParameter(f"{text!r}: expected NAME=FOLDER, each name once")
+        found[name] = path
+    return found
+
+
+adapter_option = click.option(
+    "--adapter",
+    "adapters",
+    multiple=True,
+    metavar="NAME=FOLDER",
+    callback=_read_adapters,
+    help="An adapter (LoRA) that peft wrote, for a program that was exported with --lora-rank.",
+)
+
 device_option = click.option(
     "--device", default="cpu", show_default=True, help="Device to lower for."
 )

@@ -10,6 +10,7 @@ import click
 
 from aoti_plugins.cli._interrupts import interrupts
 from aoti_plugins.cli._options import (
+    adapter_option,
     data_option,
     program_argument,
     template_option,
@@ -25,6 +26,7 @@ from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator,
 @program_argument
 @data_option
 @tokenizer_option
+@adapter_option
 @template_option
 @click.option("--system", help="What the model is told first.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
@@ -36,6 +38,7 @@ def command(
     program: Path,
     data_files: tuple[Path, ...],
     tokenizer: Path | None,
+    adapters: dict[str, Path],
     template: Path | None,
     system: str | None,
     max_new_tokens: int | None,
@@ -47,25 +50,33 @@ def command(
     """Talk with a language model that export made.
 
     Each line of standard input is one message. Ctrl-C ends an answer, and at the prompt the
-    command; so does the end of the input. /clear forgets what was said.
+    command; so does the end of the input. /clear forgets what was said. /adapter NAME goes on with
+    one of several adapters, /adapter alone without; the first one is in use at the beginning.
 
     \b
       aoti-plugins chat llama.pte --system "Answer in one sentence." --temperature 0.7
       echo "What is 2 + 2?" | aoti-plugins chat llama.pte
     """  # noqa: D301
     found = ChatTemplate.read(template or chat_template_of(program))
-    with TextGenerator(program, tokenizer, data_files=data_files, speculate=speculate) as generator:
+    with TextGenerator(
+        program, tokenizer, data_files=data_files, speculate=speculate, adapters=adapters
+    ) as generator:
+        generator.use_adapter(next(iter(adapters), None))
         chat = Chat(generator, found, system)
         for line in _lines():
             if line == "/clear":
                 chat.clear()
                 continue
             try:
+                if line.split()[0] == "/adapter":
+                    generator.use_adapter(line.removeprefix("/adapter").strip() or None)
+                    continue
                 pieces = chat.reply(
                     line, sampling=sampling, max_new_tokens=max_new_tokens, stop=stop
                 )
             except ProgramError as error:
-                echo(f"{error}; /clear begins anew", err=True)
+                hint = "" if line.startswith("/") else "; /clear begins anew"
+                echo(f"{error}{hint}", err=True)
                 continue
             _show(pieces)
             if statistics:

@@ -27,6 +27,9 @@ from aoti_plugins.destinations import check_destination, is_stream, writing
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import chat_template_of, tokenizer_of
 
+_GUESSED_TOKENS = 4
+"""Of a draft model, where ``--speculate`` does not say."""
+
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path))
@@ -75,6 +78,30 @@ from aoti_plugins.generation import chat_template_of, tokenizer_of
     help="The most tokens that are looked up in the text and checked in one call.",
 )
 @click.option(
+    "--draft",
+    type=click.Path(path_type=Path),
+    help="A smaller model with the same tokens, which guesses what is checked (--speculate, then 4 "
+    "by default).",
+)
+@click.option(
+    "--sample-on-device",
+    is_flag=True,
+    help="Choose tokens in the program, so that no logits are copied from the device.",
+)
+@click.option(
+    "--lora-rank",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="The largest rank of adapters (LoRA) that the program takes; 0 for none.",
+)
+@click.option(
+    "--lora-targets",
+    metavar="NAME,NAME",
+    help="Layers that take adapters, such as q_proj,v_proj.  [default: all linear ones but the "
+    "last]",
+)
+@click.option(
     "--option",
     "option_texts",
     multiple=True,
@@ -96,6 +123,10 @@ def command(
     max_length: int | None,
     method_style: str,
     speculate: int,
+    draft: Path | None,
+    sample_on_device: bool,
+    lora_rank: int,
+    lora_targets: str | None,
     option_texts: tuple[str, ...],
     external_weights: bool,
     as_json: bool,
@@ -111,6 +142,8 @@ def command(
       aoti-plugins export Llama-3.2-1B -o llama.pte --device cuda --target h100 --quantize int4
       aoti-plugins export Llama-3.2-1B-Q4_K_M.gguf -o llama.pte
       aoti-plugins generate llama.pte "Once upon a time"
+      aoti-plugins export Llama-3.1-8B -o llama.pte --draft Llama-3.2-1B --speculate 6
+      aoti-plugins export Llama-3.2-1B -o llama.pte --lora-rank 16 --lora-targets q_proj,v_proj
       aoti-plugins export whisper-small -o whisper.pte
       aoti-plugins transcribe whisper.pte audio.wav
     """  # noqa: D301
@@ -134,18 +167,42 @@ def command(
         with display.stage(f"read {checkpoint.name}"):
             opened = language.open_checkpoint(checkpoint, kind != "none")
             length = _length(opened, max_length)
+            speculate = speculate or (_GUESSED_TOKENS if draft else 0)
             language.check_speculation(opened.config, speculate)
+            guesser = language.open_checkpoint(draft, kind != "none") if draft else None
+            if guesser is not None:
+                language.check_draft(opened, guesser, length)
+            targets = _targets(lora_rank, lora_targets)
+            if sample_on_device and opened.preprocessor is not None:
+                raise CheckpointError("--sample-on-device is for text; leave it out")
+            if lora_rank:
+                language.check_adapters(opened, targets)
             if kind != "none":
-                language.check_groups(opened.outline(), group_size)
+                for one in (opened, guesser) if guesser else (opened,):
+                    language.check_groups(one.outline(), group_size)
         with display.stage("load the weights"):
             model = opened.load(dtype)
         if kind != "none":
             with display.stage(f"quantize to {kind}"):
                 language.quantize(model, kind, group_size)
         kept = language.kept_matrices(model) if kind != "none" or opened.is_quantized else {}
+        if lora_rank:
+            language.add_adapters(model, lora_rank, targets)
         with display.stage("torch.export"):
-            methods = language.export_methods(opened, model, length, method_style, speculate)
+            dtype_of_shares = _sampling_dtype(device) if sample_on_device else None
+            methods = language.export_methods(
+                opened, model, length, method_style, speculate, dtype_of_shares
+            )
         constants = language.metadata(opened, model, length, speculate)
+        if dtype_of_shares is not None:
+            constants["samples_in_float64"] = dtype_of_shares.itemsize == 8
+        if guesser is not None:
+            with display.stage("load and export the draft model"):
+                small = guesser.load(dtype)
+                if kind != "none":
+                    language.quantize(small, kind, group_size)
+                methods |= language.export_draft(small, length, method_style)
+                constants |= language.draft_metadata(guesser)
         program = lowered(methods, chosen, display, constant_methods=constants)
         with display.stage(f"write {output.name}"):
             data_files = _write(opened, program, output)
@@ -197,6 +254,21 @@ def _length(checkpoint: Any, wanted: int | None) -> int:
             "choose at most that"
         )
     return wanted or min(checkpoint.positions, 2048)
+
+
+def _sampling_dtype(device: str) -> Any:
+    """Of distributions that a device samples from: the host's, where it has that."""
+    import torch
+
+    return torch.float32 if device == "mps" else torch.float64
+
+
+def _targets(rank: int, text: str | None) -> list[str]:
+    """The names in ``--lora-targets``."""
+    targets = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if targets and not rank:
+        raise CheckpointError("--lora-targets needs --lora-rank, the largest rank of adapters")
+    return targets
 
 
 def _write(checkpoint: Any, program: Any, output: Path) -> list[Path]:

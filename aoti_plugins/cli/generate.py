@@ -7,7 +7,12 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument, tokenizer_option
+from aoti_plugins.cli._options import (
+    adapter_option,
+    data_option,
+    program_argument,
+    tokenizer_option,
+)
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
@@ -19,6 +24,7 @@ from aoti_plugins.generation import Sampling, TextGenerator
 @click.argument("prompt")
 @data_option
 @tokenizer_option
+@adapter_option
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
 @speculation_option
 @sampling_options
@@ -29,6 +35,7 @@ def command(
     prompt: str,
     data_files: tuple[Path, ...],
     tokenizer: Path | None,
+    adapters: dict[str, Path],
     max_new_tokens: int | None,
     speculate: bool,
     sampling: Sampling,
@@ -43,7 +50,12 @@ def command(
       aoti-plugins generate llama.pte "Once upon a time" --max-new-tokens 64
       aoti-plugins generate llama.pte "Q: Why? A:" --temperature 0.8 --top-p 0.9 --seed 1 --stop Q:
     """  # noqa: D301
-    with TextGenerator(program, tokenizer, data_files=data_files, speculate=speculate) as generator:
+    if len(adapters) > 1:
+        raise click.UsageError(f"one --adapter can be used, found {len(adapters)}")
+    with TextGenerator(
+        program, tokenizer, data_files=data_files, speculate=speculate, adapters=adapters
+    ) as generator:
+        generator.use_adapter(next(iter(adapters), None))
         text = []
         for piece in generator.stream(
             prompt, sampling=sampling, max_new_tokens=max_new_tokens, stop=stop

@@ -8,6 +8,7 @@ import click
 
 from aoti_plugins.cli._interrupts import STATUS, interrupts
 from aoti_plugins.cli._options import (
+    adapter_option,
     data_option,
     program_argument,
     template_option,
@@ -23,6 +24,7 @@ _END_S = 3.0  # what the model gets for the step that it is in
 @program_argument
 @data_option
 @tokenizer_option
+@adapter_option
 @template_option
 @click.option(
     "--host",
@@ -57,6 +59,7 @@ def command(
     program: Path,
     data_files: tuple[Path, ...],
     tokenizer: Path | None,
+    adapters: dict[str, Path],
     template: Path | None,
     host: str,
     port: int,
@@ -67,10 +70,12 @@ def command(
     """Serve a language model that export made over OpenAI's protocol.
 
     Clients use the base URL that the command prints: /v1/chat/completions answers, streaming and
-    not, and /v1/models names the model. Ctrl-C ends the server.
+    not, and /v1/models names the model. Adapters are models of their own, by their names, over the
+    same weights. Ctrl-C ends the server.
 
     \b
       aoti-plugins serve llama.pte
+      aoti-plugins serve llama.pte --adapter sql=llama-sql --adapter poems=llama-poems
       aoti-plugins serve llama.pte --port 9000 --model-id llama --max-sessions 8
     """  # noqa: D301
     _check_packages()
@@ -81,7 +86,9 @@ def command(
 
     name = model_id or program.stem
     found = ChatTemplate.read(template or chat_template_of(program))
-    with TextGenerator(program, tokenizer, data_files=data_files) as generator:
+    if name in adapters:
+        raise ServingError(f"the model and an adapter are called {name!r}; choose a --model-id")
+    with TextGenerator(program, tokenizer, data_files=data_files, adapters=adapters) as generator:
         with listening(host, port) as listener, interrupts.held() as is_interrupted:
 
             def begins() -> bool:

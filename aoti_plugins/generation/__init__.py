@@ -1,5 +1,6 @@
 """Text from a program that ``aoti-plugins export`` made: needs tokenizers, and no torch."""
 
+from aoti_plugins.generation.adapter import AdapterLayout, read_adapter
 from aoti_plugins.generation.chat import Chat
 from aoti_plugins.generation.chat_template import ChatTemplate, chat_template_of
 from aoti_plugins.generation.generator import Statistics, TextGenerator
@@ -9,6 +10,7 @@ from aoti_plugins.generation.transcriber import Transcriber, TranscriptionStatis
 from aoti_plugins.generation.wave_file import read_wave
 
 __all__ = [
+    "AdapterLayout",
     "Chat",
     "ChatTemplate",
     "Sampling",
@@ -17,6 +19,7 @@ __all__ = [
     "Transcriber",
     "TranscriptionStatistics",
     "chat_template_of",
+    "read_adapter",
     "read_tokenizer",
     "read_wave",
     "tokenizer_digest",

@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.generation.sampling import Sampling
 from aoti_plugins.runtime import Method, Program
 
 _HEARING = "encode"  # the method for audio; must match aoti_plugins/language/export.py
+_ADAPTING = "adapt"  # the method that takes an adapter, likewise
+_CHOOSING = ("likeliest", "sample")
+_OF_MODELS = (_HEARING, "forward", "prefill", "decode", "verify", *_CHOOSING, _ADAPTING)
+_OF_DRAFTS = ("draft", "draft_decode")
 
 
 def constant(program: Program, name: str, default: Any = None) -> tuple[Any, ...]:
@@ -50,32 +55,39 @@ class CachedModel:
     Args:
         program: of ``aoti-plugins export``.
         apart: whether its cache is not the one that others on this program have.
+        is_draft: whether it is the program's draft model, not the model itself.
 
     Raises:
         ProgramError: the program is no language model, or its methods cannot be loaded.
     """
 
-    def __init__(self, program: Program, apart: bool = False) -> None:
+    def __init__(self, program: Program, apart: bool = False, is_draft: bool = False) -> None:
         self.program = program
+        self._is_draft = is_draft
         self.tokens: Sequence[int] = ()
         """Those in the cache: they need not be read again where a text begins with them."""
         self._most_of_a_call = int(constant(program, "get_max_seq_len")[0])
         self._is_recurrent = bool(constant(program, "is_recurrent", False)[0])
         share: Any = False if apart else None
         self._methods: dict[str, Method] = {}
-        for name in (_HEARING, "forward", "prefill", "decode", "verify"):
+        for name in _OF_DRAFTS if is_draft else _OF_MODELS:
             if name in program.methods:
                 self._methods[name] = program.method(name, share_state=share)
                 share = self._methods[name] if apart else None
-        self._many = self._one_of("forward", "prefill")
-        self._one = self._one_of("decode", "forward", "prefill")
+        self._many = self._one_of("draft") if is_draft else self._one_of("forward", "prefill")
+        self._one = self._methods.get("draft_decode" if is_draft else "decode", self._many)
+        self.chooses = not is_draft and set(_CHOOSING) <= set(self._methods)
+        """Whether the program chooses tokens by itself (``choose``)."""
+        if self.chooses:
+            is_wide = bool(constant(program, "samples_in_float64")[0])
+            self._dtype = np.float64 if is_wide else np.float32
         known = int(constant(program, "get_num_speculative_tokens", 0)[0])
         self.num_speculative_tokens = known if "verify" in self._methods else 0
         """The most tokens that ``read_each`` takes after the first one."""
 
     def apart(self) -> CachedModel:
         """Another one over the same weights, with a cache of its own."""
-        return CachedModel(self.program, apart=True)
+        return CachedModel(self.program, apart=True, is_draft=self._is_draft)
 
     def reusable(self, tokens: Sequence[int]) -> int:
         """How many tokens of a text, but for its last one, the cache stands for.
@@ -100,6 +112,33 @@ class CachedModel:
             logits = self._call(self._one if end - start == 1 else self._many, tokens, start, end)
         return logits.reshape(-1)
 
+    def choose(
+        self, tokens: Sequence[int], begin: int, sampling: Sampling, random: np.random.Generator
+    ) -> int:
+        """Read as ``read`` does, and have the program choose the next token.
+
+        Args:
+            tokens: a text of which the cache has the first ``begin`` tokens.
+            begin: less than their number.
+            sampling: how it is chosen.
+            random: gives a number for each token that is drawn.
+        """
+        most = 1 if "decode" in self._methods else self._most_of_a_call
+        start = max(begin, len(tokens) - most)
+        if start > begin:
+            self.read(tokens[:start], begin)
+        is_fair = sampling.repetition_penalty == 1
+        seen = np.array(tokens[-1:]) if is_fair else np.unique(tokens)
+        if sampling.temperature == 0:
+            last = np.array([sampling.repetition_penalty], np.float32)
+            chosen = self._call(self._methods["likeliest"], tokens, start, len(tokens), seen, last)
+        else:
+            given = sampling.repetition_penalty, sampling.temperature, sampling.top_k
+            limits = sampling.top_p, sampling.min_p, random.random()
+            last = np.array([*given, *limits], self._dtype)
+            chosen = self._call(self._methods["sample"], tokens, start, len(tokens), seen, last)
+        return int(chosen[0])
+
     def read_each(self, tokens: Sequence[int], begin: int) -> Any:
         """Read at most one token more than ``num_speculative_tokens``, as ``read`` does.
 
@@ -117,6 +156,15 @@ class CachedModel:
         self.tokens = ()
         self._methods[_HEARING](samples, copy=False)
 
+    def adapt(self, adapter: Any) -> None:
+        """Make the model the one that an adapter makes of it; what was read is forgotten.
+
+        Args:
+            adapter: ``[numel]``, float32, in the layout of the program.
+        """
+        self.tokens = ()
+        self._methods[_ADAPTING](adapter, copy=False)
+
     def keep(self, tokens: Sequence[int]) -> None:
         """Take only these of the tokens that were read for right; what comes replaces the others.
 
@@ -130,9 +178,9 @@ class CachedModel:
         for method in self._methods.values():
             method.close()
 
-    def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int) -> Any:
+    def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int, *more: Any) -> Any:
         self.tokens = ()  # unless the call comes to its end
-        inputs = np.array([tokens[begin:end]]), np.arange(begin, end)
+        inputs = np.array([tokens[begin:end]]), np.arange(begin, end), *more
         logits = method(*inputs, copy=False)[0]
         self.keep(tokens[:end])
         return logits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.generation.adapter import AdapterLayout, read_adapter
 from aoti_plugins.generation.cached_model import CachedModel, constant, hears
+from aoti_plugins.generation.draft import DraftGuesses
 from aoti_plugins.generation.prompt_lookup import PromptLookup
 from aoti_plugins.generation.sampling import Sampling, choose
 from aoti_plugins.generation.text_stream import TextStream
@@ -77,11 +79,18 @@ class TextGenerator(Closing):
             program.
         data_files: the ``.ptd`` files of the program.
         speculate: whether a program that was exported with ``--speculate`` checks guessed tokens,
-            several in a call. Tokens are chosen as without.
+            several in a call. Tokens are chosen as without. ``True`` has them guessed by the
+            program's draft model, and looked up in the text where it has none; ``"lookup"`` does
+            without the draft model.
+        on_device: whether a program that was exported with ``--sample-on-device`` chooses tokens;
+            they are the same on the host, up to rounding.
+        adapters: folders of adapters (LoRA) by name, for a program that was exported with
+            ``--lora-rank``. They are read now, and ``use_adapter`` chooses one.
 
     Raises:
-        ProgramError: the program is damaged, or no language model.
-        CheckpointError: the tokenizer is missing, damaged, or not the program's.
+        ProgramError: the program is damaged, no language model, or takes no adapters.
+        CheckpointError: the tokenizer is missing, damaged, or not the program's, or an adapter
+            cannot be read, or does not fit.
 
     Example:
         >>> with TextGenerator("model.pte") as generator:            # doctest: +SKIP
@@ -95,7 +104,9 @@ class TextGenerator(Closing):
         tokenizer: str | os.PathLike[str] | None = None,
         *,
         data_files: Sequence[str | os.PathLike[str]] = (),
-        speculate: bool = True,
+        speculate: bool | str = True,
+        on_device: bool = True,
+        adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         path = Path(tokenizer) if tokenizer is not None else tokenizer_of(Path(program))
         self._program = Program(program, data_files=data_files)
@@ -107,13 +118,17 @@ class TextGenerator(Closing):
             self._end_tokens = {int(one) for one in constant(self._program, "get_eos_ids")}
             self.tokenizer = read_tokenizer(path)
             self._check_tokenizer(path)
+            self._adapters = self._read_adapters(adapters or {})
             self._model = CachedModel(self._program)
+            self._draft = self._draft_model(speculate)
         except BaseException:
             self._program.close()
             raise
         self._guesses = self._model.num_speculative_tokens if speculate else 0
         self.statistics = Statistics()
         """Of the last answer."""
+        self._on_device = on_device
+        self._adapter: str | None = None
         self._is_session = False
         self._answer: object = None
 
@@ -126,16 +141,46 @@ class TextGenerator(Closing):
         """How many tokens of a prompt, from the first one on, need not be read again."""
         return self._model.reusable(prompt)
 
+    @property
+    def adapters(self) -> list[str]:
+        """Names of the adapters that there are."""
+        return sorted(self._adapters)
+
+    @property
+    def adapter(self) -> str | None:
+        """The name of the adapter in use; ``None`` for the model itself."""
+        return self._adapter
+
+    def use_adapter(self, name: str | None) -> None:
+        """Go on with another adapter, or with ``None`` with the model itself.
+
+        Other sessions keep theirs. What this one has read is forgotten where that changes the
+        model, and an answer that it is in cannot go on.
+
+        Raises:
+            ProgramError: there is no such adapter.
+        """
+        if name is not None and name not in self._adapters:
+            known = ", ".join(self.adapters) or "none"
+            raise ProgramError(f"there is no adapter {name!r}; there are: {known}")
+        if name == self._adapter:
+            return
+        self._answer, self._adapter = None, name
+        zeros = np.zeros(self._adapter_numel, np.float32)
+        self._model.adapt(zeros if name is None else self._adapters[name])
+
     def session(self: Generator) -> Generator:
-        """Another generator over the same weights, with a cache of its own.
+        """Another generator over the same weights, with a cache of its own, and without adapter.
 
         Answers of sessions may be read in turns, each from a thread of its own if need be. Closing
         one frees its cache; closing this generator ends them all.
         """
         other = copy.copy(self)
         other._model = self._model.apart()
+        other._draft = self._draft.apart() if self._draft else None
         other.statistics = Statistics()
         other._is_session = True
+        other._adapter = None
         other._answer = None
         return other
 
@@ -223,17 +268,20 @@ class TextGenerator(Closing):
         begin = self._model.reusable(seen)
         statistics = self.statistics = Statistics(len(seen), begin)
         random, start = np.random.default_rng(sampling.seed), time.perf_counter()
-        lookup = PromptLookup(self._guesses)
+        guesses = self._guesses_of_text()
         answer = self._answer = object()
         statistics.reason = "length" if most < 1 else ""
         while not statistics.reason:
             self._check_turn(answer)
-            guess = self._guess(lookup, seen, begin, most - statistics.new_tokens)
+            guess = self._guess(guesses, seen, begin, most - statistics.new_tokens)
             statistics.guessed_tokens += len(guess)
             accepted = statistics.accepted_tokens
             for logits, guessed in zip(self._logits(seen, guess, begin), [*guess, -1], strict=True):
                 self._check_turn(answer)
-                token = self._choose(logits, seen, sampling, random)
+                if logits is None:
+                    token = self._model.choose(seen, begin, sampling, random)
+                else:
+                    token = self._choose(logits, seen, sampling, random)
                 if guess:
                     self._model.keep(seen)
                 seen.append(token)
@@ -244,7 +292,7 @@ class TextGenerator(Closing):
                     break
             begin = len(seen) - 1
             if guess:
-                lookup.learn(statistics.accepted_tokens - accepted)
+                guesses.learn(statistics.accepted_tokens - accepted)
 
     def _choose(
         self, logits: Any, seen: list[int], sampling: Sampling, random: np.random.Generator
@@ -261,19 +309,29 @@ class TextGenerator(Closing):
     def _check_turn(self, answer: object) -> None:
         if self._answer is not answer:
             raise ProgramError(
-                "another answer began on this generator, which has one cache; give each a "
-                "session() of its own"
+                "another answer began on this generator, which has one cache, or it got another "
+                "adapter; give each answer a session() of its own"
             )
 
-    def _guess(self, lookup: PromptLookup, seen: list[int], begin: int, most: int) -> list[int]:
+    def _guesses_of_text(self) -> PromptLookup | DraftGuesses:
+        """What guesses the tokens of an answer."""
+        if self._draft is None:
+            return PromptLookup(self._guesses)
+        return DraftGuesses(self._draft, self._draft_vocabulary, self._guesses)
+
+    def _guess(
+        self, guesses: PromptLookup | DraftGuesses, seen: list[int], begin: int, most: int
+    ) -> list[int]:
         """Guess the tokens after the next one, unless there is a prompt to read."""
         is_prompt = len(seen) - begin > 1
-        return [] if is_prompt or not self._guesses else lookup.guess(seen, most - 1)
+        return [] if is_prompt or not self._guesses else guesses.guess(seen, most - 1)
 
     def _logits(self, seen: list[int], guess: list[int], begin: int) -> Any:
-        """Logits after the last token, and after each guessed one."""
+        """Logits after the last token, and after each guessed one; ``None`` for the program's."""
         if guess:
             return self._model.read_each([*seen, *guess], begin)
+        if self._model.chooses and self._on_device:
+            return [None]
         return [self._model.read(seen, begin)]
 
     def _pieces(self, tokens: Iterator[int], text: TextStream) -> Iterator[str]:
@@ -289,6 +347,23 @@ class TextGenerator(Closing):
             self.statistics.reason = "stop"
         if rest:
             yield rest
+
+    def _draft_model(self, speculate: bool | str) -> CachedModel | None:
+        """The program's draft model, if it has one and it is wanted."""
+        wanted = speculate is True and self._model.num_speculative_tokens
+        if not wanted or "draft" not in self._program.methods:
+            return None
+        self._draft_vocabulary = int(constant(self._program, "get_draft_vocab_size")[0])
+        return CachedModel(self._program, is_draft=True)
+
+    def _read_adapters(self, folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, Any]:
+        self._adapter_numel = int(constant(self._program, "get_adapter_numel", 0)[0])
+        if not folders:
+            return {}
+        if not self._adapter_numel:
+            raise ProgramError(f"the {self._program} takes no adapters; export it with --lora-rank")
+        layout = AdapterLayout.from_text(constant(self._program, "get_adapter_layout")[0])
+        return {name: read_adapter(Path(folder), layout) for name, folder in folders.items()}
 
     def _check_kind(self) -> None:
         if hears(self._program):
@@ -323,5 +398,7 @@ class TextGenerator(Closing):
         """Free the program; of a session, its cache."""
         if self._is_session:
             self._model.close()
+            if self._draft is not None:
+                self._draft.close()
         else:
             self._program.close()

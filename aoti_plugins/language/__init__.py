@@ -1,10 +1,13 @@
 """From a checkpoint of transformers to a program that generates text."""
 
+from aoti_plugins.language.adapters import add_adapters, check_adapters
 from aoti_plugins.language.checkpoint import Checkpoint
+from aoti_plugins.language.draft import check_draft, draft_metadata
 from aoti_plugins.language.export import (
     check_groups,
     check_speculation,
     export_decoder,
+    export_draft,
     export_methods,
     metadata,
     quantize,
@@ -14,9 +17,14 @@ from aoti_plugins.language.quantised_layers import kept_matrices, quantised_laye
 
 __all__ = [
     "Checkpoint",
+    "add_adapters",
+    "check_adapters",
+    "check_draft",
     "check_groups",
     "check_speculation",
+    "draft_metadata",
     "export_decoder",
+    "export_draft",
     "export_methods",
     "kept_matrices",
     "metadata",

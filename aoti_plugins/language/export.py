@@ -12,8 +12,11 @@ from transformers.integrations.executorch import TorchExportableModuleWithStatic
 
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import tokenizer_digest
+from aoti_plugins.language.adapters import AdapterWriter, adapter_layout, adapter_metadata
 from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
+from aoti_plugins.language.device_sampling import likeliest_token, sampled_token
+from aoti_plugins.language.draft import DraftDecoder
 from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
@@ -97,6 +100,7 @@ def export_methods(
     max_length: int,
     style: str = "forward",
     num_speculative_tokens: int = 0,
+    sampling_dtype: torch.dtype | None = None,
 ) -> dict[str, ExportedProgram]:
     """Export what a checkpoint is, by ``export_speech`` or ``export_decoder``.
 
@@ -106,12 +110,13 @@ def export_methods(
         max_length: positions in the caches of the text.
         style: as for ``export_decoder``.
         num_speculative_tokens: as for ``export_decoder``; 0 for speech.
+        sampling_dtype: as for ``export_decoder``; ``None`` for speech.
 
     Raises:
         CheckpointError: as both do.
     """
     if checkpoint.preprocessor is None:
-        return export_decoder(model, max_length, style, num_speculative_tokens)
+        return export_decoder(model, max_length, style, num_speculative_tokens, sampling_dtype)
     check_speculation(model.config, num_speculative_tokens)
     return export_speech(model, checkpoint.preprocessor, max_length, style)
 
@@ -151,20 +156,29 @@ def export_speech(
 
 
 def export_decoder(
-    model: Any, max_length: int, style: str = "forward", num_speculative_tokens: int = 0
+    model: Any,
+    max_length: int,
+    style: str = "forward",
+    num_speculative_tokens: int = 0,
+    sampling_dtype: torch.dtype | None = None,
 ) -> dict[str, ExportedProgram]:
     """Export a decoder with its key and value caches, or what stands for them, as state.
 
     Every method takes ``tokens`` ``[1, T]`` and their ``positions`` ``[T]``, int64 both, and gives
     logits ``[1, 1, vocabulary]`` of the last token, float32. Methods share the caches.
 
+    Where layers take adapters, a method ``adapt`` takes one, ``[numel]``, float32, and writes it to
+    the state of the others; it gives its largest number.
+
     Args:
-        model: what ``Checkpoint.load`` gave.
+        model: what ``Checkpoint.load`` gave, with adapters by ``add_adapters`` or without.
         max_length: positions in the caches.
         style: ``"forward"``, one method for any T; or ``"prefill-decode"``, a method ``prefill``
             for any T and a method ``decode`` for one token.
         num_speculative_tokens: over 0 there is a method ``verify`` as well, for one token more at
             most, which gives the logits ``[1, T, vocabulary]`` of all.
+        sampling_dtype: for methods ``likeliest`` and ``sample`` as well, which give the next token,
+            chosen by a distribution of this dtype; they take one token where there is ``decode``.
 
     Returns:
         The methods by name.
@@ -173,8 +187,7 @@ def export_decoder(
         CheckpointError: the model cannot be exported, or keeps no text that can be cut.
     """
     check_speculation(model.config, num_speculative_tokens)
-    model.generation_config.cache_implementation = "static"
-    model.generation_config.use_cache = True
+    _use_static_cache(model)
     most = most_of_a_call(model.config, max_length)
     lengths = _lengths(style, most)
     if num_speculative_tokens:
@@ -182,9 +195,49 @@ def export_decoder(
     with torch.no_grad(), _naming(model):
         decoder = _decoder(model, max_length).eval()
         methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
+        if sampling_dtype is not None:
+            longest = lengths["decode" if "decode" in lengths else "forward"]
+            methods |= _choosing(decoder, longest, max_length, sampling_dtype)
+        layout = adapter_layout(model)
+        if layout is not None:
+            writer, adapter = AdapterWriter(decoder), torch.zeros(layout.numel)
+            methods["adapt"] = torch.export.export(writer, (adapter,), strict=False)
     for program in methods.values():
         check_sizes(program, type(model).__name__)
     return methods
+
+
+def export_draft(model: Any, max_length: int, style: str = "forward") -> dict[str, ExportedProgram]:
+    """Export a draft model, whose state is no other method's.
+
+    ``draft`` takes any number of ``tokens`` and their ``positions``, and gives the logits of the
+    last one, as the methods of ``export_decoder`` do.
+
+    Args:
+        model: what ``Checkpoint.load`` gave.
+        max_length: positions in the caches, as those of the model that it guesses for.
+        style: as for ``export_decoder``; with ``"prefill-decode"`` there is ``draft_decode``, too,
+            for one token.
+
+    Returns:
+        The methods by name.
+
+    Raises:
+        CheckpointError: the model cannot be exported.
+    """
+    _use_static_cache(model)
+    lengths = {"draft": max_length} | ({"draft_decode": 1} if style != "forward" else {})
+    with torch.no_grad(), _naming(model):
+        decoder = DraftDecoder(_decoder(model, max_length)).eval()
+        methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
+    for program in methods.values():
+        check_sizes(program, type(model).__name__)
+    return methods
+
+
+def _use_static_cache(model: Any) -> None:
+    model.generation_config.cache_implementation = "static"
+    model.generation_config.use_cache = True
 
 
 def check_speculation(config: Any, num_speculative_tokens: int) -> None:
@@ -232,6 +285,31 @@ def _exported(decoder: torch.nn.Module, name: str, most: int) -> ExportedProgram
     return torch.export.export(decoder, inputs, dynamic_shapes=shapes, strict=False)
 
 
+def _choosing(
+    decoder: torch.nn.Module, most: int, max_length: int, dtype: torch.dtype
+) -> dict[str, ExportedProgram]:
+    """The methods that give tokens, for 1 to ``most`` tokens."""
+    decoder.logits_to_keep = 1
+    example = min(_EXAMPLE_LENGTH, most)
+    length = Dim("length", max=most)
+    read = torch.zeros(1, example, dtype=torch.long), torch.arange(example), torch.zeros(2).long()
+    shapes: dict[str, Any] = {"seen": {0: Dim("seen", max=max_length)}}
+    shapes |= {"tokens": {1: length}, "positions": {0: length}} if most > 1 else {}
+    made: dict[str, tuple[torch.nn.Module, str, torch.Tensor]] = {
+        "likeliest": (likeliest_token(decoder), "penalty", torch.ones(1)),
+        "sample": (sampled_token(decoder, dtype), "settings", torch.ones(6, dtype=dtype)),
+    }
+    return {
+        name: torch.export.export(
+            module,
+            (*read, last),
+            dynamic_shapes={"tokens": None, "positions": None, last_name: None, **shapes},
+            strict=False,
+        )
+        for name, (module, last_name, last) in made.items()
+    }
+
+
 def _decoder(model: Any, max_length: int) -> torch.nn.Module:
     if is_recurrent(model.config):
         return RecurrentDecoder(model)
@@ -258,6 +336,7 @@ def metadata(
         speech = speech_metadata(chosen, checkpoint.config.vocab_size, checkpoint.preprocessor)
     return {
         **speech,
+        **adapter_metadata(model),
         "get_max_seq_len": most_of_a_call(checkpoint.config, max_length),
         "get_max_context_len": max_length,
         "get_vocab_size": checkpoint.config.vocab_size,

@@ -141,7 +141,7 @@ class OutputSlot:
             return self._gpu_memory if self._gpu_memory_given else self._gpu_memory.detach()
         return self._gpu_memory.as_strided(shape, read_i64(value.strides, value.ndim))
 
-    def _scalar(self) -> int | float | bool | None:
+    def _scalar(self) -> int | float | bool | str | None:
         value = self._value
         if value.tag == Tag.INT:
             return int(value.int_value)
@@ -151,6 +151,8 @@ class OutputSlot:
             return bool(value.int_value)
         if value.tag == Tag.NONE:
             return None
+        if value.tag == Tag.STRING:
+            return ctypes.string_at(value.data, value.nbytes).decode()
         raise ProgramError(f"{self._what} is of a kind that Python cannot take (tag {value.tag})")
 
 

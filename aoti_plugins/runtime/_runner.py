@@ -22,6 +22,7 @@ class Tag(IntEnum):
     DOUBLE = 3
     BOOL = 4
     OTHER = 5
+    STRING = 6
 
 
 class Value(ctypes.Structure):

@@ -25,11 +25,13 @@ class Cache:
             self._session = self._generator.session()
         return self._session
 
-    def fits(self, prompt: Sequence[int]) -> int:
+    def fits(self, prompt: Sequence[int], adapter: str | None = None) -> int:
         """How well a prompt fits: tokens that need not be read, less those that would be lost."""
         if self._session is None:
             return 0
         held = self._session.tokens_in_cache
+        if self._session.adapter != adapter:
+            return -len(held)
         return 2 * common_tokens(held, prompt) - len(held)
 
 
@@ -48,9 +50,14 @@ class Caches:
         others = (Cache(generator) for _ in range(most - 1))
         self._idle = [Cache(generator, generator), *others]
 
-    def take(self, prompt: Sequence[int]) -> Cache:
-        """Borrow a cache; there has to be one that is not lent."""
-        best = max(self._idle, key=lambda one: one.fits(prompt))
+    def take(self, prompt: Sequence[int], adapter: str | None = None) -> Cache:
+        """Borrow a cache; there has to be one that is not lent.
+
+        Args:
+            prompt: token numbers.
+            adapter: the name of the one that the answer is generated with.
+        """
+        best = max(self._idle, key=lambda one: one.fits(prompt, adapter))
         self._idle.remove(best)
         return best
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -17,7 +18,8 @@ class TurnsRuntime:
     """Generates several answers in turns, each with a cache of its own.
 
     In place of ``SessionRuntime`` of ``executorch.examples.llm_server``, with its methods. All but
-    ``close_worker`` are for the thread of the event loop.
+    ``close_worker`` are for the thread of the event loop. Answers are the model's own; those of one
+    of its adapters are given by what ``with_adapter`` gives.
 
     Args:
         generator: of the model.
@@ -29,6 +31,13 @@ class TurnsRuntime:
         self._caches = Caches(generator, max_sessions)
         self._places = asyncio.Semaphore(max_sessions)
         self._turns = Turns()
+        self._adapter: str | None = None
+
+    def with_adapter(self, name: str) -> TurnsRuntime:
+        """The same one, with the same caches and turns, for answers with an adapter."""
+        other = copy.copy(self)
+        other._adapter = name
+        return other
 
     @property
     def healthy(self) -> bool:
@@ -85,7 +94,8 @@ class TurnsRuntime:
 
     def _begin(self, answer: Answer, pieces: asyncio.Queue[str | Exception | None]) -> Turn:
         """Let an answer have its turns; a place is taken for it."""
-        cache, in_loop = self._caches.take(answer.prompt), _caller(asyncio.get_running_loop())
+        cache = self._caches.take(answer.prompt, self._adapter)
+        in_loop = _caller(asyncio.get_running_loop())
 
         def ended(error: Exception | None) -> None:
             self._caches.give_back(cache)
@@ -93,7 +103,7 @@ class TurnsRuntime:
             pieces.put_nowait(error)
 
         turn = Turn(
-            _steps(answer, cache),
+            _steps(answer, cache, self._adapter),
             lambda text: in_loop(pieces.put_nowait, text),
             lambda error: in_loop(ended, error),
         )
@@ -118,8 +128,10 @@ def _caller(loop: asyncio.AbstractEventLoop) -> Callable[..., None]:
     return call
 
 
-def _steps(answer: Answer, cache: Cache) -> Iterator[str]:
-    yield from answer.steps(cache.session())
+def _steps(answer: Answer, cache: Cache, adapter: str | None) -> Iterator[str]:
+    session = cache.session()
+    session.use_adapter(adapter)
+    yield from answer.steps(session)
 
 
 def _options(given: Any) -> AnswerOptions:

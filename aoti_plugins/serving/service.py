@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from executorch.examples.llm_server.python.errors import APIError
+from executorch.examples.llm_server.python.protocol import ModelCard, ModelList
 from executorch.examples.llm_server.python.server import build_app
 from executorch.examples.llm_server.python.serving_chat import ServingChat
 from executorch.examples.llm_server.python.tool_parsers import HermesDetector
@@ -33,6 +35,8 @@ def chat_app(
 ) -> App:
     """The app that answers ``/v1/chat/completions``, ``/v1/models`` and ``/health``.
 
+    Adapters of the generator are models, by their names.
+
     Args:
         generator: of the model.
         template: of its checkpoint.
@@ -41,11 +45,53 @@ def chat_app(
         most_requests: how many are worked on or wait at one time.
     """
     served = ServedTemplate(template, generator.tokenizer)
-    app = build_app(_Chat(runtime, served, model_id, generator.max_length), model_id)
+    runtimes = {model_id: runtime}
+    runtimes |= {name: runtime.with_adapter(name) for name in generator.adapters}
+    chats = _Chats(
+        [_Chat(one, served, name, generator.max_length) for name, one in runtimes.items()]
+    )
+    app = build_app(chats, model_id)
+    _list_models(app, [*runtimes])
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_error)
     # A token is a few letters, each at most 12 bytes in JSON.
     return Limits(app, most_requests, most_nbytes=2**20 + 64 * generator.max_length)
+
+
+class _Chats:
+    """What ``build_app`` asks, for several models; who names none means the first."""
+
+    def __init__(self, chats: Sequence[_Chat]) -> None:
+        self._chats = {one.model_id: one for one in chats}
+        self._first = chats[0]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether answers can begin."""
+        return bool(self._first.healthy)
+
+    async def create(self, req: Any) -> Any:
+        """Answer a request, as the model that it names does."""
+        return await self._chats.get(req.model, self._first).create(req)
+
+    async def close_session(self, session_id: str) -> None:
+        """Forget a conversation, whichever model it is with."""
+        for one in self._chats.values():
+            await one.close_session(session_id)
+
+    async def reset_session(self, session_id: str) -> None:
+        """Begin a conversation anew, whichever model it is with."""
+        for one in self._chats.values():
+            await one.reset_session(session_id)
+
+
+def _list_models(app: Any, names: Sequence[str]) -> None:
+    """Have the app list several models; ``build_app`` knows one."""
+    app.router.routes[:] = [one for one in app.router.routes if one.path != "/v1/models"]
+
+    @app.get("/v1/models")
+    async def list_models() -> ModelList:
+        return ModelList(data=[ModelCard(id=name) for name in names])
 
 
 class _Chat(ServingChat):
@@ -55,6 +101,7 @@ class _Chat(ServingChat):
         self, runtime: TurnsRuntime, template: ServedTemplate, model_id: str, max_length: int
     ) -> None:
         super().__init__(runtime, template, model_id, max_length, tool_detector_cls=HermesDetector)
+        self.model_id = model_id
         self._conversations: OrderedDict[str, None] = OrderedDict()
 
     async def create(self, req: Any) -> Any:

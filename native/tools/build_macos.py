@@ -27,7 +27,7 @@ NATIVE = Path(__file__).resolve().parents[1]
 BACKEND = "libexecutorch_backend_aoti_mps.dylib"
 RUNNER = "libaoti_plugins_runner.dylib"
 BACKEND_FOLDERS = ("slim", "shim", "ops", "delegate", "mps")
-RUNNER_FOLDERS = ("slim", "runner")
+RUNNER_FOLDERS = ("slim", "runner", "generation")
 # What all devices share of the CPU's.
 HOST_MEMORY = Path("src/cpu/memory/cpu_device.cpp")
 SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put.cpp"))

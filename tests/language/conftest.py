@@ -41,7 +41,8 @@ def exported(shared_dir: Path, checkpoints: Callable[[str], Path]) -> Callable[.
     """
 
     def program(kind: str, quantize: str = "none", *more: object) -> Path:
-        name = "_".join(str(one).strip("-") for one in (kind, quantize, *more))
+        parts = (one.name if isinstance(one, Path) else str(one) for one in more)
+        name = "_".join(one.strip("-") for one in (kind, quantize, *parts))
         path = shared_dir / f"language_{name}.pte"
         with FileLock(f"{path}.lock"):
             if not path.exists():

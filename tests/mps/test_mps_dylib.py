@@ -84,7 +84,9 @@ def test_exports_are_the_shims_and_the_c_functions(backend: lief.MachO.Binary) -
 
 
 def test_the_runner_exports_its_c_functions(runner: lief.MachO.Binary) -> None:
-    functions = names_in("include/aoti_plugins/runner.h", r"AOTIP_RUNNER_EXPORT .*?\b(aotip_\w+)\(")
+    pattern = r"AOTIP_RUNNER_EXPORT .*?\b(aotip_\w+)\("
+    functions = names_in("include/aoti_plugins/runner.h", pattern)
+    functions |= names_in("include/aoti_plugins/generation.h", pattern)
     assert len(functions) > 15
     assert exported(runner) == {f"_{name}" for name in functions}
 

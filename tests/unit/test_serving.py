@@ -31,6 +31,7 @@ class Generator:
 
     def __init__(self) -> None:
         self.tokens_in_cache: list[int] = []
+        self.adapter: str | None = None
 
     def session(self) -> Generator:
         return Generator()
@@ -58,6 +59,16 @@ def test_a_conversation_finds_its_cache() -> None:
     assert lent(caches, [1, 2, 3, 4, 5, 6], []) is first
     assert lent(caches, [0, 0], []) is third  # it loses least
     assert lent(caches, [1, 2, 3, 4, 5, 6, 7], []) is first
+
+
+def test_what_an_adapter_read_is_of_no_use_to_others() -> None:
+    own: Any = Generator()
+    caches = Caches(own, 2)
+    first = lent(caches, [1, 2, 3], [4])
+    first.adapter = "sql"
+    assert lent(caches, [1, 2, 3, 4], []) is not first
+    cache = caches.take([1, 2, 3, 4, 5], "sql")
+    assert cache.session() is first
 
 
 def test_a_cache_is_lent_once_at_a_time() -> None:

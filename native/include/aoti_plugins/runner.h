@@ -28,6 +28,7 @@ enum {
   AOTIP_TAG_DOUBLE = 3,
   AOTIP_TAG_BOOL = 4,
   AOTIP_TAG_OTHER = 5,
+  AOTIP_TAG_STRING = 6,  ///< outputs only: `data` are its bytes, `nbytes` of them, borrowed
 };
 
 /// One input or output. Sizes and strides count elements and have `ndim` numbers; strides may be

@@ -3,59 +3,20 @@
 #include <aoti_plugins/runner.h>
 #include <executorch/runtime/backend/interface.h>
 
-#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "delegate/fork_gate.h"
-#include "runner/failure.h"
-#include "runner/method.h"
+#include "runner/c_function.h"
 #include "runner/options.h"
-#include "runner/program.h"
 
 using namespace aoti_plugins::runner;
 
-struct aotip_program {
-  std::shared_ptr<ProgramFile> file;
-};
-
-struct aotip_method {
-  std::unique_ptr<MethodInstance> instance;
-};
-
 namespace {
-
-/// Runs the body of a C function: no exception leaves.
-template <typename Body>
-int32_t run_call(const Body& body) noexcept {
-  const aoti_plugins::InsideLibrary inside;
-  begin_call();
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return failed(Error::MemoryAllocationFailed, "out of memory");
-  } catch (const std::exception& error) {
-    return failed(Error::Internal, "%s", error.what());
-  } catch (...) {
-    return failed(Error::Internal, "unknown exception");
-  }
-}
-
-int32_t is_null(const char* argument) {
-  return failed(Error::InvalidArgument, "%s is null", argument);
-}
 
 int32_t out_of_range(const char* what, size_t index, size_t count) {
   return failed(Error::InvalidArgument, "there is no %s %zu, there are %zu", what, index, count);
 }
-
-}  // namespace
-
-#define AOTIP_CHECK_NOT_NULL(pointer) \
-  if ((pointer) == nullptr) return is_null(#pointer)
-
-namespace {
 
 int32_t load_method(aotip_program* program, const char* name, const aotip_option* options,
                     size_t n_options, MethodInstance::StateChoice state, aotip_method** ret_new) {

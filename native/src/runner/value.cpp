@@ -31,14 +31,17 @@ int32_t tag_of(Tag tag) {
       return AOTIP_TAG_DOUBLE;
     case Tag::Bool:
       return AOTIP_TAG_BOOL;
+    case Tag::String:
+      return AOTIP_TAG_STRING;
     default:
       return AOTIP_TAG_OTHER;
   }
 }
 
 const char* tag_text(int32_t tag) {
-  const char* const names[] = {"none", "a tensor", "an int", "a float", "a bool", "something else"};
-  return tag >= 0 && tag <= AOTIP_TAG_OTHER ? names[tag] : "an unknown tag";
+  const char* const names[] = {"none",   "a tensor",       "an int",  "a float",
+                               "a bool", "something else", "a string"};
+  return tag >= 0 && tag <= AOTIP_TAG_STRING ? names[tag] : "an unknown tag";
 }
 
 void strides_of(const std::vector<uint8_t>& dim_order, const int64_t* sizes, int64_t* ret) {
@@ -229,6 +232,10 @@ void Value::from_evalue(const EValue& evalue, aotip_value* ret) {
     ret->double_value = evalue.toDouble();
   } else if (evalue.isBool()) {
     ret->int_value = evalue.toBool() ? 1 : 0;
+  } else if (evalue.isString()) {
+    const auto text = evalue.toString();
+    ret->data = const_cast<char*>(text.data());
+    ret->nbytes = text.size();
   } else if (evalue.isTensor()) {
     const Tensor& tensor = evalue.toTensor();
     const size_t ndim = tensor.sizes().size();

@@ -1,0 +1,100 @@
+"""Methods that choose the next token in the program, so that no logits leave the device.
+
+The steps are those of ``aoti_plugins.generation.sampling``, in the same order and precision: the
+likeliest token is the same one, and with the same random number so is a drawn one, up to the order
+in which sums are added. Greedy choices have a method of their own, which sorts nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+
+def likeliest_token(decoder: torch.nn.Module) -> torch.nn.Module:
+    """The method ``likeliest``.
+
+    It is the decoder with another ``forward``, not one around it: methods share state by name.
+
+    Args:
+        decoder: the one of the other methods, which gives the last token's logits.
+    """
+    return _with_forward(decoder, _LikeliestToken)
+
+
+def sampled_token(decoder: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """The method ``sample``; see ``likeliest_token``.
+
+    Args:
+        decoder: the one of the other methods.
+        dtype: of the distribution: float64 as on the host, or float32 for devices without it.
+    """
+    result = _with_forward(decoder, _SampledToken)
+    result.dtype_of_shares = dtype
+    return result
+
+
+def _with_forward(decoder: torch.nn.Module, kind: type[torch.nn.Module]) -> torch.nn.Module:
+    result = copy.copy(decoder)
+    result.__class__ = type(kind.__name__, (kind, type(decoder)), {})
+    return result
+
+
+class _LikeliestToken(torch.nn.Module):
+    """In front of a decoder's class."""
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
+        """Read tokens and choose the next one.
+
+        Args:
+            tokens: ``[1, T]``, int64.
+            positions: ``[T]``, int64.
+            seen: ``[S]``, int64, the tokens that the penalty is for; each may be there twice.
+            penalty: ``[1]``, float32.
+
+        Returns:
+            ``[1]``, int64.
+        """
+        logits = super().forward(tokens, positions)[0, -1]
+        return _penalised(logits, seen, penalty).argmax()[None]
+
+
+class _SampledToken(torch.nn.Module):
+    """In front of a decoder's class."""
+
+    dtype_of_shares: torch.dtype
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor, settings: Tensor) -> Tensor:
+        """Read tokens and draw the next one.
+
+        Args:
+            tokens: ``[1, T]``, int64.
+            positions: ``[T]``, int64.
+            seen: ``[S]``, int64, the tokens that the penalty is for.
+            settings: ``[6]``, of the distribution's dtype: penalty, temperature (over 0), top-k,
+                top-p, min-p, and a random number from 0 to below 1.
+
+        Returns:
+            ``[1]``, int64.
+        """
+        penalty, temperature, top_k, top_p, min_p, number = settings.split(1)
+        logits = super().forward(tokens, positions)[0, -1].to(self.dtype_of_shares)
+        fair = _penalised(logits, seen, penalty)
+        falling, order = ((fair - fair.max()) / temperature).sort(descending=True, stable=True)
+        count = falling.shape[0]
+        last = torch.where(top_k > 0, top_k, float(count)).clamp(1, count).to(torch.long) - 1
+        powers = torch.where(falling >= falling.index_select(0, last), falling.exp(), 0.0)
+        shares = powers / powers.sum()
+        before = shares.cumsum(0) - shares
+        kept = ((before < top_p) | (top_p >= 1)) & (shares >= min_p * shares[0])
+        weights = torch.zeros_like(shares).scatter(0, order, torch.where(kept, shares, 0.0))
+        sums = weights.cumsum(0)
+        return (sums <= number * sums[-1]).sum().clamp(max=count - 1)[None]
+
+
+def _penalised(logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
+    """``[vocabulary]`` with the penalty on tokens that were there, once each."""
+    found = logits.index_select(0, seen)
+    return logits.scatter(0, seen, torch.where(found > 0, found / penalty, found * penalty))

@@ -1,0 +1,112 @@
+"""Programs that choose tokens by themselves choose those that the host chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from test_cpp_generate import PROMPTS, SAMPLINGS
+from tiny_checkpoints import MAX_LENGTH
+
+from aoti_plugins import CudaPartitioner, MpsPartitioner, language
+from aoti_plugins.cli.app import app
+from aoti_plugins.generation import Sampling, TextGenerator
+from aoti_plugins.generation.cached_model import CachedModel
+from aoti_plugins.generation.sampling import choose
+
+MORE = [
+    Sampling(temperature=1.0, top_k=1, seed=4),
+    Sampling(temperature=1.0, top_k=5000, top_p=0.5, seed=5),
+    Sampling(temperature=0.01, seed=6),
+    Sampling(temperature=3.0, min_p=1.0, seed=7),
+    *(Sampling(temperature=1 + i / 10, top_k=50, top_p=0.95, seed=i) for i in range(8)),
+]
+OPTIONS = ("none", "--sample-on-device", "--method-style", "prefill-decode")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning:(torch|transformers)"),
+]
+
+
+@pytest.fixture
+def program(exported: Callable[..., Path]) -> Path:
+    return exported("llama_tied", *OPTIONS)
+
+
+def test_tokens_are_those_of_the_host(program: Path) -> None:
+    with TextGenerator(program) as device, TextGenerator(program, on_device=False) as host:
+        for sampling in (*SAMPLINGS, *MORE):
+            for prompt in PROMPTS:
+                expected = list(host.tokens(prompt, sampling))
+                assert list(device.tokens(prompt, sampling)) == expected, sampling
+
+
+def test_no_logits_are_given(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TextGenerator, "_choose", None)  # what chooses on the host
+    with TextGenerator(program) as device:
+        tokens = list(device.tokens(PROMPTS[0], Sampling(temperature=1.0, seed=1)))
+        assert len(tokens) == MAX_LENGTH - len(PROMPTS[0])
+        assert device.tokens_in_cache == [*PROMPTS[0], *tokens[:-1]]
+
+
+def test_sessions(program: Path) -> None:
+    with TextGenerator(program) as device:
+        sampling = Sampling(temperature=1.0, repetition_penalty=1.2, seed=3)
+        alone = [list(device.tokens(one, sampling, 20)) for one in PROMPTS]
+        sessions = [device.session() for _ in PROMPTS]
+        streams = [
+            one.tokens(prompt, sampling, 20) for one, prompt in zip(sessions, PROMPTS, strict=True)
+        ]
+        in_turns = list(zip(*streams, strict=True))
+        assert [list(tokens) for tokens in zip(*in_turns, strict=True)] == alone
+
+
+@pytest.fixture(scope="module")
+def methods(checkpoints: Callable[[str], Path]) -> dict[str, Any]:
+    checkpoint = language.Checkpoint(checkpoints("llama_tied"))
+    model = checkpoint.load("float32")
+    return language.export_methods(checkpoint, model, 24, "forward", 0, torch.float64)
+
+
+def test_several_tokens_in_a_call(methods: dict[str, Any]) -> None:
+    tokens = [*PROMPTS[0], *PROMPTS[0]]
+    read = torch.tensor([tokens]), torch.arange(len(tokens))
+    logits = methods["forward"].module()(*read)[0, 0].numpy()
+    seen = torch.tensor(tokens)  # with repetitions
+    for sampling in (*SAMPLINGS, *MORE):
+        random = np.random.default_rng(sampling.seed)
+        expected = choose(logits, tokens, sampling, np.random.default_rng(sampling.seed))
+        if sampling.temperature == 0:
+            name, last = "likeliest", torch.tensor([sampling.repetition_penalty])
+        else:
+            given = sampling.repetition_penalty, sampling.temperature, sampling.top_k
+            limits = sampling.top_p, sampling.min_p, random.random()
+            name, last = "sample", torch.tensor([*given, *limits], dtype=torch.float64)
+        assert methods[name].module()(*read, seen, last).tolist() == [expected], sampling
+
+
+def test_gpus_take_it_whole(methods: dict[str, Any], checkpoints: Callable[[str], Path]) -> None:
+    assert CudaPartitioner(target="h100").plan(methods["sample"]).is_whole
+    checkpoint = language.Checkpoint(checkpoints("llama_tied"))
+    model = checkpoint.load("float16")
+    narrow = language.export_methods(checkpoint, model, 24, "forward", 0, torch.float32)
+    assert MpsPartitioner().plan(narrow["sample"]).is_whole
+
+
+def test_other_programs_do_not_choose(
+    exported: Callable[..., Path], checkpoints: Callable[[str], Path], tmp_path: Path
+) -> None:
+    with TextGenerator(exported("llama")) as generator:
+        assert not generator._model.chooses
+        assert isinstance(generator._model, CachedModel)
+        assert generator.generate("1", max_new_tokens=2)
+    arguments = ["export", str(checkpoints("whisper")), "-o", str(tmp_path / "out.pte")]
+    done = CliRunner().invoke(app, [*arguments, "--sample-on-device"])
+    assert done.exit_code == 1
+    assert "--sample-on-device is for text" in done.stderr
