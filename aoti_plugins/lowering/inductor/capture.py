@@ -20,8 +20,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from aoti_plugins.lowering.inductor.checked_calls import with_checked_calls
-from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.inductor.kept_failures import with_kept_failures
+from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.inductor.patching import patch
 
 

@@ -17,8 +17,8 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
-from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.kept_operands import kept_operands
+from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.own_folders import own_folders
