@@ -72,12 +72,14 @@ class MethodPlan:
         kernels: by delegate and target, what the program says of kernels.
         outside: ops that ExecuTorch runs itself, sorted, without repeats.
         memory: what is planned, each with its bytes.
+        device: that the delegates were lowered for; ``"cpu"`` where none is ours.
     """
 
     delegate_of: Mapping[int, int]
     kernels: tuple[tuple[tuple[payloads.KernelRef, ...], ...], ...]
     outside: tuple[str, ...]
     memory: tuple[tuple[str, int], ...]
+    device: str
 
 
 def method_plan(path: Path, method: str) -> MethodPlan:
@@ -117,6 +119,7 @@ def method_plan(path: Path, method: str) -> MethodPlan:
             )
         ),
         memory=(*arenas, *weights),
+        device=next((one.device for one in found if one is not None), "cpu"),
     )
 
 

@@ -12,7 +12,12 @@ from typing import Any
 import click
 from rich.tree import Tree
 
-from aoti_plugins.cli._options import data_option, program_argument, random_seed_option
+from aoti_plugins.cli._options import (
+    data_option,
+    partitioner_for,
+    program_argument,
+    random_seed_option,
+)
 from aoti_plugins.cli._output import (
     console,
     json_option,
@@ -40,6 +45,7 @@ from aoti_plugins.profiling.trace import trace_events
 from aoti_plugins.runtime import CallEvent, Program
 
 _NOT_ASKED = "give --model with the exported model to be told why"
+_NOT_REFUSED = "a plan refuses no such op: lowered with other options, or made by ExecuTorch"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,12 +178,19 @@ def _outside(plan: MethodPlan, model: Path | None) -> Iterator[tuple[str, str, s
         yield from ((op, "", _NOT_ASKED) for op in plan.outside)
         return
     quiet()
-    from aoti_plugins.cpu.partitioner import CpuPartitioner
+    planned = partitioner_for(plan.device)().plan(load_model(model))
+    refused: dict[str, list[tuple[str, str]]] = {}
+    for one in (one for refusals in planned.outside.values() for one in refusals):
+        where = ", ".join(text for text in (one.module, one.source) if text)
+        refused.setdefault(_plain_name(one.op), []).append((where, one.reason))
+    for op in plan.outside:
+        for where, why in refused.get(_plain_name(op), [("", _NOT_REFUSED)]):
+            yield op, where, why
 
-    for refusals in CpuPartitioner().plan(load_model(model)).outside.values():
-        for one in refusals:
-            where = ", ".join(text for text in (one.module, one.source) if text)
-            yield one.op, where, one.reason
+
+def _plain_name(op: str) -> str:
+    """Without namespace and overload: ``aten::sort.out`` is ``aten.sort.default``."""
+    return op.replace("::", ".").split(".")[1].removesuffix("_copy")
 
 
 def _origins(found: _Profile) -> dict[tuple[int, str], KernelRef]:
