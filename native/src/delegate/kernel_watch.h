@@ -2,13 +2,11 @@
 
 #include <executorch/runtime/core/event_tracer.h>
 
-#include "slim/export.h"
-
 namespace aoti_plugins {
 
 /// While one lives, the kernels that this thread calls are told to a tracer, each as an event of
 /// the delegate with the kernel's name. With a null tracer it does nothing.
-class AOTIP_CORE KernelWatch {
+class KernelWatch {
  public:
   explicit KernelWatch(::executorch::runtime::EventTracer* tracer) noexcept;
   ~KernelWatch();
