@@ -117,7 +117,9 @@ def _known(size: Any) -> int:
     if isinstance(size, int):
         return size
     expression = getattr(getattr(size, "node", None), "expr", size)
-    values = V.graph.sizevars.shape_env.backed_var_to_val
+    env = V.graph.sizevars.shape_env
+    values = getattr(env, "backed_var_to_val", None)  # older PyTorch has the other
+    values = env.var_to_val if values is None else values
     found = expression.xreplace(values)
     return int(found) if found.is_number else 0
 
