@@ -178,10 +178,12 @@ def _outside(plan: MethodPlan, model: Path | None) -> Iterator[tuple[str, str, s
         yield from ((op, "", _NOT_ASKED) for op in plan.outside)
         return
     quiet()
+    from aoti_plugins.lowering.kernel_origins import short_line
+
     planned = partitioner_for(plan.device)().plan(load_model(model))
     refused: dict[str, list[tuple[str, str]]] = {}
     for one in (one for refusals in planned.outside.values() for one in refusals):
-        where = ", ".join(text for text in (one.module, one.source) if text)
+        where = ", ".join(text for text in (one.module, short_line(one.source)) if text)
         refused.setdefault(_plain_name(one.op), []).append((where, one.reason))
     for op in plan.outside:
         for where, why in refused.get(_plain_name(op), [("", _NOT_REFUSED)]):

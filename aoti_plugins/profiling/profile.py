@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from aoti_plugins.payload import KernelRef
 from aoti_plugins.runtime import CallEvent
 
-DELEGATE_CALL = "DELEGATE_CALL"
+_WHOLE = ("DELEGATE_CALL", "OPERATOR_CALL")
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,9 @@ def kernel_times(
     """
     found: dict[tuple[int, str], list[list[float]]] = {}
     for number, call in enumerate(calls):
+        outside = set(_outside(call))
         for event in call:
-            if not event.is_kernel and (event.name == DELEGATE_CALL or event.instruction < 0):
+            if not event.is_kernel and event not in outside:
                 continue
             delegate = delegates.get(event.instruction, -1) if event.is_kernel else -1
             times = found.setdefault((delegate, event.name), [[] for _ in calls])
@@ -115,6 +116,16 @@ def kernel_times(
         for (delegate, name), times in found.items()
     )
     return tuple(sorted(times_of, key=lambda one: -one.seconds))
+
+
+def _outside(call: Sequence[CallEvent]) -> Iterator[CallEvent]:
+    """What ExecuTorch runs itself: its kernels, and instructions of its own without a kernel."""
+    own = [event for event in call if not event.is_kernel and event.instruction >= 0]
+    seen = {event.instruction for event in own if event.name not in _WHOLE}
+    for event in own:
+        is_whole = event.name in _WHOLE
+        if not is_whole or (event.name != _WHOLE[0] and event.instruction not in seen):
+            yield event
 
 
 def _origins(
