@@ -135,11 +135,11 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
   check_refusal(refusal(bad), "payload: body_crc32 at byte 24: the body's checksum is ");
   const PayloadBuilder body = PayloadBuilder().payload(fake_payload());
   check_refusal(
-      refusal(body.encode(3)),
+      refusal(body.encode(4)),
       "payload: version at byte 8: version 4, this runtime reads versions 1 to 3. Install ");
   check_refusal(refusal(body.encode(0)), "payload: version at byte 8: version 0, ");
   check_refusal(refusal(PayloadBuilder().encode(1)), "payload: device at byte 32: ");
-  check_refusal(refusal(body.encode(2, 8)),
+  check_refusal(refusal(body.encode(3, 8)),
                 "payload: flags at byte 12: flags 00000008, this runtime knows 00000007. Install ");
 }
 
