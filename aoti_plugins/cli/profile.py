@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 from rich.tree import Tree
 
 from aoti_plugins.cli._options import (
@@ -273,15 +274,21 @@ def _show(found: _Profile) -> None:
     )
     title = f"Kernels of {found.method!r} in {found.program}, of {seconds_text(found.call_seconds)}"
     out.print(table(title, columns, rows))
-    root = Tree(_label(found.tree))
-    _grow(root, found.tree)
-    out.print(root)
+    out.print(module_lines(found.tree))
     if found.outside:
         out.print(table("Outside of delegates", ("op", "where", "why"), found.outside))
 
 
-def _label(module: ModuleTime) -> str:
-    return f"{module.name or 'model'}  {seconds_text(module.seconds)}"
+def module_lines(tree: ModuleTime) -> Tree:
+    """Modules with their times, as the terminal shows them."""
+    root = Tree(_label(tree))
+    _grow(root, tree)
+    return root
+
+
+def _label(module: ModuleTime) -> Text:
+    """As text: names come from the program, and may look like markup."""
+    return Text(f"{module.name or 'model'}  {seconds_text(module.seconds)}")
 
 
 def _grow(branch: Tree, module: ModuleTime) -> None:

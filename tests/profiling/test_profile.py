@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -12,9 +13,11 @@ from typing import Any
 import numpy
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 from support import CdistOutside
 
 from aoti_plugins.cli.app import app
+from aoti_plugins.cli.profile import module_lines
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.payload import KernelRef
 from aoti_plugins.plugin_system.manager import get_manager
@@ -241,6 +244,13 @@ def test_a_kernel_of_two_modules_counts_for_both() -> None:
     assert tree.parts[0].name == "a"
     assert tree.parts[0].seconds == 2.0
     assert module_parts("Root") == ()
+
+
+def test_names_are_text_in_a_terminal() -> None:
+    kernel = KernelTime(0, 1, 1.0, KernelRef("k", modules=("[/red][bold (X)",)))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(module_lines(module_tree([kernel])))
+    assert "[/red][bold  1.00 s" in console.export_text()
 
 
 def test_names_are_text_on_the_page() -> None:
