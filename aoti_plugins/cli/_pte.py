@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,77 @@ def delegates_of(path: Path, method: str) -> list[tuple[str, list[Any]]]:
     file = _parse(path.read_bytes(), path)
     (plan,) = (plan for plan in file.program.execution_plan if plan.name == method)
     return [(one.id, list(one.compile_specs)) for one in plan.delegates]
+
+
+@dataclass(frozen=True)
+class MethodPlan:
+    """What ExecuTorch does for a method, as far as a profile shows it.
+
+    Attributes:
+        delegate_of: the index of the delegate by that of the instruction that calls it.
+        kernels: by delegate and target, what the program says of kernels.
+        outside: ops that ExecuTorch runs itself, sorted, without repeats.
+        memory: what is planned, each with its bytes.
+        device: that the delegates were lowered for; ``"cpu"`` where none is ours.
+    """
+
+    delegate_of: Mapping[int, int]
+    kernels: tuple[tuple[tuple[payloads.KernelRef, ...], ...], ...]
+    outside: tuple[str, ...]
+    memory: tuple[tuple[str, int], ...]
+    device: str
+
+
+def method_plan(path: Path, method: str) -> MethodPlan:
+    """Read what a profile needs to know of a method.
+
+    Raises:
+        ProgramError: as for ``inspect_program``.
+    """
+    file = _parse(path.read_bytes(), path)
+    (plan,) = (plan for plan in file.program.execution_plan if plan.name == method)
+    calls = [one.instr_args for chain in plan.chains[:1] for one in chain.instructions]
+    delegates = {
+        index: call.delegate_index
+        for index, call in enumerate(calls)
+        if hasattr(call, "delegate_index")
+    }
+    found = [_payload_of(file, delegate) for delegate in plan.delegates]
+    arenas = [
+        (f"planned for values, arena {index}", nbytes)
+        for index, nbytes in enumerate(plan.non_const_buffer_sizes)
+        if nbytes
+    ]
+    weights = [
+        (f"weights of delegate {index}", sum(storage.nbytes for storage in one.storages))
+        for index, one in enumerate(found)
+        if one is not None
+    ]
+    return MethodPlan(
+        delegate_of=delegates,
+        kernels=tuple(
+            tuple(target.kernels for target in one.targets) if one is not None else ()
+            for one in found
+        ),
+        outside=tuple(
+            sorted(
+                {f"{op.name}.{op.overload}" if op.overload else op.name for op in plan.operators}
+            )
+        ),
+        memory=(*arenas, *weights),
+        device=next((one.device for one in found if one is not None), "cpu"),
+    )
+
+
+def _payload_of(file: Any, delegate: Any) -> payloads.Payload | None:
+    """A delegate's payload; ``None`` where it is not ours."""
+    data = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
+    if not data.startswith(MAGIC):
+        return None
+    try:
+        return payloads.decode(data)
+    except PayloadError:
+        return None
 
 
 def _parse(data: bytes, path: Path) -> Any:

@@ -28,6 +28,7 @@ _COMMANDS = {
     "serve": ("serve", "Serve such a program over OpenAI's protocol."),
     "transcribe": ("transcribe", "Write down speech with such a program, of a Whisper."),
     "run": ("run", "Run a program on given or random inputs and time it."),
+    "profile": ("profile", "Run a program and show where the time goes, kernel by kernel."),
     "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
     "compare": ("compare", "Compare a program with eager PyTorch, and find the op they part at."),
     "sign": ("sign", "Sign a program: its code, its weights, the whole file."),

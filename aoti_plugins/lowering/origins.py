@@ -24,6 +24,7 @@ class Origins:
         nodes = [node for module in modules for node in module.graph.nodes]
         self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
         self._names = {node.name: node_name(node) for node in nodes}
+        self._nodes = {node.name: node for node in nodes}
 
     def described(self, node: Node) -> str:
         """The op that a node of Inductor's graph comes from, its place, and how to exclude it."""
@@ -37,6 +38,11 @@ class Origins:
             remedy = f"give the partitioner exclude=[{self._ops[origin]!r}]"
         lines.append(("to leave it outside the delegate", remedy))
         return "\n".join(f"    {label}: {text}" for label, text in lines if text)
+
+    def of(self, node: Node) -> tuple[Node, ...]:
+        """The partition's nodes that a node of Inductor's graph comes from, by name; often one."""
+        known = {name for name in _names(node.meta.get("from_node", ())) if name in self._ops}
+        return tuple(self._nodes[name] for name in sorted(known))
 
 
 def _names(sources: Iterable[Any]) -> Iterator[str]:

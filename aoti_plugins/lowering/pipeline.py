@@ -25,6 +25,7 @@ from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering import (
     blobs_named,
     constants,
+    kernel_origins,
     progress,
     runtime_shims,
     size_ranges,
@@ -128,10 +129,12 @@ class _Lowering:
         program = self._transform(program)
         artifacts = []
         needed: list[GeneratedConstant] = []
+        handles: dict[str, tuple[int, ...]] = {}
         for target in self._targets:
             code = self._generate(program, target)
             self._check(code)
             artifacts.append(self._compile(code, target))
+            handles.update(kernel_origins.debug_handles(code.sites, self._origins))
             needed += code.constants
         packed = constants.pack(constants.merge(needed), kinds)
         with progress.stage("package", self._place):
@@ -148,7 +151,7 @@ class _Lowering:
             )
             return PreprocessResult(
                 processed_bytes=encode(payload),
-                debug_handle_map={},
+                debug_handle_map=handles,
                 data_store_output=self._store.get_named_data_store_output(),
             )
 
@@ -230,6 +233,7 @@ class _Lowering:
                 for library, origin in self._shims.libraries(blob.shims)
             ),
             symbols=blob.shims,
+            kernels=kernel_origins.described(code.sites, self._origins),
         )
 
     def _build(self, code: GeneratedCode, target: Target) -> SharedObject:

@@ -16,6 +16,7 @@ from aoti_plugins.payload.contents import (
     ArtifactKind,
     ConstantKind,
     ConstantRef,
+    KernelRef,
     LibraryRef,
     Payload,
     StorageRef,
@@ -26,6 +27,7 @@ from aoti_plugins.payload.contents import (
 from aoti_plugins.payload.header import (
     FIRST_VERSION,
     HEADER_NBYTES,
+    KERNELS_VERSION,
     MAGIC,
     VERSION,
     PayloadFlag,
@@ -105,6 +107,16 @@ class _Body(Writer):
         self.digest(target.artifact_sha256, f"{where}.artifact_sha256")
         self.items(target.libraries, f"{where}.libraries", self._library)
         self.items(target.symbols, f"{where}.symbols", self.string)
+        self.items(target.kernels, f"{where}.kernels", self._kernel)
+
+    def _kernel(self, kernel: KernelRef, where: str) -> None:
+        self.string(kernel.name, f"{where}.name")
+        self.items(kernel.ops, f"{where}.ops", self.string)
+        self.items(kernel.modules, f"{where}.modules", self.string)
+        self.items(kernel.lines, f"{where}.lines", self.string)
+        self.number("Q", kernel.nbytes_read, f"{where}.nbytes_read")
+        self.number("Q", kernel.nbytes_written, f"{where}.nbytes_written")
+        self.number("Q", kernel.flops, f"{where}.flops")
 
     def _library(self, library: LibraryRef, where: str) -> None:
         self.string(library.soname, f"{where}.soname")
@@ -196,7 +208,8 @@ class _Parser:
             seen.add(target.name)
             return target
 
-        targets = self._in.items("targets", 36 + (self._digest_nbytes or 4), read)
+        least = 36 + (self._digest_nbytes or 4) + (4 if self._version >= KERNELS_VERSION else 0)
+        targets = self._in.items("targets", least, read)
         if not targets:
             fail("targets", start, "the list is empty, expected at least one target")
         return targets
@@ -214,6 +227,31 @@ class _Parser:
             artifact_sha256=self._in.raw(self._digest_nbytes, f"{where}.artifact_sha256"),
             libraries=self._in.items(f"{where}.libraries", 12, self._library),
             symbols=self._symbols(f"{where}.symbols"),
+            kernels=() if self._version < KERNELS_VERSION else self._kernels(f"{where}.kernels"),
+        )
+
+    def _kernels(self, where: str) -> tuple[KernelRef, ...]:
+        seen: set[str] = set()
+
+        def read(where: str) -> KernelRef:
+            at = self._in.offset
+            kernel = self._kernel(where)
+            if kernel.name in seen:
+                fail(f"{where}.name", at, f"{kernel.name!r} is listed twice, expected once")
+            seen.add(kernel.name)
+            return kernel
+
+        return self._in.items(where, 40, read)
+
+    def _kernel(self, where: str) -> KernelRef:
+        return KernelRef(
+            name=self._in.string(f"{where}.name"),
+            ops=self._in.items(f"{where}.ops", 4, self._in.string),
+            modules=self._in.items(f"{where}.modules", 4, self._in.string),
+            lines=self._in.items(f"{where}.lines", 4, self._in.string),
+            nbytes_read=self._in.number("Q", f"{where}.nbytes_read"),
+            nbytes_written=self._in.number("Q", f"{where}.nbytes_written"),
+            flops=self._in.number("Q", f"{where}.flops"),
         )
 
     def _library(self, where: str) -> LibraryRef:

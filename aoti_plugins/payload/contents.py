@@ -55,12 +55,33 @@ class LibraryRef:
 
 
 @dataclass(frozen=True)
+class KernelRef:
+    """A kernel at one place of the code that calls it: what a profile shows beside its time.
+
+    ``name`` is the kernel's, a colon, and the number of the place in the code. ``ops``,
+    ``modules`` and ``lines`` say what of the model it does the work of: edge ops, paths of modules
+    with their classes, lines of source. Bytes are those of the tensors that it reads and writes,
+    ``flops`` its multiplications and additions in products and convolutions, at the sizes of the
+    export; 0 where they are not known.
+    """
+
+    name: str
+    ops: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    nbytes_read: int = 0
+    nbytes_written: int = 0
+    flops: int = 0
+
+
+@dataclass(frozen=True)
 class TargetArtifact:
     """The compiled code for one target: which blob, what it needs, how to tell it is whole.
 
     ``symbols`` are the C shims that the blob calls, under PyTorch's names, sorted.
     ``artifact_sha256`` is the digest of the blob, 32 bytes; version 1 has none, and
-    ``artifact_crc32`` instead, which later ones do not have.
+    ``artifact_crc32`` instead, which later ones do not have. ``kernels`` are those that the code
+    marks, in its order; none before version 3.
     """
 
     name: str
@@ -72,6 +93,7 @@ class TargetArtifact:
     artifact_sha256: bytes
     libraries: tuple[LibraryRef, ...] = ()
     symbols: tuple[str, ...] = ()
+    kernels: tuple[KernelRef, ...] = ()
     artifact_crc32: int = 0
 
 

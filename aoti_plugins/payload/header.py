@@ -10,11 +10,14 @@ from aoti_plugins.payload.signatures import BLOCK_NBYTES
 from aoti_plugins.payload.wire import DAMAGED, fail
 
 MAGIC = b"AOTIPLUG"
-VERSION = 2
+VERSION = 3
 """The version that is written."""
 
 FIRST_VERSION = 1
 """The oldest version that is read: no digests of SHA-256, no room for signatures."""
+
+KERNELS_VERSION = 3
+"""The first that says what kernels come from."""
 
 HEADER_NBYTES = 32
 

@@ -23,12 +23,14 @@ from aoti_plugins.runtime._libraries import (
     library_path,
     register,
 )
+from aoti_plugins.runtime.events import CallEvent
 from aoti_plugins.runtime.program import Method, Program, backends, get_options, set_options
 from aoti_plugins.runtime.specs import ValueInfo
 from aoti_plugins.runtime.trust import require_signatures
 
 __all__ = [
     "LIBRARY_DIR_VARIABLE",
+    "CallEvent",
     "Method",
     "Program",
     "ValueInfo",

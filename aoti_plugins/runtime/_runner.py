@@ -56,6 +56,18 @@ class Option(ctypes.Structure):
     )
 
 
+class Event(ctypes.Structure):
+    """Mirrors ``aotip_event``."""
+
+    _fields_ = (
+        ("name", c_char_p),
+        ("in_delegate", c_int32),
+        ("instruction", c_int32),
+        ("begin_ns", c_int64),
+        ("end_ns", c_int64),
+    )
+
+
 _OUT = ctypes.POINTER(c_void_p)
 _OUT_SIZE = ctypes.POINTER(c_size_t)
 _OUT_STRING = ctypes.POINTER(c_char_p)
@@ -78,6 +90,8 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
         (c_void_p, c_char_p, c_void_p, c_size_t, c_void_p, _OUT),
     ),
     "aotip_method_load_apart": (c_int32, (c_void_p, c_char_p, c_void_p, c_size_t, _OUT)),
+    "aotip_method_load_traced": (c_int32, (c_void_p, c_char_p, c_void_p, c_size_t, _OUT)),
+    "aotip_method_trace": (c_int32, (c_void_p, c_void_p, c_size_t, _OUT_SIZE)),
     "aotip_method_destroy": (None, (c_void_p,)),
     "aotip_method_input_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_method_output_count": (c_int32, (c_void_p, _OUT_SIZE)),
@@ -181,12 +195,18 @@ class Runner:
         return tuple(names)
 
     def load_method(
-        self, program: int, name: str, options: Options, state_of: int | None, doing: str
+        self,
+        program: int,
+        name: str,
+        options: Options,
+        state_of: int | None,
+        doing: str,
+        traced: bool = False,
     ) -> int:
         """Load a method.
 
         With the buffers of the program's other methods, or with those of ``state_of``, a handle,
-        or, for 0, with buffers of its own.
+        or, for 0, with buffers of its own. ``traced``, with the program's, keeps what happens.
 
         Returns:
             A new handle.
@@ -194,7 +214,9 @@ class Runner:
         handle = c_void_p()
         given = _option_array(options)
         arguments = (doing, program, name.encode(), given, len(given))
-        if state_of:
+        if traced:
+            self.call("aotip_method_load_traced", *arguments, ctypes.byref(handle))
+        elif state_of:
             self.call("aotip_method_load_sharing", *arguments, state_of, ctypes.byref(handle))
         elif state_of is None:
             self.call("aotip_method_load_with", *arguments, ctypes.byref(handle))
@@ -215,6 +237,14 @@ class Runner:
             option.name.decode(): bool(option.value) if option.is_bool else option.value
             for option in room[: count.value]
         }
+
+    def events(self, method: int) -> list[Event]:
+        """What happened in the last call; the names' memory belongs to the method."""
+        doing, count = "cannot read the events of a call", c_size_t()
+        self.call("aotip_method_trace", doing, method, None, 0, ctypes.byref(count))
+        room = (Event * count.value)()
+        self.call("aotip_method_trace", doing, method, room, len(room), ctypes.byref(count))
+        return list(room)
 
     def infos(self, method: int, side: str) -> list[Value]:
         """Describe the inputs or outputs (``side``); the shapes' memory belongs to the method."""

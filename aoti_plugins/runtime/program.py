@@ -20,6 +20,7 @@ from aoti_plugins.runtime._locks import new_lock
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
 from aoti_plugins.runtime.closing import Closing
+from aoti_plugins.runtime.events import CallEvent, call_event
 from aoti_plugins.runtime.specs import value_info
 
 
@@ -89,6 +90,7 @@ class Program(_NotCopied, Closing):
         *,
         options: Options | None = None,
         share_state: Method | Literal[False] | None = None,
+        trace: bool = False,
     ) -> Method:
         """Load a method, with memory of its own for activations.
 
@@ -106,6 +108,8 @@ class Program(_NotCopied, Closing):
             options: of delegates for this instance, by the delegate's id and by name, for instance
                 ``{"AotiCudaBackend": {"cuda_graphs": True}}``.
 
+            trace: keep what happens in calls, for ``Method.events``. Not with ``share_state``.
+
         Raises:
             ProgramError: there is no such method, a delegate or an operator that it needs is
                 missing or refuses the program, or there is no state to share; the message holds
@@ -120,6 +124,8 @@ class Program(_NotCopied, Closing):
         if name not in self.methods:
             known = ", ".join(self.methods) or "none"
             raise ProgramError(f"the {self} has no method {name!r}; it has: {known}")
+        if trace and share_state is not None:
+            raise ProgramError("a method that is traced takes the program's state: no share_state")
         with self._lock:
             self._check_open()
             doing = f"cannot load method {name!r} of the {self}"
@@ -128,7 +134,9 @@ class Program(_NotCopied, Closing):
                 if isinstance(share_state, Method)
                 else (0 if share_state is False else None, None)
             )
-            handle = self._runner.load_method(self._handle, name, options or {}, state_of, doing)
+            handle = self._runner.load_method(
+                self._handle, name, options or {}, state_of, doing, trace
+            )
             method = Method(self._runner, handle, name, str(self), call_lock)
             self._methods.add(method)
         return method
@@ -302,6 +310,17 @@ class Method(_NotCopied, Closing):
                 if self._kept:
                     native.viewed = None if copy else list(self._kept)
                     self._kept.clear()
+
+    def events(self) -> tuple[CallEvent, ...]:
+        """What took time in the last call, in the order in which it began.
+
+        Raises:
+            ProgramError: the method was not loaded with ``trace=True``, or is closed.
+        """
+        with self._lock:
+            if self._native is None:
+                raise ProgramError(f"method {self.name!r} is closed")
+            return tuple(map(call_event, self._runner.events(self._native.address)))
 
     def _execute_on_gpu(self, address: int, inputs: tuple[Any, ...], seen: int, fresh: bool) -> int:
         """Execute with outputs on the GPU, or on the host again, behind the current stream."""

@@ -43,6 +43,9 @@ class PayloadBuilder {
         str(library.soname).str(library.version).str(library.origin);
       }
       strings(t.symbols);
+      if (p.version >= kKernelsPayloadVersion) {
+        kernels(t.kernels);
+      }
     }
     u32(static_cast<uint32_t>(p.storages.size()));
     for (const StorageRef& s : p.storages) {
@@ -74,6 +77,15 @@ class PayloadBuilder {
     header.body.insert(header.body.end(), body.begin(), body.end());
     header.body.insert(header.body.end(), end.body.begin(), end.body.end());
     return header.body;
+  }
+
+  PayloadBuilder& kernels(const std::vector<KernelRef>& list) {
+    u32(static_cast<uint32_t>(list.size()));
+    for (const KernelRef& k : list) {
+      str(k.name).strings(k.ops).strings(k.modules).strings(k.lines);
+      u64(k.nbytes_read).u64(k.nbytes_written).u64(k.flops);
+    }
+    return *this;
   }
 
  private:

@@ -80,10 +80,10 @@ BOOST_AUTO_TEST_CASE(sha256_by_instructions_is_the_portable_one) {
   }
 }
 
-BOOST_DATA_TEST_CASE(golden_file_reads, boost::unit_test::data::make({1u, 2u}), version) {
+BOOST_DATA_TEST_CASE(golden_file_reads, boost::unit_test::data::make({1u, 2u, 3u}), version) {
   const std::string path = AOTIP_GOLDEN_PAYLOAD;
-  std::ifstream file(version == 1 ? path.substr(0, path.rfind('.')) + "_1.bin" : path,
-                     std::ios::binary);
+  const std::string old = path.substr(0, path.rfind('.')) + "_" + std::to_string(version) + ".bin";
+  std::ifstream file(version == kPayloadVersion ? path : old, std::ios::binary);
   BOOST_TEST_REQUIRE(file.good());
   const std::vector<uint8_t> bytes((std::istreambuf_iterator<char>(file)),
                                    std::istreambuf_iterator<char>());
@@ -135,11 +135,11 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
   check_refusal(refusal(bad), "payload: body_crc32 at byte 24: the body's checksum is ");
   const PayloadBuilder body = PayloadBuilder().payload(fake_payload());
   check_refusal(
-      refusal(body.encode(3)),
-      "payload: version at byte 8: version 3, this runtime reads versions 1 to 2. Install ");
+      refusal(body.encode(4)),
+      "payload: version at byte 8: version 4, this runtime reads versions 1 to 3. Install ");
   check_refusal(refusal(body.encode(0)), "payload: version at byte 8: version 0, ");
   check_refusal(refusal(PayloadBuilder().encode(1)), "payload: device at byte 32: ");
-  check_refusal(refusal(body.encode(2, 8)),
+  check_refusal(refusal(body.encode(3, 8)),
                 "payload: flags at byte 12: flags 00000008, this runtime knows 00000007. Install ");
 }
 

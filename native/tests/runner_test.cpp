@@ -298,6 +298,55 @@ BOOST_AUTO_TEST_CASE(null_and_out_of_range_are_errors) {
   BOOST_TEST(aotip_method_output_info(loaded.get(), 0, nullptr) != 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_traced_method_tells_what_happened) {
+  const ProgramPtr program = load_program();
+  aotip_method* made = nullptr;
+  BOOST_TEST_REQUIRE(aotip_method_load_traced(program.get(), "forward", nullptr, 0, &made) == 0,
+                     aotip_last_error());
+  const MethodPtr method(made);
+  Input input;
+  aotip_value out{};
+  BOOST_TEST_REQUIRE(run(method, input, &out) == 0, aotip_last_error());
+  size_t count = 0;
+  BOOST_TEST_REQUIRE(aotip_method_trace(method.get(), nullptr, 0, &count) == 0);
+  BOOST_TEST_REQUIRE(count >= 2u);
+  std::vector<aotip_event> events(count);
+  BOOST_TEST_REQUIRE(aotip_method_trace(method.get(), events.data(), count, &count) == 0);
+  bool called = false;
+  for (const aotip_event& event : events) {
+    BOOST_TEST(event.begin_ns <= event.end_ns);
+    if (std::string(event.name) == "DELEGATE_CALL") {
+      called = true;
+      BOOST_TEST(event.instruction >= 0);
+      BOOST_TEST(event.in_delegate == 0);
+    }
+  }
+  BOOST_TEST(called);
+  // Another call, other events.
+  BOOST_TEST_REQUIRE(run(method, input, &out) == 0);
+  size_t again = 0;
+  BOOST_TEST(aotip_method_trace(method.get(), nullptr, 0, &again) == 0);
+  BOOST_TEST(again <= count);
+}
+
+BOOST_AUTO_TEST_CASE(wrong_questions_about_events) {
+  size_t count = 7;
+  BOOST_TEST(aotip_method_trace(nullptr, nullptr, 0, &count) != 0);
+  check_error("method is null");
+  const ProgramPtr program = load_program();
+  const MethodPtr method = load_method(program);
+  BOOST_TEST(aotip_method_trace(method.get(), nullptr, 0, nullptr) != 0);
+  check_error("ret_count is null");
+  BOOST_TEST(aotip_method_trace(method.get(), nullptr, 3, &count) != 0);
+  check_error("events is null");
+  BOOST_TEST(aotip_method_trace(method.get(), nullptr, 0, &count) != 0);
+  check_error("keeps no events");
+  BOOST_TEST(count == 7u);
+  aotip_method* made = nullptr;
+  BOOST_TEST(aotip_method_load_traced(nullptr, "forward", nullptr, 0, &made) != 0);
+  BOOST_TEST(made == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(missing_and_wrong_files) {
   aotip_program* program = nullptr;
   BOOST_TEST(aotip_program_load("/no/such/file.pte", nullptr, 0, 0, &program) != 0);

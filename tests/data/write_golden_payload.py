@@ -1,7 +1,7 @@
 """Write ``golden_payload.bin``, the payload that the Python and the C++ reader both have to read.
 
-The file changes with the format's version, or with a new code in it. ``golden_payload_1.bin`` is
-how version 1 wrote it.
+The file changes with the format's version, or with a new code in it. ``golden_payload_1.bin`` and
+``golden_payload_2.bin`` are how versions 1 and 2 wrote it.
 Run: ``python tests/data/write_golden_payload.py``.
 """
 
@@ -15,6 +15,7 @@ from aoti_plugins.payload import (
     ArtifactKind,
     ConstantKind,
     ConstantRef,
+    KernelRef,
     LibraryRef,
     Payload,
     PayloadFlag,
@@ -51,6 +52,18 @@ GOLDEN = Payload(
                 LibraryRef("libmore.so", "", ""),
             ),
             symbols=("aoti_torch_cpu_mm_out", "aoti_torch_empty_strided", "their_kernel"),
+            kernels=(
+                KernelRef(
+                    "cpp_fused_relu_0:0",
+                    ("aten.relu.default", "aten.add.Tensor"),
+                    ("layers.0.act (ReLU)",),
+                    ("model/net.py:12 in forward: return self.act(x + y)", "more/net.py:3"),
+                    2**40,
+                    24,
+                    0,
+                ),
+                KernelRef("aoti_torch_cpu_mm_out:1", flops=2**33),
+            ),
         ),
         TargetArtifact(
             name="aarch64",

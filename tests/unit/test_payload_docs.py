@@ -18,6 +18,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "payload.md").read_text()
     [
         payload.Payload,
         payload.TargetArtifact,
+        payload.KernelRef,
         payload.LibraryRef,
         payload.StorageRef,
         payload.ConstantRef,

@@ -35,7 +35,7 @@ def test_decode_reads_version_1() -> None:
     assert old.version == 1
     assert [target.artifact_crc32 for target in old.targets] == [0xDEADBEEF, 1]
     targets = tuple(
-        dataclasses.replace(target, artifact_sha256=b"", artifact_crc32=crc)
+        dataclasses.replace(target, artifact_sha256=b"", artifact_crc32=crc, kernels=())
         for target, crc in zip(GOLDEN.targets, (0xDEADBEEF, 1), strict=True)
     )
     storages = tuple(dataclasses.replace(storage, sha256=b"") for storage in GOLDEN.storages)
@@ -47,6 +47,20 @@ def test_decode_reads_version_1() -> None:
         encode(old)
 
 
+def test_decode_reads_version_2() -> None:
+    """As then: nothing about kernels."""
+    old = decode((DATA / "golden_payload_2.bin").read_bytes())
+    targets = tuple(dataclasses.replace(target, kernels=()) for target in GOLDEN.targets)
+    assert old == dataclasses.replace(GOLDEN, version=2, targets=targets)
+
+
+def test_two_kernels_of_one_name_are_refused() -> None:
+    target = GOLDEN.targets[0]
+    twice = dataclasses.replace(target, kernels=(target.kernels[0], target.kernels[0]))
+    with pytest.raises(PayloadError, match=r"kernels\[1\].name at byte .*listed twice"):
+        encode(dataclasses.replace(GOLDEN, targets=(twice,)))
+
+
 def test_decode_accepts_any_buffer() -> None:
     assert decode(memoryview(GOLDEN_BYTES)) == GOLDEN
     assert decode(bytearray(GOLDEN_BYTES)) == GOLDEN
@@ -54,7 +68,7 @@ def test_decode_accepts_any_buffer() -> None:
 
 def test_header_layout() -> None:
     magic, version, flags, total, body, header = struct.unpack("<8sIIQII", GOLDEN_BYTES[:32])
-    assert (magic, version, flags, total) == (b"AOTIPLUG", 2, 2, len(GOLDEN_BYTES))
+    assert (magic, version, flags, total) == (b"AOTIPLUG", 3, 2, len(GOLDEN_BYTES))
     assert body == zlib.crc32(GOLDEN_BYTES[32:-BLOCK_NBYTES])
     assert header == zlib.crc32(GOLDEN_BYTES[:28])
 

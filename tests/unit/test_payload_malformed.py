@@ -49,7 +49,7 @@ SMALL_BODY = SMALL_BYTES[32:-BLOCK_NBYTES]
 TARGET_COUNT = 32 + 7 + 5 + 4 + 9 + 5
 TARGET = TARGET_COUNT + 4
 ARTIFACT_KIND = TARGET + 5 + 10 + 4 + 5
-STORAGE_COUNT = ARTIFACT_KIND + 4 + 5 + 8 + 32 + 4 + 4 + 5 + 5
+STORAGE_COUNT = ARTIFACT_KIND + 4 + 5 + 8 + 32 + 4 + 4 + 5 + 5 + 4
 CONSTANT = STORAGE_COUNT + 4 + 13 + 32 + 4
 CONSTANT_STORAGE = CONSTANT + 5
 CONSTANT_SIZES = CONSTANT_STORAGE + 12
@@ -61,7 +61,7 @@ INPUT_DIM_ORDER = INPUT_DIMS + 4 + 32
 OUTPUT = INPUT_DIM_ORDER + 4 + 8 + 4
 
 
-def sealed(body: bytes, *, version: int = 2, flags: int = 0, end: bytes | None = None) -> bytes:
+def sealed(body: bytes, *, version: int = 3, flags: int = 0, end: bytes | None = None) -> bytes:
     """Put a header with the right checksums in front of any body, and room behind it."""
     end = block() if end is None else end
     total = 32 + len(body) + len(end)
@@ -108,8 +108,8 @@ HEADER_CASES = {
     "xnnpack": (bytes(4) + b"XH00" + bytes(40), r"this looks like a payload of the XNNPACK"),
     "upstream": (b"0f_so_blob\n1e_weights_blob", r"ExecuTorch's own AOTInductor backends"),
     "newer": (
-        sealed(SMALL_BODY, version=3),
-        r"version at byte 8: found 3, this reader knows 1 to 2. A newer aoti_plugins wrote the "
+        sealed(SMALL_BODY, version=4),
+        r"version at byte 8: found 4, this reader knows 1 to 3. A newer aoti_plugins wrote the "
         r"program: pip install --upgrade aoti_plugins",
     ),
     "version 0": (sealed(SMALL_BODY, version=0), r"version at byte 8: found 0, .*No release"),

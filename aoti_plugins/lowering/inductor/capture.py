@@ -11,7 +11,7 @@ flags).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from aoti_plugins.lowering.inductor.checked_calls import with_checked_calls
 from aoti_plugins.lowering.inductor.kept_failures import with_kept_failures
+from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.inductor.patching import patch
 
 
@@ -77,6 +78,7 @@ class GeneratedCode:
             runtime without libtorch has one.
         files: other files that the wrapper loads at run time.
         gpu_kernels: what the wrapper launches, to be embedded in the blob.
+        sites: the places of the wrapper that call kernels and say so, in its order.
     """
 
     wrapper: str = ""
@@ -85,6 +87,7 @@ class GeneratedCode:
     proxy_ops: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     gpu_kernels: tuple[GpuKernel, ...] = ()
+    sites: tuple[KernelSite, ...] = ()
 
 
 FindValue = Callable[[str, torch.Tensor], torch.Tensor]
@@ -102,11 +105,13 @@ FindValue = Callable[[str, torch.Tensor], torch.Tensor]
 )
 def captured_code(
     find_value: FindValue = lambda fqn, tensor: tensor,
+    sites: Sequence[KernelSite] = (),
 ) -> Iterator[GeneratedCode]:
     """Fill the yielded object instead of compiling, for one ``aot_compile`` in the block.
 
     Args:
         find_value: finds the real value where Inductor worked on a fake tensor.
+        sites: what ``kernel_sites`` yields, where that is in force.
     """
     from torch._inductor.codecache import AotCodeCompiler, CudaKernelParamCache
 
@@ -138,7 +143,8 @@ def captured_code(
         additional_files: list[str],
     ) -> list[Any]:
         del device_type
-        captured.wrapper = with_checked_calls(wrapper_code)
+        marked, captured.sites = with_marks(wrapper_code, sites)
+        captured.wrapper = with_checked_calls(marked)
         captured.kernels = with_kept_failures(kernel_code)
         captured.constants = _constants_of(graph, find_value)
         captured.gpu_kernels = tuple(

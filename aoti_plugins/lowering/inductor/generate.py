@@ -18,6 +18,7 @@ from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.kept_operands import kept_operands
+from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.own_folders import own_folders
@@ -121,7 +122,8 @@ def generation(
         stack.enter_context(size_checks())
         stack.enter_context(environment)
         if torch_device == "cpu":
-            code = stack.enter_context(captured_code())
+            sites = stack.enter_context(kernel_sites())
+            code = stack.enter_context(captured_code(sites=sites))
         else:
             placement = Placement(module, inputs, torch.device(torch_device))
             stack.enter_context(placed_constants(placement))

@@ -2,13 +2,16 @@
 
 /// Force-included (`-include aoti_plugins/blob_prelude.h`) into every file of a blob.
 ///
-/// Four things a blob needs to live beside libtorch and to leave no trace when it is unloaded:
+/// Five things a blob needs to live beside libtorch and to leave no trace when it is unloaded:
 /// linker names of its own for the C shims, the runtime's threads for its loops (`blob_openmp.h`),
-/// failures that come back from them (`blob_failures.h`), and thread-local destructors that the
+/// failures that come back from them (`blob_failures.h`), marks by which a profile knows its
+/// kernels
+/// (`blob_kernels.h`), and thread-local destructors that the
 /// runtime runs when the blob goes. With the C++ runtime's own `__cxa_thread_atexit` a blob stays
 /// mapped until every thread that ran it has ended.
 
 #include <aoti_plugins/blob_failures.h>
+#include <aoti_plugins/blob_kernels.h>
 #include <aoti_plugins/blob_openmp.h>
 #include <aoti_plugins/shim_link_names.h>
 #include <aoti_plugins/vector_math_link_names.h>

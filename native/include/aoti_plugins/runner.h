@@ -54,6 +54,15 @@ typedef struct {
   int32_t value;    ///< of a bool 0 or 1
 } aotip_option;
 
+/// Something that took time in a call. Times are in nanoseconds of a steady clock.
+typedef struct {
+  const char* name;
+  int32_t in_delegate;  ///< 1 for a kernel of a delegate, 0 for what ExecuTorch itself does
+  int32_t instruction;  ///< of the method, from 0; -1 outside of them
+  int64_t begin_ns;
+  int64_t end_ns;
+} aotip_event;
+
 /// Why the last call on this thread failed; the delegate's reason where a delegate failed. Borrowed
 /// until the next call on this thread.
 AOTIP_RUNNER_EXPORT const char* aotip_last_error(void);
@@ -107,6 +116,17 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_load_sharing(aotip_program* program, co
 AOTIP_RUNNER_EXPORT int32_t aotip_method_load_apart(aotip_program* program, const char* name,
                                                     const aotip_option* options, size_t n_options,
                                                     aotip_method** ret_new);
+
+/// As `aotip_method_load_with`, for a method that keeps what happens in its calls.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_load_traced(aotip_program* program, const char* name,
+                                                     const aotip_option* options, size_t n_options,
+                                                     aotip_method** ret_new);
+
+/// What happened in the last call of a method that was loaded with `aotip_method_load_traced`, in
+/// the order in which it began, `capacity` of it at most; `ret_count` is how much there is. Names
+/// are borrowed until the next call of the method. An error for other methods.
+AOTIP_RUNNER_EXPORT int32_t aotip_method_trace(aotip_method* method, aotip_event* events,
+                                               size_t capacity, size_t* ret_count);
 
 /// Null is allowed.
 AOTIP_RUNNER_EXPORT void aotip_method_destroy(aotip_method* method);

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <exception>
 
+#include "delegate/kernel_watch.h"
 #include "delegate/state_option.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins {
 
 using ::executorch::runtime::EValue;
+using ::executorch::runtime::EventTracer;
 using ::executorch::runtime::NamedDataMap;
 using ::executorch::runtime::Span;
 
@@ -151,7 +153,7 @@ Status Delegate::run(Span<EValue*> args) noexcept {
   return session_->end_call();
 }
 
-Status Delegate::execute(Span<EValue*> args) noexcept {
+Status Delegate::execute(Span<EValue*> args, EventTracer* tracer) noexcept {
   AOTIP_CHECK(args.size() == inputs_.size() + outputs_.size(),
               "%zu arguments, expected %zu inputs and %zu outputs", args.size(), inputs_.size(),
               outputs_.size());
@@ -160,6 +162,7 @@ Status Delegate::execute(Span<EValue*> args) noexcept {
   const std::lock_guard<Turns> turns(model_->turns());
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
+  const KernelWatch watch(tracer);
   const Status status = run(args);
   if (status != Status::kOk) {
     session_->wait();

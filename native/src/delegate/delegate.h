@@ -1,6 +1,7 @@
 #pragma once
 
 #include <executorch/runtime/core/evalue.h>
+#include <executorch/runtime/core/event_tracer.h>
 #include <executorch/runtime/core/named_data_map.h>
 #include <executorch/runtime/core/span.h>
 
@@ -38,7 +39,9 @@ class Delegate {
   Delegate& operator=(const Delegate&) = delete;
 
   /// Runs the model on the inputs in `args` and writes the outputs behind them. Threads take turns.
-  Status execute(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
+  /// @param tracer is told of each kernel; null for nobody.
+  Status execute(::executorch::runtime::Span<::executorch::runtime::EValue*> args,
+                 ::executorch::runtime::EventTracer* tracer = nullptr) noexcept;
 
   const std::string& method() const { return method_; }
 

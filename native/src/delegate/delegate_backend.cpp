@@ -154,7 +154,6 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
 
 Error DelegateBackend::execute(BackendExecutionContext& context, DelegateHandle* handle,
                                Span<EValue*> args) const {
-  (void)context;
   const InsideLibrary inside;
   if (handle == nullptr) {
     (void)fail("the handle is null");
@@ -162,7 +161,7 @@ Error DelegateBackend::execute(BackendExecutionContext& context, DelegateHandle*
     return Error::DelegateInvalidHandle;
   }
   Delegate* delegate = static_cast<Delegate*>(handle);
-  if (delegate->execute(args) != Status::kOk) {
+  if (delegate->execute(args, context.event_tracer()) != Status::kOk) {
     report("execute", delegate->method().c_str());
     return Error::InvalidArgument;
   }

@@ -131,6 +131,29 @@ Status read_library(ByteReader& in, LibraryRef* library) {
   return in.str("origin", &library->origin);
 }
 
+Status read_kernel(ByteReader& in, KernelRef* kernel) {
+  const auto read_text = [&](std::string* text) { return in.str("", text); };
+  AOTIP_RETURN_IF_FAILED(in.str("name", &kernel->name));
+  AOTIP_RETURN_IF_FAILED(in.items("ops", 4, &kernel->ops, read_text));
+  AOTIP_RETURN_IF_FAILED(in.items("modules", 4, &kernel->modules, read_text));
+  AOTIP_RETURN_IF_FAILED(in.items("lines", 4, &kernel->lines, read_text));
+  AOTIP_RETURN_IF_FAILED(in.u64("nbytes_read", &kernel->nbytes_read));
+  AOTIP_RETURN_IF_FAILED(in.u64("nbytes_written", &kernel->nbytes_written));
+  return in.u64("flops", &kernel->flops);
+}
+
+Status read_kernels(ByteReader& in, std::vector<KernelRef>* kernels) {
+  std::set<std::string> names;
+  return in.items("kernels", 40, kernels, [&](KernelRef* kernel) {
+    const size_t at = in.offset();
+    AOTIP_RETURN_IF_FAILED(read_kernel(in, kernel));
+    return names.insert(kernel->name).second
+               ? Status::kOk
+               : in.refuse("name", at, kDamaged, "'%s' is listed twice, expected once",
+                           kernel->name.c_str());
+  });
+}
+
 Status read_target(ByteReader& in, uint32_t version, std::set<std::string>* names,
                    TargetArtifact* target) {
   const size_t at = in.offset();
@@ -151,14 +174,16 @@ Status read_target(ByteReader& in, uint32_t version, std::set<std::string>* name
   AOTIP_RETURN_IF_FAILED(read_digest(in, "artifact_sha256", version, &target->sha256));
   AOTIP_RETURN_IF_FAILED(in.items("libraries", 12, &target->libraries,
                                   [&](LibraryRef* library) { return read_library(in, library); }));
-  return read_symbols(in, &target->symbols);
+  AOTIP_RETURN_IF_FAILED(read_symbols(in, &target->symbols));
+  return version >= kKernelsPayloadVersion ? read_kernels(in, &target->kernels) : Status::kOk;
 }
 
 Status read_targets(ByteReader& in, uint32_t version, std::vector<TargetArtifact>* targets) {
   const size_t at = in.offset();
-  const size_t digest_nbytes = version == kFirstPayloadVersion ? 4 : sizeof(Sha256);
+  const size_t more_nbytes = (version == kFirstPayloadVersion ? 4 : sizeof(Sha256)) +
+                             (version >= kKernelsPayloadVersion ? 4 : 0);
   std::set<std::string> names;
-  AOTIP_RETURN_IF_FAILED(in.items("targets", 36 + digest_nbytes, targets, [&](auto* target) {
+  AOTIP_RETURN_IF_FAILED(in.items("targets", 36 + more_nbytes, targets, [&](auto* target) {
     return read_target(in, version, &names, target);
   }));
   return targets->empty()

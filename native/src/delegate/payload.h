@@ -13,12 +13,14 @@
 
 namespace aoti_plugins {
 
-/// What a lowered partition says about itself. The format, version 2, is in docs/payload.md;
+/// What a lowered partition says about itself. The format, version 3, is in docs/payload.md;
 /// written by aoti_plugins/payload/codec.py, which must match.
 
-inline constexpr uint32_t kPayloadVersion = 2;
+inline constexpr uint32_t kPayloadVersion = 3;
 /// The oldest version that is read: no digests of SHA-256, no room for signatures.
 inline constexpr uint32_t kFirstPayloadVersion = 1;
+/// The first that says what kernels come from.
+inline constexpr uint32_t kKernelsPayloadVersion = 3;
 inline constexpr uint8_t kNoDType = 255;
 
 /// Flags: what of float32 may be rounded to TF32, and whether calls become CUDA graphs.
@@ -44,6 +46,18 @@ struct LibraryRef {
   std::string origin;
 };
 
+/// A kernel of the model at one place that calls it: what profiles show, the delegate does not look
+/// at it. Bytes and operations are those of the sizes that the model was exported with.
+struct KernelRef {
+  std::string name;                  ///< as the blob says it to `aotip_kernel_begin()`
+  std::vector<std::string> ops;      ///< of the model, whose work it does
+  std::vector<std::string> modules;  ///< that these are in
+  std::vector<std::string> lines;    ///< of source that these come from
+  uint64_t nbytes_read = 0;
+  uint64_t nbytes_written = 0;
+  uint64_t flops = 0;  ///< 0: not known
+};
+
 /// Code for one kind of machine.
 struct TargetArtifact {
   std::string name;
@@ -57,6 +71,7 @@ struct TargetArtifact {
   bool is_signed = false;        ///< the digest is somebody's word: the bytes must not change on us
   std::vector<LibraryRef> libraries;
   std::vector<std::string> symbols;
+  std::vector<KernelRef> kernels;  ///< none before version 3
   /// The blob calls shims, cudart and the driver by their own names; see plain_blob.h. `nbytes` and
   /// the digests say nothing then. Never so in our own payloads.
   bool plain_names = false;

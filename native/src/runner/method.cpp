@@ -248,9 +248,11 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   }
   // It writes the first values of buffers that ExecuTorch keeps.
   const auto lock = instance->lock_arena();
+  instance->trace_ = state.traced ? std::make_unique<CallTrace>() : nullptr;
   const AbortGuard guard;
   auto method = instance->file_->program().load_method(
-      name.c_str(), &*instance->memory_, nullptr, instance->file_->data_map(), options->for_load());
+      name.c_str(), &*instance->memory_, instance->trace_.get(), instance->file_->data_map(),
+      options->for_load());
   if (!method.ok()) {
     std::string backends;
     for (size_t i = 0; i < meta.get().num_backends(); ++i) {
@@ -404,6 +406,9 @@ int32_t MethodInstance::run() {
 
 int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
   const auto lock = lock_arena();
+  if (trace_ != nullptr) {
+    trace_->clear();
+  }
   int32_t code = 0;
   for (size_t i = 0; i < inputs_.size() && code == 0; ++i) {
     code = set_input(i, inputs[i]);

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/call_trace.h"
 #include "runner/options.h"
 #include "runner/program.h"
 #include "runner/state_group.h"
@@ -29,6 +30,7 @@ class MethodInstance {
   struct StateChoice {
     const MethodInstance* of = nullptr;  ///< this method's; null: the program's
     bool own = false;                    ///< or none that others have
+    bool traced = false;                 ///< keep what happens in calls for `trace()`
   };
 
   /// Loads a method with options for its delegates; 0, or a code after `failed()`.
@@ -44,6 +46,9 @@ class MethodInstance {
   int32_t set_output(size_t index, const aotip_value& memory);
 
   int32_t execute(const aotip_value* inputs, aotip_value* outputs);
+
+  /// What happened in the last call; null where the method was not loaded for that.
+  const CallTrace* trace() const { return trace_.get(); }
 
  private:
   void join_state(StateChoice state);
@@ -63,6 +68,7 @@ class MethodInstance {
   void put_back_inputs();
 
   std::string name_;
+  std::unique_ptr<CallTrace> trace_;  ///< before the method, which uses it
   std::shared_ptr<ProgramFile> file_;
   std::vector<std::shared_ptr<ZeroedMemory>> buffers_;
   std::shared_ptr<StateGroup> state_;

@@ -3,6 +3,7 @@
 #include <aoti_plugins/runner.h>
 #include <executorch/runtime/backend/interface.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -129,6 +130,35 @@ int32_t aotip_method_load_apart(aotip_program* program, const char* name,
                                 aotip_method** ret_new) {
   return run_call([&]() -> int32_t {
     return load_method(program, name, options, n_options, {nullptr, true}, ret_new);
+  });
+}
+
+int32_t aotip_method_load_traced(aotip_program* program, const char* name,
+                                 const aotip_option* options, size_t n_options,
+                                 aotip_method** ret_new) {
+  return run_call([&]() -> int32_t {
+    return load_method(program, name, options, n_options, {nullptr, false, true}, ret_new);
+  });
+}
+
+int32_t aotip_method_trace(aotip_method* method, aotip_event* events, size_t capacity,
+                           size_t* ret_count) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_count);
+    if (capacity > 0) {
+      AOTIP_CHECK_NOT_NULL(events);
+    }
+    const auto* trace = method->instance->trace();
+    if (trace == nullptr) {
+      return failed(Error::InvalidState,
+                    "the method keeps no events, load it with aotip_method_load_traced");
+    }
+    *ret_count = trace->events().size();
+    for (size_t i = 0; i < std::min(capacity, *ret_count); ++i) {
+      events[i] = trace->described(i);
+    }
+    return 0;
   });
 }
 

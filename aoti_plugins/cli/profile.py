@@ -1,0 +1,296 @@
+"""``aoti-plugins profile``."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.text import Text
+from rich.tree import Tree
+
+from aoti_plugins.cli._options import (
+    data_option,
+    partitioner_for,
+    program_argument,
+    random_seed_option,
+)
+from aoti_plugins.cli._output import (
+    console,
+    json_option,
+    nbytes_text,
+    print_json,
+    seconds_text,
+    table,
+)
+from aoti_plugins.cli._pt2 import check_model, load_model
+from aoti_plugins.cli._pte import MethodPlan, method_plan
+from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.cli._values import random_inputs, read_inputs
+from aoti_plugins.destinations import check_destination, write_bytes
+from aoti_plugins.payload import KernelRef
+from aoti_plugins.profiling.machine import measured_cpu
+from aoti_plugins.profiling.profile import (
+    KernelTime,
+    Machine,
+    ModuleTime,
+    kernel_times,
+    module_tree,
+)
+from aoti_plugins.profiling.report import Page, html, share_text
+from aoti_plugins.profiling.trace import trace_events
+from aoti_plugins.runtime import CallEvent, Program
+
+_NOT_ASKED = "give --model with the exported model to be told why"
+_NOT_REFUSED = "a plan refuses no such op: lowered with other options, or made by ExecuTorch"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Profile:
+    program: Path
+    method: str
+    plan: MethodPlan
+    calls: list[tuple[CallEvent, ...]]
+    kernels: tuple[KernelTime, ...]
+    tree: ModuleTime
+    machine: Machine
+    outside: tuple[tuple[str, str, str], ...]
+
+    @property
+    def call_seconds(self) -> float:
+        """A call, the median."""
+        whole = [event.seconds for call in self.calls for event in call if event.instruction < 0]
+        return statistics.median(whole) if whole else 0.0
+
+
+@click.command()
+@program_argument
+@data_option
+@click.option("--method", "method_name", help="Method to run.  [default: forward, or the only one]")
+@click.option(
+    "-i",
+    "--input",
+    "sources",
+    multiple=True,
+    metavar="FILE|NUMBER",
+    help="An input, as for run; may be repeated.  [default: random inputs]",
+)
+@random_seed_option
+@click.option("--warmup", default=3, show_default=True, type=click.IntRange(min=0))
+@click.option(
+    "--repeat", default=20, show_default=True, type=click.IntRange(min=1), help="Calls to watch."
+)
+@click.option(
+    "--model",
+    type=click.Path(path_type=Path),
+    help="The exported model (.pt2): says why ops stayed outside of delegates.",
+)
+@click.option(
+    "--trace",
+    "trace_path",
+    type=click.Path(path_type=Path),
+    help="Write the calls as Chrome trace events, for Perfetto.",
+)
+@click.option(
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path),
+    help="Write one page: timeline, modules, kernels, memory, what stayed outside.",
+)
+@json_option
+def command(
+    program: Path,
+    data_files: tuple[Path, ...],
+    method_name: str | None,
+    sources: tuple[str, ...],
+    random_seed: int,
+    warmup: int,
+    repeat: int,
+    model: Path | None,
+    trace_path: Path | None,
+    html_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a program and show where the time goes: kernels, their lines and modules.
+
+    Programs for the CPU say when each kernel runs; of others, and of those that older versions
+    lowered, only calls of delegates are seen. Times hold the watching, about 0.1 µs a kernel.
+
+    \b
+      aoti-plugins profile model.pte --trace trace.json --html report.html
+    """  # noqa: D301
+    for path in (trace_path, html_path):
+        if path is not None:
+            check_destination(path)
+    if model is not None:
+        check_model(model)
+    with Program(program, data_files=data_files) as loaded:
+        only_one = len(loaded.methods) == 1
+        name = method_name or (loaded.methods[0] if only_one else "forward")
+        method = loaded.method(name, trace=True)
+        inputs = read_inputs(sources) if sources else random_inputs(method, random_seed)
+        for _ in range(warmup):
+            method(*inputs)
+        calls = []
+        for _ in range(repeat):
+            method(*inputs)
+            calls.append(method.events())
+    found = _profiled(program, name, calls, model)
+    if trace_path is not None:
+        _write(trace_path, json.dumps(trace_events(found.calls, _origins(found))))
+    if html_path is not None:
+        _write(html_path, html(_page(found)))
+    if as_json:
+        print_json(_report(found))
+    else:
+        _show(found)
+
+
+def _write(path: Path, text: str) -> None:
+    write_bytes(path, text.encode())
+
+
+def _profiled(
+    program: Path, name: str, calls: list[tuple[CallEvent, ...]], model: Path | None
+) -> _Profile:
+    plan = method_plan(program, name)
+    kernels = kernel_times(calls, plan.delegate_of, plan.kernels)
+    return _Profile(
+        program=program,
+        method=name,
+        plan=plan,
+        calls=calls,
+        kernels=kernels,
+        tree=module_tree(kernels),
+        machine=measured_cpu(),
+        outside=tuple(_outside(plan, model)),
+    )
+
+
+def _outside(plan: MethodPlan, model: Path | None) -> Iterator[tuple[str, str, str]]:
+    """Ops outside of delegates: an op, where it is in the model, why it is there."""
+    if not plan.outside:
+        return
+    if model is None:
+        yield from ((op, "", _NOT_ASKED) for op in plan.outside)
+        return
+    quiet()
+    from aoti_plugins.lowering.kernel_origins import short_line
+
+    planned = partitioner_for(plan.device)().plan(load_model(model))
+    refused: dict[str, list[tuple[str, str]]] = {}
+    for one in (one for refusals in planned.outside.values() for one in refusals):
+        where = ", ".join(text for text in (one.module, short_line(one.source)) if text)
+        refused.setdefault(_plain_name(one.op), []).append((where, one.reason))
+    for op in plan.outside:
+        for where, why in refused.get(_plain_name(op), [("", _NOT_REFUSED)]):
+            yield op, where, why
+
+
+def _plain_name(op: str) -> str:
+    """Without namespace and overload: ``aten::sort.out`` is ``aten.sort.default``."""
+    return op.replace("::", ".").split(".")[1].removesuffix("_copy")
+
+
+def _origins(found: _Profile) -> dict[tuple[int, str], KernelRef]:
+    by_delegate = {(one.delegate, one.origin.name): one.origin for one in found.kernels}
+    return {
+        (instruction, name): origin
+        for instruction, delegate in found.plan.delegate_of.items()
+        for (of, name), origin in by_delegate.items()
+        if of == delegate
+    }
+
+
+def _page(found: _Profile) -> Page:
+    inside = sum(kernel.seconds for kernel in found.kernels)
+    return Page(
+        title=f"{found.program.name}: {found.method}",
+        facts=(
+            ("a call", seconds_text(found.call_seconds)),
+            ("of that in kernels", seconds_text(inside)),
+            ("calls watched", str(len(found.calls))),
+            ("memory of this machine", f"{found.machine.bytes_per_second / 1e9:.1f} GB/s"),
+            ("float32 products", f"{found.machine.flops_per_second / 1e9:.1f} GFLOP/s"),
+        ),
+        call=found.calls[-1],
+        kernels=found.kernels,
+        tree=found.tree,
+        memory=found.plan.memory,
+        outside=found.outside,
+        machine=found.machine,
+    )
+
+
+def _report(found: _Profile) -> dict[str, Any]:
+    return {
+        "program": str(found.program),
+        "method": found.method,
+        "calls": len(found.calls),
+        "seconds": found.call_seconds,
+        "machine": dataclasses.asdict(found.machine),
+        "kernels": [
+            {
+                **dataclasses.asdict(one.origin),
+                "delegate": one.delegate,
+                "launches": one.launches,
+                "seconds": one.seconds,
+                "nbytes": one.nbytes,
+                "bandwidth_share": one.bandwidth_share(found.machine),
+                "arithmetic_share": one.arithmetic_share(found.machine),
+            }
+            for one in found.kernels
+        ],
+        "modules": dataclasses.asdict(found.tree),
+        "memory": dict(found.plan.memory),
+        "outside": [dict(zip(("op", "where", "why"), one, strict=True)) for one in found.outside],
+    }
+
+
+def _show(found: _Profile) -> None:
+    out = console()
+    total = sum(one.seconds for one in found.kernels) or 1.0
+    rows = [
+        (
+            one.origin.name,
+            seconds_text(one.seconds),
+            f"{one.seconds / total:.1%}",
+            one.launches,
+            nbytes_text(one.nbytes) if one.nbytes else "",
+            share_text(one.bandwidth_share(found.machine)),
+            share_text(one.arithmetic_share(found.machine)),
+            ", ".join(one.origin.modules),
+            "\n".join(one.origin.lines),
+        )
+        for one in found.kernels
+    ]
+    columns = (
+        *("kernel", ">time", ">share", ">launches", ">bytes", ">of bandwidth", ">of arithmetic"),
+        *("modules", "lines"),
+    )
+    title = f"Kernels of {found.method!r} in {found.program}, of {seconds_text(found.call_seconds)}"
+    out.print(table(title, columns, rows))
+    out.print(module_lines(found.tree))
+    if found.outside:
+        out.print(table("Outside of delegates", ("op", "where", "why"), found.outside))
+
+
+def module_lines(tree: ModuleTime) -> Tree:
+    """Modules with their times, as the terminal shows them."""
+    root = Tree(_label(tree))
+    _grow(root, tree)
+    return root
+
+
+def _label(module: ModuleTime) -> Text:
+    """As text: names come from the program, and may look like markup."""
+    return Text(f"{module.name or 'model'}  {seconds_text(module.seconds)}")
+
+
+def _grow(branch: Tree, module: ModuleTime) -> None:
+    for part in module.parts:
+        _grow(branch.add(_label(part)), part)

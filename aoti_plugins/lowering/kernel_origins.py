@@ -1,0 +1,71 @@
+"""What a program says of its kernels: the ops, modules and lines that each is from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
+
+from torch.fx import Node
+
+from aoti_plugins.lowering.inductor.kernel_sites import KernelSite
+from aoti_plugins.lowering.origins import Origins
+from aoti_plugins.lowering.support import module_path, op_name, source_line
+from aoti_plugins.payload import KernelRef
+
+_FRAME = re.compile(r'File "(?P<path>[^"]*)", line (?P<line>\d+)(?P<rest>.*)', re.DOTALL)
+
+
+def described(sites: Sequence[KernelSite], origins: Origins) -> tuple[KernelRef, ...]:
+    """Describe kernels for the payload.
+
+    Of the paths of files only the last two parts are kept: a program is the same wherever the
+    model's code lies, and says nothing of who made it.
+    """
+    return tuple(
+        KernelRef(
+            name=site.name,
+            ops=_unique(op_name(node) for node in _nodes(site, origins)),
+            modules=_unique(module_path(node) for node in _nodes(site, origins)),
+            lines=_unique(short_line(source_line(node)) for node in _nodes(site, origins)),
+            nbytes_read=site.nbytes_read,
+            nbytes_written=site.nbytes_written,
+            flops=site.flops,
+        )
+        for site in sites
+    )
+
+
+def debug_handles(sites: Sequence[KernelSite], origins: Origins) -> Mapping[str, tuple[int, ...]]:
+    """ExecuTorch's ``debug_handle_map``: the debug handles of ops by the kernel's name."""
+    found = {
+        site.name: sorted(
+            {
+                handle
+                for node in _nodes(site, origins)
+                if isinstance(handle := node.meta.get("debug_handle"), int)
+            }
+        )
+        for site in sites
+    }
+    return {name: tuple(handles) for name, handles in found.items() if handles}
+
+
+def short_line(line: str) -> str:
+    """A source line of ``source_line`` as ``folder/file.py:12 in forward: code``."""
+    frame = _FRAME.match(line)
+    if frame is None:
+        return line
+    path = "/".join(PurePath(frame["path"]).parts[-2:])
+    return f"{path}:{frame['line']}{frame['rest'].replace(', in ', ' in ', 1)}"
+
+
+def _nodes(site: KernelSite, origins: Origins) -> tuple[Node, ...]:
+    """The partition's nodes; Inductor's own where it does not say what they are from."""
+    known = {node.name: node for one in site.nodes for node in origins.of(one)}
+    ops = known or {one.name: one for one in site.nodes if one.op == "call_function"}
+    return tuple(node for _, node in sorted(ops.items()))
+
+
+def _unique(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(text.replace("\0", " ") for text in texts if text))

@@ -1,0 +1,119 @@
+"""Marks around the kernels of a wrapper, and what a program says that they come from."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+from torch import nn
+
+from aoti_plugins.cli._pte import inspect_program
+from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
+from aoti_plugins.lowering.kernel_origins import short_line
+from aoti_plugins.runtime import Program
+
+SITE = KernelSite("", (), 8, 4, 0)
+OTHER = dataclasses.replace(SITE, flops=7)
+WRAPPER = """
+    AtenTensorHandle buf1_handle;
+    // [Provenance debug handles] cpp_fused_relu_0:1
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(1, sizes, strides, 6, 0, 0, &buf1_handle));
+    cpp_fused_relu_0((float*)(arg0_1.data_ptr()), (float*)(buf1.data_ptr()));
+    // [Provenance debug handles] extern_kernels.mm:0
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_cpu_mm_out(buf2, buf1, arg1_1));
+    arg1_1.reset();
+    cpp_fused_relu_0((float*)(buf2.data_ptr()), (float*)(buf3.data_ptr()));
+"""
+
+
+def test_the_call_behind_a_comment_is_marked() -> None:
+    marked, sites = with_marks(WRAPPER, [OTHER, SITE])
+    assert [(one.name, one.flops) for one in sites] == [
+        ("cpp_fused_relu_0:0", 0),
+        ("aoti_torch_cpu_mm_out:1", 7),
+    ]
+    lines = [line.strip() for line in marked.splitlines()]
+    at = lines.index('AOTIP_KERNEL_BEGIN("cpp_fused_relu_0:0");')
+    assert lines[at + 1].startswith("cpp_fused_relu_0((float*)(arg0_1")
+    assert lines[at + 2] == "AOTIP_KERNEL_END();"
+    assert lines[at - 1].startswith("AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided")
+    # A call without a comment, and all else, is as it was.
+    unmarked = [line for line in lines if "AOTIP_" not in line]
+    assert unmarked == [line.strip() for line in WRAPPER.splitlines() if "Provenance" not in line]
+
+
+@pytest.mark.parametrize("wrapper", ["", WRAPPER])
+def test_without_sites_nothing_changes(wrapper: str) -> None:
+    assert with_marks(wrapper, []) == (wrapper, ())
+
+
+def test_a_comment_without_a_call() -> None:
+    text = "    // [Provenance debug handles] cpp_fused_0:0\n    auto buf1 = std::move(buf0);"
+    marked, sites = with_marks(text, [SITE])
+    assert not sites
+    assert "AOTIP_KERNEL" not in marked
+
+
+def test_lines_hold_the_last_two_parts_of_a_path() -> None:
+    line = 'File "/home/me/net/model.py", line 3, in forward: return x'
+    assert short_line(line) == "net/model.py:3 in forward: return x"
+    assert short_line("somewhere") == "somewhere"
+
+
+class Choice(nn.Module):
+    """Kernels in branches."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda y: torch.tanh(y) * 2, lambda y: y.exp() - 1, (x,))
+
+
+class Rows(nn.Module):
+    """A product with a number of rows that the caller chooses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ self.weight)
+
+
+def test_sizes_of_the_export_are_counted(tmp_path: Path) -> None:
+    rows = torch.export.Dim("rows", max=64)
+    exported = torch.export.export(
+        Rows().eval(), (torch.ones(6, 4),), dynamic_shapes={"x": {0: rows}}
+    )
+    path = tmp_path / "rows.pte"
+    path.write_bytes(lowered(exported))
+    (delegate,) = inspect_program(path)["methods"][0]["delegates"]
+    kernels = delegate["payload"]["targets"][0]["kernels"]
+    assert [one["flops"] for one in kernels if one["flops"]] == [2 * 6 * 4 * 4]
+    with Program(path) as program:
+        method = program.method(trace=True)
+        method(numpy.ones((9, 4), numpy.float32))
+        ran = [event.name for event in method.events() if event.is_kernel]
+    assert ran == [one["name"] for one in kernels]
+
+
+def test_branches(tmp_path: Path) -> None:
+    """What a branch computes is seen when it is taken, and results are as without a watch."""
+    path = tmp_path / "choice.pte"
+    x = torch.linspace(-1, 2, 6)
+    path.write_bytes(lowered(torch.export.export(Choice().eval(), (x,))))
+    with Program(path) as program:
+        method = program.method(trace=True)
+        for value in (x, -x):
+            torch.testing.assert_close(method(value)[0], Choice()(value))
+            assert [event for event in method.events() if event.is_kernel]
+
+
+def lowered(exported: torch.export.ExportedProgram) -> bytes:
+    from executorch.exir import to_edge_transform_and_lower
+
+    from aoti_plugins.cpu.partitioner import CpuPartitioner
+
+    edge = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
+    return bytes(edge.to_executorch().buffer)
