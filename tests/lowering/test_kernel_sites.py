@@ -117,3 +117,21 @@ def lowered(exported: torch.export.ExportedProgram) -> bytes:
 
     edge = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
     return bytes(edge.to_executorch().buffer)
+
+
+class Sorted(nn.Module):
+    """A kernel with two results, whose buffer has neither size nor dtype."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, order = torch.sort(x, dim=-1)
+        return values * 2, order
+
+
+def test_a_kernel_with_two_results(tmp_path: Path) -> None:
+    path = tmp_path / "sorted.pte"
+    x = torch.tensor([[3.0, 1.0, 2.0]])
+    path.write_bytes(lowered(torch.export.export(Sorted().eval(), (x,))))
+    with Program(path) as program:
+        method = program.method(trace=True)
+        torch.testing.assert_close(method(x), Sorted()(x))
+        assert any("sort" in event.name for event in method.events() if event.is_kernel)

@@ -98,14 +98,17 @@ def _unique(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 
 def _nbytes(buffers: Iterable[str]) -> int:
-    """Bytes of buffers of Inductor's graph; 0 for those whose size is known only in a call."""
+    """Bytes of buffers of Inductor's graph; 0 for those whose size is known only in a call.
+
+    A kernel with several results writes to one buffer without dtype, that counts as nothing.
+    """
     from torch._inductor.virtualized import V
 
     total = 0
     for name in buffers:
         try:
             total += _known(V.graph.get_numel(name)) * V.graph.get_dtype(name).itemsize
-        except KeyError:
+        except (KeyError, NotImplementedError):
             continue
     return total
 
