@@ -82,6 +82,20 @@ exclude_option = click.option(
     help="An op that stays outside the delegate, such as aten.cumsum.default; may be repeated.",
 )
 
+method_option = click.option(
+    "--method", "method_name", help="Method to run.  [default: forward, or the only one]"
+)
+
+input_option = click.option(
+    "-i",
+    "--input",
+    "sources",
+    multiple=True,
+    metavar="FILE|NUMBER",
+    help="An input: .npy, .npz or .pt (several values each are taken in order), a number, true, "
+    "false or none; may be repeated.  [default: random inputs]",
+)
+
 random_seed_option = click.option(
     "--random-seed", default=0, show_default=True, help="Seed of random inputs."
 )

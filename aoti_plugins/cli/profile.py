@@ -15,6 +15,8 @@ from rich.tree import Tree
 
 from aoti_plugins.cli._options import (
     data_option,
+    input_option,
+    method_option,
     partitioner_for,
     program_argument,
     random_seed_option,
@@ -70,15 +72,8 @@ class _Profile:
 @click.command()
 @program_argument
 @data_option
-@click.option("--method", "method_name", help="Method to run.  [default: forward, or the only one]")
-@click.option(
-    "-i",
-    "--input",
-    "sources",
-    multiple=True,
-    metavar="FILE|NUMBER",
-    help="An input, as for run; may be repeated.  [default: random inputs]",
-)
+@method_option
+@input_option
 @random_seed_option
 @click.option("--warmup", default=3, show_default=True, type=click.IntRange(min=0))
 @click.option(

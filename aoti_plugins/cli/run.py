@@ -10,7 +10,13 @@ from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument, random_seed_option
+from aoti_plugins.cli._options import (
+    data_option,
+    input_option,
+    method_option,
+    program_argument,
+    random_seed_option,
+)
 from aoti_plugins.cli._output import console, json_option, print_json, seconds_text, table
 from aoti_plugins.cli._values import (
     check_output_path,
@@ -24,16 +30,8 @@ from aoti_plugins.runtime import Program
 @click.command()
 @program_argument
 @data_option
-@click.option("--method", "method_name", help="Method to run.  [default: forward, or the only one]")
-@click.option(
-    "-i",
-    "--input",
-    "sources",
-    multiple=True,
-    metavar="FILE|NUMBER",
-    help="An input: .npy, .npz or .pt (several values each are taken in order), a number, true, "
-    "false or none; may be repeated.  [default: random inputs]",
-)
+@method_option
+@input_option
 @random_seed_option
 @click.option(
     "--warmup",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch.export import ExportedProgram
@@ -11,13 +11,12 @@ from torch.fx import Node
 import aoti_plugins.cpu.small_linear  # noqa: F401 -- registers the op
 from aoti_plugins.lowering.small_weights.constants import packed_constants
 from aoti_plugins.lowering.small_weights.packed import is_packable
+from aoti_plugins.lowering.small_weights.products import Product, product_of
 from aoti_plugins.lowering.small_weights.sources import (
     arguments_of,
     cast_weight_of,
     name_of,
-    packed_weight_of,
     transposed_weight_of,
-    weight_of,
 )
 from aoti_plugins.lowering.small_weights.weight import NO_ZERO, SmallWeight
 
@@ -50,32 +49,29 @@ def small_linears(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _product(program: ExportedProgram, node: Node) -> tuple[Node, SmallWeight, Node | None] | None:
-    """What is multiplied, the weight and the bias of a product, if the kernels do it."""
-    bias: Any = None
-    if node.target is _aten.linear.default:
-        x, weight = node.args[0], weight_of(program, node.args[1])
-        bias = node.args[2] if len(node.args) > 2 else None
-    elif node.target is _aten.mm.default:
-        x, factor = node.args
-        weight = transposed_weight_of(program, factor) or cast_weight_of(program, factor)
-    elif node.target is _aten.addmm.default and not node.kwargs:
-        bias, x = node.args[:2]
-        weight = transposed_weight_of(program, node.args[2])
-        if bias.meta["val"].dim() != 1:
-            return None
-    elif node.target is _aten._weight_int4pack_mm.default:
-        x, weight = node.args[0], packed_weight_of(program, node)
-    else:
+def _product(program: ExportedProgram, node: Node) -> Product | None:
+    """The product that a node computes, if the kernels do it."""
+    found = product_of(program, node) or _other_product(program, node)
+    if found is None:
         return None
-    if weight is None or not is_packable(weight) or weight.group_size % _GROUP_UNIT:
-        return None
-    if not _is_as_small(node):
+    x, weight, _ = found
+    if not is_packable(weight) or weight.group_size % _GROUP_UNIT or not _is_as_small(node):
         return None
     dtype = x.meta["val"].dtype
-    if dtype not in _DTYPES or node.meta["val"].dtype != dtype:
-        return None
-    return x, weight, bias
+    return found if dtype in _DTYPES and node.meta["val"].dtype == dtype else None
+
+
+def _other_product(program: ExportedProgram, node: Node) -> Product | None:
+    """A product to which a bias is added, or with codes that only become floats."""
+    if node.target is _aten.mm.default:
+        weight = cast_weight_of(program, node.args[1])
+        return None if weight is None else (node.args[0], weight, None)
+    if node.target is _aten.addmm.default and not node.kwargs:
+        bias, x, factor = node.args
+        weight = transposed_weight_of(program, factor)
+        is_row = bias.meta["val"].dim() == 1
+        return (x, weight, bias) if weight is not None and is_row else None
+    return None
 
 
 def _is_as_small(product: Node) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -12,14 +10,9 @@ from aoti_plugins.cuda.fused_linear import Gate
 from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pack_groups
 from aoti_plugins.cuda.small_weights.names import codes_name, prefix_of
 from aoti_plugins.lowering.program_constants import add_constant
-from aoti_plugins.lowering.small_weights.sources import (
-    packed_weight_of,
-    transposed_weight_of,
-    weight_of,
-)
+from aoti_plugins.lowering.small_weights.products import Product, product_of
 from aoti_plugins.lowering.small_weights.weight import SmallWeight
 
-_aten = torch.ops.aten
 _DTYPES = (torch.float16, torch.bfloat16)
 
 
@@ -38,24 +31,13 @@ def small_weights(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _product(program: ExportedProgram, node: Node) -> tuple[Node, SmallWeight, Node | None] | None:
-    """What is multiplied, the weight and the bias of a product, if the kernels do it."""
-    bias: Any = None
-    if node.target is _aten.linear.default:
-        x, weight = node.args[0], weight_of(program, node.args[1])
-        bias = node.args[2] if len(node.args) > 2 else None
-    elif node.target is _aten.mm.default:
-        x, weight = node.args[0], transposed_weight_of(program, node.args[1])
-    elif node.target is _aten._weight_int4pack_mm.default:
-        x, weight = node.args[0], packed_weight_of(program, node)
-    else:
+def _product(program: ExportedProgram, node: Node) -> Product | None:
+    """The product that a node computes, if the kernels do it."""
+    found = product_of(program, node)
+    if found is None or not is_supported(found[1]):
         return None
-    if weight is None or not is_supported(weight) or not isinstance(x, Node):
-        return None
-    dtype = x.meta["val"].dtype
-    if dtype not in _DTYPES or node.meta["val"].dtype != dtype:
-        return None
-    return x, weight, bias
+    dtype = found[0].meta["val"].dtype
+    return found if dtype in _DTYPES and node.meta["val"].dtype == dtype else None
 
 
 def _replace(
