@@ -1,6 +1,9 @@
 // Products and convolutions with constant weights, which XNNPACK packs, against those whose weights
 // may change; and products with weights of 4 and 8 bits against sums in float64.
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -218,6 +221,68 @@ BOOST_AUTO_TEST_CASE(what_was_packed_goes_with_its_weights) {
     value *= 2;
   }
   check_close(values(multiply(a, b, nullptr, 4, 64)), before, 1e-4);
+}
+
+/// Floats whose last one is the last of a page, behind which there is nothing.
+class AtTheEdge {
+ public:
+  AtTheEdge(int64_t count, unsigned seed) : nbytes_(count * sizeof(float)) {
+    const size_t page = sysconf(_SC_PAGESIZE);
+    mapped_ = (nbytes_ + page - 1) / page * page;
+    pages_ = static_cast<char*>(
+        mmap(nullptr, mapped_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    BOOST_REQUIRE(pages_ != MAP_FAILED);
+    BOOST_REQUIRE(mprotect(pages_ + mapped_, page, PROT_NONE) == 0);
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<float> numbers(-1, 1);
+    for (int64_t i = 0; i < count; ++i) {
+      data()[i] = numbers(random);
+    }
+  }
+  ~AtTheEdge() { munmap(pages_, mapped_ + sysconf(_SC_PAGESIZE)); }
+  AtTheEdge(const AtTheEdge&) = delete;
+  AtTheEdge& operator=(const AtTheEdge&) = delete;
+
+  float* data() const { return reinterpret_cast<float*>(pages_ + mapped_ - nbytes_); }
+
+  Handle as_tensor(const Ints& sizes, const Ints& strides) const {
+    AtenTensorHandle handle = nullptr;
+    BOOST_REQUIRE(aoti_torch_create_tensor_from_blob(
+                      data(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0,
+                      kFloat32, aoti_torch_device_type_cpu(), 0, &handle) == 0);
+    return Handle(handle);
+  }
+
+ private:
+  size_t nbytes_;
+  size_t mapped_ = 0;
+  char* pages_ = nullptr;
+};
+
+BOOST_AUTO_TEST_CASE(nothing_is_read_behind_the_last_page) {
+  for (const int64_t k : {63, 66, 129}) {
+    const AtTheEdge x(3 * k, 1);
+    const AtTheEdge w(70 * k, 2);
+    const AtTheEdge bias(70, 3);
+    const Handle a = x.as_tensor({3, k}, {k, 1});
+    const Handle b = w.as_tensor({k, 70}, {1, k});
+    const Handle added = bias.as_tensor({70}, {1});
+    const auto expected = values(multiply(a, b, &added, 3, 70));
+    const ConstantMemory weights(w.data(), 70 * k * sizeof(float));
+    const ConstantMemory biases(bias.data(), 70 * sizeof(float));
+    check_close(values(multiply(a, b, &added, 3, 70)), expected, 1e-4);
+  }
+  const Convolution c{{1, 5, 9, 7}, {6, 5, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1};
+  const AtTheEdge x(5 * 9 * 7, 1);
+  const AtTheEdge w(6 * 5 * 3 * 3, 2);
+  const AtTheEdge bias(6, 3);
+  const Handle input = x.as_tensor(c.input, channels_last(c.input));
+  const Handle weight = w.as_tensor(c.weight, channels_last(c.weight));
+  const Handle added = bias.as_tensor({6}, {1});
+  const auto expected = values(convolve(c, input, weight, &added, nullptr, nullptr));
+  const ConstantMemory weights(w.data(), 6 * 5 * 3 * 3 * sizeof(float));
+  const ConstantMemory biases(bias.data(), 6 * sizeof(float));
+  check_close(values(convolve(c, input, weight, &added, nullptr, nullptr)), expected, 1e-4);
 }
 
 BOOST_AUTO_TEST_CASE(not_a_number_stays_one) {

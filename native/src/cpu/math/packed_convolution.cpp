@@ -128,14 +128,19 @@ class PackedConvolution final : public Derived {
   int create(const ConvPlan& plan, const Rows& rows, int64_t begin, int64_t count,
              XnnWeightsCache* cache, XnnOperator** ret) noexcept {
     const auto number = [](int64_t value) { return static_cast<uint32_t>(value); };
-    const float* kernel = kernel_ + begin * plan.in_per_group() * plan.kernel_numel();
+    const int64_t weights = plan.in_per_group() * plan.kernel_numel();
+    const ReadableBehind<float> kernel(kernel_ + begin * weights, count * weights);
+    const ReadableBehind<float> bias(bias_ != nullptr ? bias_ + begin : nullptr, count);
+    if (kernel.data() == nullptr || (bias_ != nullptr && bias.data() == nullptr)) {
+      return ~kXnnSuccess;
+    }
     return library_.create_convolution2d_nhwc_f32(
         number(rows.padding_top), number(plan.padding[2]), number(rows.padding_bottom),
         number(plan.padding[2]), number(plan.kernel[1]), number(plan.kernel[2]),
         number(plan.stride[1]), number(plan.stride[2]), number(plan.dilation[1]),
         number(plan.dilation[2]), number(plan.groups), plan.in_per_group(), count / plan.groups,
-        plan.in_channels, plan.out_channels, kernel, bias_ != nullptr ? bias_ + begin : nullptr,
-        least_, most_, 0, cache, ret);
+        plan.in_channels, plan.out_channels, kernel.data(), bias.data(), least_, most_, 0, cache,
+        ret);
   }
 
   const Xnnpack& library_;

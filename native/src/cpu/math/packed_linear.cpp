@@ -40,9 +40,14 @@ int create(const Xnnpack& library, const Weights& w, int64_t begin, int64_t coun
     }
     kernel = copy;
   }
+  const ReadableBehind<float> weights(kernel, count * w.k);
+  const ReadableBehind<float> bias(w.bias != nullptr ? w.bias + begin : nullptr, count);
+  if (weights.data() == nullptr || (w.bias != nullptr && bias.data() == nullptr)) {
+    return ~kXnnSuccess;
+  }
   return library.create_fully_connected_nc_f32(
-      w.k, count, w.k, w.n, kernel, w.bias != nullptr ? w.bias + begin : nullptr, -INFINITY,
-      INFINITY, w.is_transposed ? kXnnTransposedWeights : 0, cache, ret);
+      w.k, count, w.k, w.n, weights.data(), bias.data(), -INFINITY, INFINITY,
+      w.is_transposed ? kXnnTransposedWeights : 0, cache, ret);
 }
 
 /// The constants of a problem that this can do.

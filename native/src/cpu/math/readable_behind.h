@@ -13,10 +13,11 @@ namespace aoti_plugins::cpu {
 template <typename T>
 class ReadableBehind {
  public:
+  /// @param data null for none.
   ReadableBehind(const T* data, int64_t count) noexcept : data_(data) {
     constexpr uintptr_t kPage = 4096;  // the smallest there is
     const uintptr_t within = reinterpret_cast<uintptr_t>(data + count) % kPage;
-    if (within == 0 || within + kXnnExtraNbytes > kPage) {
+    if (data != nullptr && (within == 0 || within + kXnnExtraNbytes > kPage)) {
       T* copy = copy_.get<T>(count + static_cast<int64_t>(kXnnExtraNbytes / sizeof(T)));
       data_ = copy;
       if (copy != nullptr) {
@@ -25,7 +26,7 @@ class ReadableBehind {
     }
   }
 
-  /// Null when there was no memory for a copy.
+  /// Null for null, and when there was no memory for a copy.
   const T* data() const noexcept { return data_; }
 
  private:

@@ -185,31 +185,39 @@ struct Source {
 int create(const Xnnpack& x, const Source& s, int64_t begin, int64_t count, XnnWeightsCache* cache,
            XnnOperator** ret) noexcept {
   const auto [m, n, k, groups] = s.sizes;
-  const float* bias = s.bias != nullptr ? s.bias + begin : nullptr;
-  const float* scale = s.scale.data() + begin * groups;
-  if (s.bits == 8) {
-    return x.create_fully_connected_nc_qd8_f32_qc8w(k, count, k, n, scale,
-                                                    static_cast<const int8_t*>(s.codes) + begin * k,
-                                                    bias, -INFINITY, INFINITY, 0, cache, ret);
+  const ReadableBehind<float> bias(s.bias != nullptr ? s.bias + begin : nullptr, count);
+  const ReadableBehind<float> scale(s.scale.data() + begin * groups, count * groups);
+  if (scale.data() == nullptr || (s.bias != nullptr && bias.data() == nullptr)) {
+    return ~kXnnSuccess;
   }
+  if (s.bits == 8) {
+    const ReadableBehind<int8_t> codes(static_cast<const int8_t*>(s.codes) + begin * k, count * k);
+    return codes.data() == nullptr ? ~kXnnSuccess
+                                   : x.create_fully_connected_nc_qd8_f32_qc8w(
+                                         k, count, k, n, scale.data(), codes.data(), bias.data(),
+                                         -INFINITY, INFINITY, 0, cache, ret);
+  }
+  constexpr auto kExtra = static_cast<int64_t>(kXnnExtraNbytes);
   Scratch scratch;
-  uint8_t* codes = scratch.get<uint8_t>(count * k / 2);
+  uint8_t* codes = scratch.get<uint8_t>(count * k / 2 + kExtra);
   if (codes == nullptr) {
     return ~kXnnSuccess;
   }
   to_neighbours(static_cast<const uint8_t*>(s.codes) + begin * k / 2, count, k, k / groups, codes);
   if (groups == 1) {
-    return x.create_fully_connected_nc_qd8_f32_qc4w(k, count, k, n, kMiddle, scale, codes, bias,
-                                                    -INFINITY, INFINITY, 0, cache, ret);
+    return x.create_fully_connected_nc_qd8_f32_qc4w(k, count, k, n, kMiddle, scale.data(), codes,
+                                                    bias.data(), -INFINITY, INFINITY, 0, cache,
+                                                    ret);
   }
   Scratch halves;
-  uint16_t* scales = halves.get<uint16_t>(count * groups);
+  uint16_t* scales = halves.get<uint16_t>(count * groups + kExtra);
   if (scales == nullptr) {
     return ~kXnnSuccess;
   }
-  std::transform(scale, scale + count * groups, scales, float_to_half);
-  return x.create_fully_connected_nc_qd8_f32_qb4w_f16_scales(
-      k, count, k, n, k / groups, kMiddle, scales, codes, bias, -INFINITY, INFINITY, 0, cache, ret);
+  std::transform(scale.data(), scale.data() + count * groups, scales, float_to_half);
+  return x.create_fully_connected_nc_qd8_f32_qb4w_f16_scales(k, count, k, n, k / groups, kMiddle,
+                                                             scales, codes, bias.data(), -INFINITY,
+                                                             INFINITY, 0, cache, ret);
 }
 
 bool run(const Xnnpack& x, const Source& s, XnnOperator* op, int64_t rows, const int8_t* input,
