@@ -124,6 +124,24 @@ def resnet_18() -> Case:
 
 
 @_model
+def resnet_18_int8() -> Case:
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from torchao.quantization.pt2e import allow_exported_model_train_eval
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    case = MODELS["resnet_18"]()
+    config = get_symmetric_quantization_config(is_per_channel=True)
+    model = torch.export.export(case.module, case.inputs).module()
+    prepared = prepare_pt2e(model, XNNPACKQuantizer().set_global(config))
+    for _ in range(2):
+        prepared(*case.inputs)
+    return Case(allow_exported_model_train_eval(convert_pt2e(prepared)), case.inputs)
+
+
+@_model
 def mobilenet_v2() -> Case:
     from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
 

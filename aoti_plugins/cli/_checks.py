@@ -157,6 +157,8 @@ def _blob_place() -> list[Finding]:
 
 def _product_kernels() -> list[Finding]:
     """Whose kernels multiply on the CPU; without XNNPACK's, ours do, more slowly."""
+    if sys.platform != "linux":
+        return []
     from aoti_plugins.runtime._libraries import product_kernels
 
     return [Finding("products on the cpu", True, f"kernels of {product_kernels()}", (RUN_CPU,))]

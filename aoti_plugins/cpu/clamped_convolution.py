@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from aoti_plugins.cpu.quantized_convolution import convolved
+
 
 @torch.library.custom_op(
     "aoti_plugins::clamped_convolution",
@@ -55,10 +57,4 @@ def clamped_convolution(
 @clamped_convolution.register_fake
 def _(x, weight, bias, stride, padding, dilation, groups, least, most):  # type: ignore[no-untyped-def]
     del bias, groups, least, most
-    sizes = [
-        (x.size(d + 2) + 2 * padding[d] - dilation[d] * (weight.size(d + 2) - 1) - 1) // stride[d]
-        + 1
-        for d in range(2)
-    ]
-    shape = (x.size(0), weight.size(0), *sizes)
-    return x.new_empty(shape).contiguous(memory_format=torch.channels_last)
+    return convolved(x, weight, stride, padding, dilation)

@@ -37,6 +37,7 @@ def _passes() -> Iterable[GraphPass]:
     """Convolutions and products with small weights to the runtime's kernels."""
     from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
     from aoti_plugins.cpu.passes.folded_norms import folded_norms
+    from aoti_plugins.cpu.passes.quantized_convolutions import quantized_convolutions
     from aoti_plugins.cpu.passes.small_linears import small_linears
 
     yield GraphPass(
@@ -46,6 +47,12 @@ def _passes() -> Iterable[GraphPass]:
         "aoti_plugins.clamped_convolutions",
         clamped_convolutions,
         after=("aoti_plugins.folded_norms",),
+    )
+    yield GraphPass(
+        "aoti_plugins.quantized_convolutions",
+        quantized_convolutions,
+        after=("aoti_plugins.restore_views",),
+        before=("aoti_plugins.clamped_convolutions",),
     )
     yield GraphPass(
         "aoti_plugins.small_linears", small_linears, after=("aoti_plugins.gathered_rows",)
@@ -68,6 +75,7 @@ CPU = Device(
         **usual_kernels(FLOATS, products=NUMBERS),
         RECURRENT_LAYER: FLOATS,
         "aoti_plugins::clamped_convolution": ("float32",),
+        "aoti_plugins::quantized_convolution": ("int8",),
         "aoti_plugins::small_linear": ("float32", "float16", "bfloat16", "int8"),
     },
     passes=_passes,

@@ -101,6 +101,8 @@ def blob_place() -> str:
 def product_kernels() -> str:
     """Return whose kernels products with constants run on, on the CPU, with a path or a reason.
 
+    Of Linux, as running on the CPU.
+
     Raises:
         RuntimeLoadError: no library.
     """

@@ -21,7 +21,7 @@ def run() -> Callable[..., list[Tensor]]:
     """Lower a module for this machine and call the program twice; what the second call returned."""
 
     def lowered(module: nn.Module, *inputs: Any, **options: Any) -> list[Tensor]:
-        exported = export(module.eval(), inputs, **options)
+        exported = export(module, inputs, **options)
         program = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
         with Program(bytes(program.to_executorch().buffer)) as loaded:
             flat = tree_leaves(inputs)

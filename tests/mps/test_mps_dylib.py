@@ -73,7 +73,8 @@ def test_header(macos_libraries: Path, name: str, needed: list[str]) -> None:
 def test_exports_are_the_shims_and_the_c_functions(backend: lief.MachO.Binary) -> None:
     functions = {"aotip_thread_atexit", "aotip_mps_shim_names"}
     functions |= names_in("include/aoti_plugins/delegate.h", r"\b(aotip_\w+)\(")
-    functions.remove("aotip_blob_place")  # of Linux
+    functions -= {"aotip_blob_place", "aotip_product_kernels"}  # of Linux
+    functions |= names_in("include/aoti_plugins/blob_kernels.h", r"\b(aotip_kernel_\w+)[(;]")
     functions |= names_in("include/aoti_plugins/shim.h", r"\b(aotip_shim_\w+)\(")
     # A name that a pragma gives is not mangled: no underscore is put before it.
     shim_names = {f"aotip_{name}" for name in shims()}

@@ -46,11 +46,11 @@ __attribute__((visibility("default"))) int32_t aotip_add_kernel_library(const ch
 /// From where code of programs is loaded: "memory", or "files in " and a folder; null where there
 /// is no place for it. For people; borrowed until this thread's next call.
 __attribute__((visibility("default"))) const char* aotip_blob_place(void);
-#endif
 
 /// On whose kernels products and convolutions with constants run on the CPU: "XNNPACK in " and its
 /// library, which this opens, or "aoti_plugins", with the reason. For people; never freed.
 __attribute__((visibility("default"))) const char* aotip_product_kernels(void);
+#endif
 
 /// Demands that programs are signed: delegates that are initialized from here on run code and read
 /// weights only of programs whose payload carries a signature of Ed25519 by one of `n_keys` public

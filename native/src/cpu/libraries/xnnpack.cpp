@@ -57,6 +57,9 @@ const char* fill(void* library, Xnnpack* ret) {
   AOTIP_FIND(create_convolution2d_nhwc_f32);
   AOTIP_FIND(reshape_convolution2d_nhwc_f32);
   AOTIP_FIND(setup_convolution2d_nhwc_f32);
+  AOTIP_FIND(create_convolution2d_nhwc_qs8_qc8w);
+  AOTIP_FIND(reshape_convolution2d_nhwc_qs8_qc8w);
+  AOTIP_FIND(setup_convolution2d_nhwc_qs8_qc8w);
   AOTIP_FIND(create_fully_connected_nc_qd8_f32_qc8w);
   AOTIP_FIND(reshape_fully_connected_nc_qd8_f32_qc8w);
   AOTIP_FIND(setup_fully_connected_nc_qd8_f32_qc8w);

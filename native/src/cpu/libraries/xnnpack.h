@@ -70,6 +70,21 @@ struct Xnnpack {
   int (*setup_convolution2d_nhwc_f32)(XnnOperator* op, void* workspace, const float* input,
                                       float* output);
 
+  int (*create_convolution2d_nhwc_qs8_qc8w)(
+      uint32_t padding_top, uint32_t padding_right, uint32_t padding_bottom, uint32_t padding_left,
+      uint32_t kernel_height, uint32_t kernel_width, uint32_t stride_height, uint32_t stride_width,
+      uint32_t dilation_height, uint32_t dilation_width, uint32_t groups, size_t group_inputs,
+      size_t group_outputs, size_t input_stride, size_t output_stride, int8_t input_zero,
+      float input_scale, const float* scales, const int8_t* kernel, const int32_t* bias,
+      int8_t output_zero, float output_scale, int8_t least, int8_t most, uint32_t flags,
+      XnnWeightsCache* cache, XnnOperator** ret);
+  int (*reshape_convolution2d_nhwc_qs8_qc8w)(XnnOperator* op, size_t batch, size_t height,
+                                             size_t width, size_t* workspace_nbytes,
+                                             size_t* out_height, size_t* out_width,
+                                             XnnThreads* threads);
+  int (*setup_convolution2d_nhwc_qs8_qc8w)(XnnOperator* op, void* workspace, const int8_t* input,
+                                           int8_t* output);
+
   int (*create_fully_connected_nc_qd8_f32_qc8w)(size_t inputs, size_t outputs, size_t input_stride,
                                                 size_t output_stride, const float* scales,
                                                 const int8_t* kernel, const float* bias,

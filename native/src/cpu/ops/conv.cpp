@@ -1,33 +1,14 @@
 #include "cpu/ops/conv.h"
 
-#include <memory>
 #include <type_traits>
 
 #include "cpu/math/packed_convolution.h"
+#include "cpu/ops/dense.h"
 #include "cpu/ops/operators.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins::cpu {
 namespace {
-
-struct Destroy {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using Owned = std::unique_ptr<Tensor, Destroy>;
-
-/// `tensor` itself when it has the dtype and layout, or else a copy that does, owned by `*owner`.
-const Tensor* as_layout(const Tensor& tensor, int32_t dtype, bool channels_last, Owned* owner) {
-  if (tensor.dtype() == dtype && (tensor.numel() == 0 || has_conv_strides(tensor, channels_last))) {
-    return &tensor;
-  }
-  int64_t strides[Tensor::kMaxDims];
-  conv_strides(tensor.ndim(), tensor.sizes(), channels_last, strides);
-  owner->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, dtype, Device{}));
-  if (*owner == nullptr || strided_copy(**owner, tensor) != Status::kOk) {
-    return nullptr;
-  }
-  return owner->get();
-}
 
 template <typename T>
 ConvData<T> data_of(const Tensor& input, const Tensor& weight, const Tensor* bias, Tensor& out) {
@@ -63,9 +44,9 @@ Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Ten
                             const Tensor* bias, float least, float most) {
   Owned result(make_conv_output(plan, kFloat32, Device{}));
   Owned owners[3];
-  const Tensor* in = as_layout(input, kFloat32, true, &owners[0]);
-  const Tensor* w = as_layout(weight, kFloat32, true, &owners[1]);
-  const Tensor* b = bias != nullptr ? as_layout(*bias, kFloat32, false, &owners[2]) : nullptr;
+  const Tensor* in = as_conv_layout(input, kFloat32, true, &owners[0]);
+  const Tensor* w = as_conv_layout(weight, kFloat32, true, &owners[1]);
+  const Tensor* b = bias != nullptr ? as_conv_layout(*bias, kFloat32, false, &owners[2]) : nullptr;
   if (result == nullptr || in == nullptr || w == nullptr || (bias != nullptr && b == nullptr)) {
     return nullptr;
   }
@@ -95,9 +76,9 @@ Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const 
   ConvPlan inner = plan;
   inner.channels_last = plan.channels_last && !plan.transposed;
   Owned owners[4];
-  const Tensor* in = as_layout(input, compute, inner.channels_last, &owners[0]);
-  const Tensor* w = as_layout(weight, compute, inner.channels_last, &owners[1]);
-  const Tensor* b = bias != nullptr ? as_layout(*bias, compute, false, &owners[2]) : nullptr;
+  const Tensor* in = as_conv_layout(input, compute, inner.channels_last, &owners[0]);
+  const Tensor* w = as_conv_layout(weight, compute, inner.channels_last, &owners[1]);
+  const Tensor* b = bias != nullptr ? as_conv_layout(*bias, compute, false, &owners[2]) : nullptr;
   if (result == nullptr || in == nullptr || w == nullptr || (bias != nullptr && b == nullptr)) {
     return nullptr;
   }

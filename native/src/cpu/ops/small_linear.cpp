@@ -13,6 +13,7 @@
 #include "cpu/math/readable_behind.h"
 #include "cpu/math/scratch.h"
 #include "cpu/memory/constant_memory.h"
+#include "cpu/ops/dense.h"
 #include "slim/element.h"
 #include "slim/half.h"
 #include "slim/strided_copy.h"
@@ -28,11 +29,6 @@ constexpr uint8_t kMiddle = 8;  // the code of 4 bits that stands for 0
 constexpr int64_t kNoZero = 0;
 constexpr int64_t kZeroPoint = 1;
 constexpr int64_t kAddedZero = 2;
-
-struct Destroy {
-  void operator()(Tensor* tensor) const { Tensor::destroy(tensor); }
-};
-using Owned = std::unique_ptr<Tensor, Destroy>;
 
 /// The sizes of a product, after all checks.
 struct Sizes {
@@ -98,22 +94,6 @@ Status check(const SmallLinear& l, Sizes* ret) {
   }
   *ret = s;
   return Status::kOk;
-}
-
-/// A tensor's elements as T, row-major: its own memory, or a copy owned by `*owner`.
-template <typename T>
-const T* as_dense(const Tensor& tensor, int32_t dtype, Owned* owner) {
-  if (tensor.dtype() == dtype && tensor.is_contiguous()) {
-    return tensor.data_as<T>();
-  }
-  int64_t strides[Tensor::kMaxDims];
-  int64_t step = 1;
-  for (int64_t d = tensor.ndim(); d-- > 0; step *= tensor.size(d)) {
-    strides[d] = step;
-  }
-  owner->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, dtype, Device{}));
-  const bool ok = *owner != nullptr && strided_copy(**owner, tensor) == Status::kOk;
-  return ok ? (*owner)->data_as<T>() : nullptr;
 }
 
 std::shared_ptr<Numbers> make_numbers(const SmallLinear& l) {

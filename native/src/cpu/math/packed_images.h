@@ -1,0 +1,62 @@
+#pragma once
+
+#include <executorch/runtime/core/function_ref.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "cpu/math/packed_weights.h"
+#include "cpu/memory/constant_memory.h"
+#include "ops/conv_plan.h"
+#include "slim/status.h"
+
+namespace aoti_plugins::cpu {
+
+/// Rows of the output of one image, and what they are made from.
+struct ImageRows {
+  int64_t begin;
+  int64_t count;
+  int64_t in_begin;
+  int64_t in_count;
+  int64_t padding_top;
+  int64_t padding_bottom;
+};
+
+/// Convolutions with a constant weight, channels-last, by XNNPACK, on the team of threads: parts of
+/// the channels where they have many weights, and of an image's rows.
+class PackedImages final : public Derived {
+ public:
+  /// Makes an operator for `count` channels of the output from `begin` on, and rows with such
+  /// padding; returns XNNPACK's status.
+  using Create = std::function<int(const ImageRows& rows, int64_t begin, int64_t count,
+                                   XnnWeightsCache* cache, XnnOperator** ret)>;
+  /// Reshapes, sets up and runs an operator for rows of an image; what it computes are the channels
+  /// from `channel` on. False where that failed.
+  using Run = ::executorch::runtime::FunctionRef<bool(XnnOperator* op, int64_t image,
+                                                      const ImageRows& rows, int64_t channel)>;
+
+  PackedImages(const Xnnpack& library, const ConvPlan& plan, Create create);
+
+  /// Whether XNNPACK makes operators for the weight.
+  bool can_run(const ConvPlan& plan) noexcept;
+
+  /// Runs all images of a plan, whose sizes but for those of the images are the constructor's.
+  Status run(const ConvPlan& plan, Run run) noexcept;
+
+ private:
+  int64_t step_;
+  Create create_;
+  std::vector<std::unique_ptr<PackedWeights>> parts_;
+};
+
+/// Whether XNNPACK can be asked for a plan: it takes sizes of 32 bits, and rows must be made of
+/// something.
+bool fits_xnnpack(const ConvPlan& plan) noexcept;
+
+/// The numbers of a plan that operators are made for, for a `DerivedKey`; the first five of 16 are
+/// left to the caller.
+void add_to_key(const ConvPlan& plan, DerivedKey* key) noexcept;
+
+}  // namespace aoti_plugins::cpu

@@ -1,0 +1,173 @@
+#include "cpu/ops/quantized_convolution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cpu/libraries/xnnpack.h"
+#include "cpu/math/packed_images.h"
+#include "cpu/math/readable_behind.h"
+#include "cpu/math/scratch.h"
+#include "cpu/memory/constant_memory.h"
+#include "cpu/ops/conv.h"
+#include "cpu/ops/dense.h"
+#include "slim/half.h"
+
+namespace aoti_plugins::cpu {
+namespace {
+
+constexpr int32_t kKind = 5;
+
+/// What is convolved, without gaps and channels-last.
+struct Data {
+  const int8_t* input;
+  const int8_t* weight;
+  const float* scale;
+  const float* bias;
+  int8_t* output;
+};
+
+/// The bias as XNNPACK adds it: in units of a product of two numbers.
+std::vector<int32_t> bias_of(const Data& d, const QuantizedConvolution& c, int64_t begin,
+                             int64_t count) {
+  std::vector<int32_t> found;
+  for (int64_t i = begin; d.bias != nullptr && i < begin + count; ++i) {
+    const double value = std::nearbyint(double(d.bias[i]) / (double(c.x.scale) * d.scale[i]));
+    found.push_back(static_cast<int32_t>(std::clamp(value, -2147483000.0, 2147483000.0)));
+  }
+  return found;
+}
+
+int create(const Xnnpack& library, const ConvPlan& plan, const Data& d,
+           const QuantizedConvolution& c, const ImageRows& rows, int64_t begin, int64_t count,
+           XnnWeightsCache* cache, XnnOperator** ret) {
+  const auto number = [](int64_t value) { return static_cast<uint32_t>(value); };
+  const auto byte = [](int32_t value) { return static_cast<int8_t>(value); };
+  const int64_t weights = plan.in_per_group() * plan.kernel_numel();
+  const std::vector<int32_t> sums = bias_of(d, c, begin, count);
+  const ReadableBehind<int8_t> kernel(d.weight + begin * weights, count * weights);
+  const ReadableBehind<float> scale(d.scale + begin, count);
+  const ReadableBehind<int32_t> bias(sums.empty() ? nullptr : sums.data(), count);
+  if (kernel.data() == nullptr || scale.data() == nullptr ||
+      (!sums.empty() && bias.data() == nullptr)) {
+    return ~kXnnSuccess;
+  }
+  return library.create_convolution2d_nhwc_qs8_qc8w(
+      number(rows.padding_top), number(plan.padding[2]), number(rows.padding_bottom),
+      number(plan.padding[2]), number(plan.kernel[1]), number(plan.kernel[2]),
+      number(plan.stride[1]), number(plan.stride[2]), number(plan.dilation[1]),
+      number(plan.dilation[2]), number(plan.groups), plan.in_per_group(), count / plan.groups,
+      plan.in_channels, plan.out_channels, byte(c.x.zero), c.x.scale, scale.data(), kernel.data(),
+      bias.data(), byte(c.y.zero), c.y.scale, byte(c.least), byte(c.most), 0, cache, ret);
+}
+
+bool run(const Xnnpack& library, const ConvPlan& plan, XnnOperator* op, const ImageRows& rows,
+         const int8_t* input, int8_t* output) noexcept {
+  size_t nbytes = 0;
+  size_t height = 0;
+  size_t width = 0;
+  if (library.reshape_convolution2d_nhwc_qs8_qc8w(op, 1, rows.in_count, plan.in[2], &nbytes,
+                                                  &height, &width, nullptr) != kXnnSuccess ||
+      height != static_cast<size_t>(rows.count) || width != static_cast<size_t>(plan.out[2])) {
+    return false;
+  }
+  Scratch workspace;
+  void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
+  return (memory != nullptr || nbytes == 0) &&
+         library.setup_convolution2d_nhwc_qs8_qc8w(op, memory, input, output) == kXnnSuccess &&
+         library.run_operator(op, nullptr) == kXnnSuccess;
+}
+
+std::optional<Status> convolve_packed(const ConvPlan& plan, const Data& d,
+                                      const QuantizedConvolution& c) {
+  const int64_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
+  const int64_t channels = plan.out_channels * static_cast<int64_t>(sizeof(float));
+  const bool are_constant = ConstantMemory::contains(d.weight, weights) &&
+                            ConstantMemory::contains(d.scale, channels) &&
+                            (d.bias == nullptr || ConstantMemory::contains(d.bias, channels));
+  const Xnnpack* library = fits_xnnpack(plan) && are_constant ? xnnpack() : nullptr;
+  if (library == nullptr) {
+    return std::nullopt;
+  }
+  DerivedKey key{kKind,
+                 {d.weight, d.scale, d.bias},
+                 {float_to_bits(c.x.scale), c.x.zero, float_to_bits(c.y.scale), c.y.zero,
+                  c.least * 256 + c.most}};
+  add_to_key(plan, &key);
+  const auto packed = derive(key, [&]() -> std::shared_ptr<Derived> {
+    auto found = std::make_shared<PackedImages>(
+        *library, plan,
+        [library, plan, d, c](const ImageRows& rows, int64_t begin, int64_t count,
+                              XnnWeightsCache* cache, XnnOperator** ret) {
+          return create(*library, plan, d, c, rows, begin, count, cache, ret);
+        });
+    return found->can_run(plan) ? found : nullptr;  // it has limits to what scales may be
+  });
+  const ReadableBehind<int8_t> input(d.input, plan.batch * plan.in_pixels() * plan.in_channels);
+  if (packed == nullptr || input.data() == nullptr) {
+    return std::nullopt;
+  }
+  return static_cast<PackedImages&>(*packed).run(
+      plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
+        const int64_t in_row = image * plan.in[1] + rows.in_begin;
+        const int64_t out_row = image * plan.out[1] + rows.begin;
+        return run(*library, plan, op, rows, input.data() + in_row * plan.in[2] * plan.in_channels,
+                   d.output + out_row * plan.out[2] * plan.out_channels + channel);
+      });
+}
+
+/// With float64, which holds every sum as it is.
+Status convolve_doubles(const ConvPlan& plan, const Data& d, const QuantizedConvolution& c) {
+  const int64_t in = plan.batch * plan.in_pixels() * plan.in_channels;
+  const int64_t out = plan.batch * plan.out_pixels() * plan.out_channels;
+  const int64_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
+  Scratch scratch[3];
+  double* x = scratch[0].get<double>(in);
+  double* w = scratch[1].get<double>(weights);
+  double* y = scratch[2].get<double>(out);
+  AOTIP_CHECK(x != nullptr && w != nullptr && y != nullptr,
+              "out of memory: a convolution as float64");
+  std::transform(d.input, d.input + in, x, [&](int8_t value) { return value - c.x.zero; });
+  std::copy_n(d.weight, weights, w);
+  AOTIP_RETURN_IF_FAILED(conv_forward(plan, ConvData<double>{x, w, nullptr, y}));
+  for (int64_t i = 0; i < out; ++i) {
+    const int64_t channel = i % plan.out_channels;
+    const double bias = d.bias != nullptr ? d.bias[channel] : 0.0;
+    const double value = y[i] * c.x.scale * d.scale[channel] + bias;
+    const double number = std::nearbyint(value / c.y.scale) + c.y.zero;
+    d.output[i] = static_cast<int8_t>(std::clamp<double>(number, c.least, c.most));
+  }
+  return Status::kOk;
+}
+
+}  // namespace
+
+Tensor* quantized_convolution(const ConvPlan& given, const QuantizedConvolution& c) {
+  Owned result(make_conv_output(given, kInt8, Device{}));
+  Owned owners[4];
+  const Tensor* in = as_conv_layout(*c.input, kInt8, true, &owners[0]);
+  const Tensor* w = as_conv_layout(*c.weight, kInt8, true, &owners[1]);
+  const float* scale = as_dense<float>(*c.scale, kFloat32, &owners[2]);
+  const float* bias = c.bias != nullptr ? as_dense<float>(*c.bias, kFloat32, &owners[3]) : nullptr;
+  if (result == nullptr || in == nullptr || w == nullptr || scale == nullptr ||
+      (c.bias != nullptr && bias == nullptr)) {
+    return nullptr;
+  }
+  if (result->numel() == 0) {
+    return result.release();
+  }
+  const Data data{in->data_as<int8_t>(), w->data_as<int8_t>(), scale, bias,
+                  result->data_as<int8_t>()};
+  ConvPlan plan = given;
+  if (plan.is_pointwise() && plan.in_pixels() == 1) {  // a linear layer: its rows are one image's
+    plan.in[1] = plan.out[1] = plan.batch;
+    plan.batch = 1;
+  }
+  const std::optional<Status> packed = convolve_packed(plan, data, c);
+  const Status status = packed.has_value() ? *packed : convolve_doubles(plan, data, c);
+  return status == Status::kOk ? result.release() : nullptr;
+}
+
+}  // namespace aoti_plugins::cpu
