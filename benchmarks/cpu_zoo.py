@@ -150,16 +150,6 @@ def mobilenet_v2() -> Case:
 
 
 @_model
-def efficientnet_b0() -> Case:
-    from transformers import EfficientNetConfig, EfficientNetForImageClassification
-
-    config = EfficientNetConfig(
-        width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, num_labels=1000
-    )
-    return Case(Head(EfficientNetForImageClassification(config)), _image())
-
-
-@_model
 def convnext_tiny() -> Case:
     from transformers import ConvNextConfig, ConvNextForImageClassification
 
@@ -238,7 +228,7 @@ class Step(nn.Module):
 
     def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
         length = self.keys_0.shape[2]
-        mask = torch.arange(length) <= position
+        mask = (torch.arange(length) <= position).view(1, -1)
         for i, layer in enumerate(self.layers):
             h = layer["before"](x)
             q, k, v = (

@@ -14,6 +14,10 @@ from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime._runner import Runner, Tag, Value
 from aoti_plugins.runtime.specs import read_i64
 
+_SPLIT_BY_TORCH = 32768
+"""Elements from which PyTorch copies with its threads, which then spin for a while and take the
+processors from the next call of a program; ``at::internal::GRAIN_SIZE``."""
+
 
 class OutputSlot:
     """One output of one method.
@@ -105,7 +109,7 @@ class OutputSlot:
             return self._on_gpu(value) if given else _gpu_view(value, self._owner, self._what)
         if self._moved(value) or self._torch_view is None:
             self._torch_view = _torch_view(value, self._owner)
-        return self._torch_view.clone() if copy else self._torch_view.detach()
+        return _copied(self._torch_view) if copy else self._torch_view.detach()
 
     def numpy(self, copy: bool) -> Any:
         """Return the output as a numpy array, or as a scalar; see ``torch``."""
@@ -175,6 +179,15 @@ class _GpuBytes:
             "data": (value.data, False),
             "version": 3,
         }
+
+
+def _copied(view: Any) -> Any:
+    """A copy of a torch tensor in host memory that has no gaps, made by this thread alone."""
+    if view.numel() < _SPLIT_BY_TORCH:
+        return view.clone()
+    found = view.new_empty_strided(view.shape, view.stride())
+    ctypes.memmove(found.data_ptr(), view.data_ptr(), view.numel() * view.element_size())
+    return found
 
 
 def _gpu_view(value: Value, owner: object, what: str) -> Any:
