@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from each_model import Each
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
@@ -121,20 +122,9 @@ OTHERS: list[tuple[nn.Module, tuple[int, ...]]] = [
 ]
 
 
-class Each(nn.Module):
-    """Several models, each with an input of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(model for model, _ in OTHERS)
-
-    def forward(self, inputs: list[Tensor]) -> list[Tensor]:
-        return [model(x) for model, x in zip(self.models, inputs, strict=True)]
-
-
 def test_others_are_right(run: Run) -> None:
     inputs = [torch.randn(shape, dtype=model.bias.dtype) for model, shape in OTHERS]
-    found = run(Each(), inputs)
+    found = run(Each(model for model, _ in OTHERS), inputs)
     with torch.no_grad():
         for (model, _), x, result in zip(OTHERS, inputs, found, strict=True):
             torch.testing.assert_close(result, model(x))

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+from each_model import Each
 from executorch.exir import to_edge_transform_and_lower
 from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised
 from torch import Tensor, nn
@@ -81,21 +82,10 @@ def test_codes_of_rows_are_multiplied(called: Called, name: str) -> None:
     torch.testing.assert_close(program.module()(x), expected)
 
 
-class Each(nn.Module):
-    """Several models, each with an input of its own."""
-
-    def __init__(self, models: list[nn.Module]) -> None:
-        super().__init__()
-        self.models = nn.ModuleList(models)
-
-    def forward(self, inputs: list[Tensor]) -> list[Tensor]:
-        return [model(x) for model, x in zip(self.models, inputs, strict=True)]
-
-
 def test_results_are_those_of_dequantised_weights(run: Run) -> None:
     cases = [(quantised(name, torch.float32), rows) for name in CONFIGS for rows in (1, 5, 40)]
     inputs = [torch.randn(rows, WIDTH) for _, rows in cases]
-    found = run(Each([model for model, _ in cases]), inputs)
+    found = run(Each(model for model, _ in cases), inputs)
     for (model, _), x, result in zip(cases, inputs, found, strict=True):
         expected = dequantised(model)(x.double())
         torch.testing.assert_close(result.double(), expected, rtol=1e-4, atol=1e-5)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.runtime import Program, ValueInfo, backends
+from aoti_plugins.runtime import Program, ValueInfo, _outputs, backends
 
 Lowered = Callable[[str], Path]
 
@@ -140,6 +140,16 @@ def test_outputs_belong_to_the_caller(mlp: Program) -> None:
     before = first.clone()
     mlp(torch.randn(4, 64))
     torch.testing.assert_close(first, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("count", [2, 40000])
+def test_large_outputs_are_copied_as_they_lie(count: int) -> None:
+    view = torch.arange(count * 3.0).view(3, count).t()
+    found = _outputs._copied(view)
+    assert found.stride() == view.stride()
+    assert torch.equal(found, view)
+    view.zero_()
+    assert found.any()
 
 
 def test_views_show_the_next_call(mlp: Program) -> None:

@@ -5,7 +5,6 @@
 #include "cpu/libraries/xnnpack.h"
 #include "cpu/math/packed_images.h"
 #include "cpu/math/readable_behind.h"
-#include "cpu/math/scratch.h"
 #include "cpu/memory/constant_memory.h"
 #include "slim/half.h"
 
@@ -33,41 +32,19 @@ int create(const Xnnpack& library, const ConvPlan& plan, const ConvData<float>& 
       cache, ret);
 }
 
-bool run(const Xnnpack& library, const ConvPlan& plan, XnnOperator* op, const ImageRows& rows,
-         const float* input, float* output) noexcept {
-  size_t nbytes = 0;
-  size_t height = 0;
-  size_t width = 0;
-  if (library.reshape_convolution2d_nhwc_f32(op, 1, rows.in_count, plan.in[2], &nbytes, &height,
-                                             &width, nullptr) != kXnnSuccess ||
-      height != static_cast<size_t>(rows.count) || width != static_cast<size_t>(plan.out[2])) {
-    return false;
-  }
-  Scratch workspace;
-  void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
-  return (memory != nullptr || nbytes == 0) &&
-         library.setup_convolution2d_nhwc_f32(op, memory, input, output) == kXnnSuccess &&
-         library.run_operator(op, nullptr) == kXnnSuccess;
-}
-
-bool are_constant(const ConvPlan& plan, const ConvData<float>& data) noexcept {
-  const int64_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
-  return ConstantMemory::contains(data.weight, weights * sizeof(float)) &&
-         (data.bias == nullptr ||
-          ConstantMemory::contains(data.bias, plan.out_channels * sizeof(float)));
-}
-
 }  // namespace
 
 std::optional<Status> packed_convolution(const ConvPlan& plan,
                                          const ConvData<float>& data) noexcept {
-  const Xnnpack* library = fits_xnnpack(plan) && are_constant(plan, data) ? xnnpack() : nullptr;
+  const Xnnpack* library = fits_xnnpack(plan) ? xnnpack() : nullptr;
   if (library == nullptr) {
     return std::nullopt;
   }
-  DerivedKey key{kKind,
-                 {data.weight, data.bias, nullptr},
-                 {float_to_bits(data.least), float_to_bits(data.most)}};
+  const size_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
+  DerivedKey key{
+      kKind,
+      {{data.weight, weights * sizeof(float)}, {data.bias, plan.out_channels * sizeof(float)}},
+      {float_to_bits(data.least), float_to_bits(data.most)}};
   add_to_key(plan, &key);
   const auto packed = derive(key, [&]() -> std::shared_ptr<Derived> {
     return std::make_shared<PackedImages>(
@@ -77,16 +54,18 @@ std::optional<Status> packed_convolution(const ConvPlan& plan,
           return create(*library, plan, data, rows, begin, count, cache, ret);
         });
   });
+  if (packed == nullptr) {
+    return std::nullopt;
+  }
   const ReadableBehind<float> input(data.input, plan.batch * plan.in_pixels() * plan.in_channels);
-  if (packed == nullptr || input.data() == nullptr) {
+  if (input.data() == nullptr) {
     return std::nullopt;
   }
   return static_cast<PackedImages&>(*packed).run(
       plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
-        const int64_t in_row = image * plan.in[1] + rows.in_begin;
-        const int64_t out_row = image * plan.out[1] + rows.begin;
-        return run(*library, plan, op, rows, input.data() + in_row * plan.in[2] * plan.in_channels,
-                   data.output + out_row * plan.out[2] * plan.out_channels + channel);
+        return run_rows(*library, library->reshape_convolution2d_nhwc_f32,
+                        library->setup_convolution2d_nhwc_f32, plan, op, image, rows, channel,
+                        input.data(), data.output);
       });
 }
 

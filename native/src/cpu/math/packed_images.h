@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cpu/math/packed_weights.h"
+#include "cpu/math/scratch.h"
 #include "cpu/memory/constant_memory.h"
 #include "ops/conv_plan.h"
 #include "slim/status.h"
@@ -50,6 +51,32 @@ class PackedImages final : public Derived {
   Create create_;
   std::vector<std::unique_ptr<PackedWeights>> parts_;
 };
+
+/// Reshapes, sets up and runs an operator for rows of an image, and the channels from `channel` on.
+///
+/// @param reshape `xnn_reshape_*` of the operator's kind
+/// @param setup `xnn_setup_*`, likewise
+/// @param input all images of the plan, as `output`
+template <typename Reshape, typename Setup, typename T>
+bool run_rows(const Xnnpack& library, Reshape reshape, Setup setup, const ConvPlan& plan,
+              XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel,
+              const T* input, T* output) noexcept {
+  size_t nbytes = 0;
+  size_t height = 0;
+  size_t width = 0;
+  if (reshape(op, 1, rows.in_count, plan.in[2], &nbytes, &height, &width, nullptr) != kXnnSuccess ||
+      height != static_cast<size_t>(rows.count) || width != static_cast<size_t>(plan.out[2])) {
+    return false;
+  }
+  Scratch workspace;
+  void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
+  const int64_t in_row = image * plan.in[1] + rows.in_begin;
+  const int64_t out_row = image * plan.out[1] + rows.begin;
+  return (memory != nullptr || nbytes == 0) &&
+         setup(op, memory, input + in_row * plan.in[2] * plan.in_channels,
+               output + out_row * plan.out[2] * plan.out_channels + channel) == kXnnSuccess &&
+         library.run_operator(op, nullptr) == kXnnSuccess;
+}
 
 /// Whether XNNPACK can be asked for a plan: it takes sizes of 32 bits, and rows must be made of
 /// something.

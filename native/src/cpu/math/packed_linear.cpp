@@ -50,7 +50,7 @@ int create(const Xnnpack& library, const Weights& w, int64_t begin, int64_t coun
       w.is_transposed ? kXnnTransposedWeights : 0, cache, ret);
 }
 
-/// The constants of a problem that this can do.
+/// The weights of a problem that this can do, if they are constants.
 std::optional<Weights> weights_of(const GemmProblem<float>& p) noexcept {
   const bool plain = p.b_row == 1 && p.b_col == p.k;
   const bool is_transposed = p.b_col == 1 && p.b_row == p.n;
@@ -60,10 +60,6 @@ std::optional<Weights> weights_of(const GemmProblem<float>& p) noexcept {
   const bool adds_bias = adds && p.beta == 1.0F && (p.s_row == 0 || p.m == 1) && p.s_col == 1;
   if (p.m == 0 || p.n * p.k < kLeastWeights || !(plain || is_transposed) || !rows_are_dense ||
       p.alpha != 1.0F || (adds && !adds_bias)) {
-    return std::nullopt;
-  }
-  if (!ConstantMemory::contains(p.b, p.n * p.k * sizeof(float)) ||
-      (adds && !ConstantMemory::contains(p.s, p.n * sizeof(float)))) {
     return std::nullopt;
   }
   return Weights{p.n, p.k, p.b, !plain, adds ? p.s : nullptr};
@@ -77,7 +73,9 @@ std::optional<Status> packed_linear(const GemmProblem<float>& p) noexcept {
   if (library == nullptr) {
     return std::nullopt;
   }
-  const DerivedKey key{kKind, {p.b, weights->bias, nullptr}, {p.n, p.k, weights->is_transposed}};
+  const DerivedKey key{kKind,
+                       {{p.b, p.n * p.k * sizeof(float)}, {weights->bias, p.n * sizeof(float)}},
+                       {p.n, p.k, weights->is_transposed}};
   const auto packed = derive(key, [&]() -> std::shared_ptr<Derived> {
     return std::make_shared<PackedProduct>(
         *library, p.n, p.k,
@@ -86,8 +84,11 @@ std::optional<Status> packed_linear(const GemmProblem<float>& p) noexcept {
           return create(*library, w, begin, count, cache, ret);
         });
   });
+  if (packed == nullptr) {
+    return std::nullopt;
+  }
   const ReadableBehind<float> a(p.a, p.m * p.k);
-  if (packed == nullptr || a.data() == nullptr) {
+  if (a.data() == nullptr) {
     return std::nullopt;
   }
   return static_cast<PackedProduct&>(*packed).run(

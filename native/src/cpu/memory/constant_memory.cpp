@@ -32,6 +32,19 @@ bool is_inside(const void* address, const char* begin, const char* end) {
   return address >= begin && address < end;
 }
 
+bool is_constant(const Registry& r, const SourceBytes& source) {
+  const char* begin = static_cast<const char*>(source.data);
+  const auto next = r.ranges.upper_bound(begin);
+  return next != r.ranges.begin() && begin + source.nbytes <= std::prev(next)->second.end;
+}
+
+/// The order of keys: nearly always the first address decides.
+auto as_tuple(const DerivedKey& key) {
+  const auto& s = key.sources;
+  return std::tie(s[0].data, key.kind, s[1].data, s[2].data, s[0].nbytes, s[1].nbytes, s[2].nbytes,
+                  key.numbers);
+}
+
 }  // namespace
 
 Derived::~Derived() = default;
@@ -65,8 +78,9 @@ ConstantMemory::~ConstantMemory() {
     r.ranges.erase(found);
     for (auto it = r.derived.begin(); it != r.derived.end();) {
       const auto& sources = it->first.sources;
-      const bool uses = std::any_of(std::begin(sources), std::end(sources),
-                                    [&](const void* s) { return is_inside(s, begin, range.end); });
+      const bool uses =
+          std::any_of(std::begin(sources), std::end(sources),
+                      [&](const SourceBytes& s) { return is_inside(s.data, begin, range.end); });
       if (uses) {
         gone.push_back(std::move(it->second));
         it = r.derived.erase(it);
@@ -77,17 +91,8 @@ ConstantMemory::~ConstantMemory() {
   }
 }
 
-bool ConstantMemory::contains(const void* data, size_t nbytes) noexcept {
-  Registry& r = registry();
-  const std::shared_lock<std::shared_mutex> lock(r.mutex);
-  const char* begin = static_cast<const char*>(data);
-  auto next = r.ranges.upper_bound(begin);
-  return next != r.ranges.begin() && begin + nbytes <= std::prev(next)->second.end;
-}
-
 bool DerivedKey::operator<(const DerivedKey& other) const {
-  return std::tie(sources[0], kind, sources[1], sources[2], numbers) <
-         std::tie(other.sources[0], other.kind, other.sources[1], other.sources[2], other.numbers);
+  return as_tuple(*this) < as_tuple(other);
 }
 
 std::shared_ptr<Derived> derive(
@@ -99,6 +104,11 @@ std::shared_ptr<Derived> derive(
     const auto found = r.derived.find(key);
     if (found != r.derived.end()) {
       return found->second;
+    }
+    for (const SourceBytes& source : key.sources) {
+      if (source.data != nullptr && !is_constant(r, source)) {
+        return nullptr;
+      }
     }
   }
   try {

@@ -27,25 +27,28 @@ class AOTIP_CORE ConstantMemory {
   ConstantMemory(const ConstantMemory&) = delete;
   ConstantMemory& operator=(const ConstantMemory&) = delete;
 
-  /// Whether bytes belong to constants.
-  static bool contains(const void* data, size_t nbytes) noexcept;
-
  private:
   const void* data_;
 };
 
-/// What names something derived: what it is, from which addresses (all of them in constant memory,
-/// null for none), with which numbers.
+/// Bytes that something is derived from.
+struct SourceBytes {
+  const void* data = nullptr;  ///< null for none
+  size_t nbytes = 0;
+};
+
+/// What names something derived: what it is, from which bytes, with which numbers.
 struct DerivedKey {
   int32_t kind = 0;
-  const void* sources[3] = {};
+  SourceBytes sources[3] = {};
   std::array<int64_t, 16> numbers{};
 
   bool operator<(const DerivedKey& other) const;
 };
 
-/// What `make` derived in this call or an earlier one; null for good where it returned null or
-/// memory ran out: callers have another way. Calls of other threads wait while `make` runs.
+/// What `make` derived in this call or an earlier one; null where not all sources are constant, and
+/// for good where it returned null or memory ran out: callers have another way. Calls of other
+/// threads wait while `make` runs.
 AOTIP_CORE std::shared_ptr<Derived> derive(
     const DerivedKey& key,
     ::executorch::runtime::FunctionRef<std::shared_ptr<Derived>()> make) noexcept;

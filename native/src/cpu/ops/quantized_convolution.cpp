@@ -63,36 +63,16 @@ int create(const Xnnpack& library, const ConvPlan& plan, const Data& d,
       bias.data(), byte(c.y.zero), c.y.scale, byte(c.least), byte(c.most), 0, cache, ret);
 }
 
-bool run(const Xnnpack& library, const ConvPlan& plan, XnnOperator* op, const ImageRows& rows,
-         const int8_t* input, int8_t* output) noexcept {
-  size_t nbytes = 0;
-  size_t height = 0;
-  size_t width = 0;
-  if (library.reshape_convolution2d_nhwc_qs8_qc8w(op, 1, rows.in_count, plan.in[2], &nbytes,
-                                                  &height, &width, nullptr) != kXnnSuccess ||
-      height != static_cast<size_t>(rows.count) || width != static_cast<size_t>(plan.out[2])) {
-    return false;
-  }
-  Scratch workspace;
-  void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
-  return (memory != nullptr || nbytes == 0) &&
-         library.setup_convolution2d_nhwc_qs8_qc8w(op, memory, input, output) == kXnnSuccess &&
-         library.run_operator(op, nullptr) == kXnnSuccess;
-}
-
 std::optional<Status> convolve_packed(const ConvPlan& plan, const Data& d,
                                       const QuantizedConvolution& c) {
-  const int64_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
-  const int64_t channels = plan.out_channels * static_cast<int64_t>(sizeof(float));
-  const bool are_constant = ConstantMemory::contains(d.weight, weights) &&
-                            ConstantMemory::contains(d.scale, channels) &&
-                            (d.bias == nullptr || ConstantMemory::contains(d.bias, channels));
-  const Xnnpack* library = fits_xnnpack(plan) && are_constant ? xnnpack() : nullptr;
+  const Xnnpack* library = fits_xnnpack(plan) ? xnnpack() : nullptr;
   if (library == nullptr) {
     return std::nullopt;
   }
+  const size_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
+  const size_t channels = plan.out_channels * sizeof(float);
   DerivedKey key{kKind,
-                 {d.weight, d.scale, d.bias},
+                 {{d.weight, weights}, {d.scale, channels}, {d.bias, channels}},
                  {float_to_bits(c.x.scale), c.x.zero, float_to_bits(c.y.scale), c.y.zero,
                   c.least * 256 + c.most}};
   add_to_key(plan, &key);
@@ -105,16 +85,18 @@ std::optional<Status> convolve_packed(const ConvPlan& plan, const Data& d,
         });
     return found->can_run(plan) ? found : nullptr;  // it has limits to what scales may be
   });
+  if (packed == nullptr) {
+    return std::nullopt;
+  }
   const ReadableBehind<int8_t> input(d.input, plan.batch * plan.in_pixels() * plan.in_channels);
-  if (packed == nullptr || input.data() == nullptr) {
+  if (input.data() == nullptr) {
     return std::nullopt;
   }
   return static_cast<PackedImages&>(*packed).run(
       plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
-        const int64_t in_row = image * plan.in[1] + rows.in_begin;
-        const int64_t out_row = image * plan.out[1] + rows.begin;
-        return run(*library, plan, op, rows, input.data() + in_row * plan.in[2] * plan.in_channels,
-                   d.output + out_row * plan.out[2] * plan.out_channels + channel);
+        return run_rows(*library, library->reshape_convolution2d_nhwc_qs8_qc8w,
+                        library->setup_convolution2d_nhwc_qs8_qc8w, plan, op, image, rows, channel,
+                        input.data(), d.output);
       });
 }
 

@@ -116,21 +116,15 @@ std::shared_ptr<Numbers> make_numbers(const SmallLinear& l) {
   return numbers;
 }
 
-/// What `make` makes of the weight and `other`, if any: kept where they are constants.
-std::shared_ptr<Derived> derived(
-    const SmallLinear& l, const Tensor* other, int32_t kind,
-    ::executorch::runtime::FunctionRef<std::shared_ptr<Derived>()> make) {
-  const Tensor* sources[] = {l.codes, l.scale, other};
-  DerivedKey key{
-      kind, {}, {l.bits, l.zero_kind, l.codes->size(0), l.codes->size(1), l.scale->size(1)}};
-  bool all_constant = true;
-  for (size_t i = 0; i < 3; ++i) {
-    if (sources[i] != nullptr) {
-      key.sources[i] = sources[i]->data();
-      all_constant = all_constant && ConstantMemory::contains(sources[i]->data(), 1);
-    }
+/// What names something that is derived from the weight, and from `other`, if any.
+DerivedKey key_of(const SmallLinear& l, const Tensor* other, int32_t kind) {
+  DerivedKey key{kind,
+                 {{l.codes->data(), l.codes->nbytes()}, {l.scale->data(), l.scale->nbytes()}},
+                 {l.bits, l.zero_kind, l.codes->size(0), l.codes->size(1), l.scale->size(1)}};
+  if (other != nullptr) {
+    key.sources[2] = {other->data(), other->nbytes()};
   }
-  return all_constant ? derive(key, make) : make();
+  return key;
 }
 
 /// The codes of 4 bits as XNNPACK has them: a byte has two neighbours, the first in its lower bits.
@@ -247,19 +241,17 @@ std::shared_ptr<PackedSmall> pack(const Xnnpack& library, const SmallLinear& l,
 /// Rows of 8-bit numbers, by XNNPACK; nothing where it does not do that.
 std::optional<Status> multiply_packed(const SmallLinear& l, const Sizes& s, const int8_t* x,
                                       const float* row_scale, const int8_t* row_zero, float* out) {
-  const bool is_constant_bias =
-      l.bias == nullptr || (l.bias->dtype() == kFloat32 && l.bias->is_contiguous() &&
-                            ConstantMemory::contains(l.bias->data(), s.n * sizeof(float)));
-  if (l.zero != nullptr || (l.bits == 8 && s.groups > 1) || !is_constant_bias ||
-      !ConstantMemory::contains(l.codes->data(), l.codes->nbytes())) {
+  const bool is_plain_bias =
+      l.bias == nullptr || (l.bias->dtype() == kFloat32 && l.bias->is_contiguous());
+  if (l.zero != nullptr || (l.bits == 8 && s.groups > 1) || !is_plain_bias) {
     return std::nullopt;
   }
   const Xnnpack* library = xnnpack();
   if (library == nullptr) {
     return std::nullopt;
   }
-  const auto found = derived(l, l.bias, kPackedKind,
-                             [&]() -> std::shared_ptr<Derived> { return pack(*library, l, s); });
+  const auto found = derive(key_of(l, l.bias, kPackedKind),
+                            [&]() -> std::shared_ptr<Derived> { return pack(*library, l, s); });
   const ReadableBehind<int8_t> input(x, s.m * s.k);
   constexpr int64_t kExtra = 15;  // XNNPACK may read as many numbers behind the last
   Scratch scratch;
@@ -280,8 +272,11 @@ std::optional<Status> multiply_packed(const SmallLinear& l, const Sizes& s, cons
 
 /// Rows of floats, or of 8-bit numbers that became floats.
 Status multiply_floats(const SmallLinear& l, const Sizes& s, const float* x, float* out) {
-  const auto found = derived(l, l.zero, kNumbersKind,
-                             [&]() -> std::shared_ptr<Derived> { return make_numbers(l); });
+  auto found = derive(key_of(l, l.zero, kNumbersKind),
+                      [&]() -> std::shared_ptr<Derived> { return make_numbers(l); });
+  if (found == nullptr) {
+    found = make_numbers(l);  // of a weight that may change
+  }
   AOTIP_CHECK(found != nullptr, "out of memory: the scales of a weight");
   const auto& numbers = static_cast<const Numbers&>(*found);
   NarrowWeight weight;
