@@ -30,7 +30,8 @@ def _model(make: Callable[[], Case]) -> Callable[[], Case]:
     def seeded() -> Case:
         torch.manual_seed(0)
         case = make()
-        case.module.eval().requires_grad_(False)
+        case.module.eval()  # of exported models it returns nothing
+        case.module.requires_grad_(False)
         return case
 
     MODELS[make.__name__.strip("_")] = seeded
