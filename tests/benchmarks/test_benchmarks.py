@@ -25,6 +25,18 @@ def test_cpu_overhead(tmp_path: Path) -> None:
     assert set(result["environment"]) == {"date", "hardware", "system", "versions"}
 
 
+def test_cpu_models(tmp_path: Path) -> None:
+    output = tmp_path / "result.json"
+    command = [sys.executable, str(ROOT / "benchmarks" / "cpu_models.py"), "mlp"]
+    command += ["--seconds=0.05", "--rounds=1", f"--output={output}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(output.read_text())["models"]["mlp"]
+    assert found["us"].keys() == {"ours", "xnnpack"}
+    assert found["their_time_over_ours"]["xnnpack"] > 0
+    assert all(error < 1e-5 for error in found["relative_error"].values())
+
+
 def test_lowering_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module("lowering_time")
