@@ -217,6 +217,40 @@ BOOST_AUTO_TEST_CASE(multiplies_one_row_of_all_lengths) {
   }
 }
 
+// As kernels/streamed_row.cu divides them: rows of a chunk for each warp at most and longer ones,
+// whole pieces and parts of them; more pairs than stages, and than are kept; odd numbers of tiles.
+BOOST_AUTO_TEST_CASE(streams_weights_through_shared_memory) {
+  for (const int64_t bits : {4, 8}) {
+    const auto check = [bits](int64_t n, int64_t k, const Parts& parts) {
+      for (const int64_t group_size : {32, 64, 128}) {
+        if (k % group_size == 0 && (bits == 4 || group_size == 32)) {
+          check_product({bits, bits == 4 ? group_size : k, 0, kBFloat16, kBFloat16}, 1, n, k,
+                        parts);
+        }
+      }
+    };
+    check(88, 2048, {true, true, true});
+    check(24, 2176, {false, true});
+    check(16, 4352, {true, true, true, 1});
+    check(40, 9216, {false, false, true});
+    check(4 * 16 * 33 + 8, 64, {true, false, true});
+    check(4 * 16 * 35, 128, {true, true, false, 1});
+  }
+}
+
+BOOST_AUTO_TEST_CASE(says_what_is_no_number) {
+  for (const int64_t bits : {4, 8}) {
+    const Form form{bits, bits == 4 ? 32 : 512, 0, kBFloat16, kBFloat16};
+    const Weight weight = weight_of(form, 16, 512);
+    const Handle x = host_numbers({1, 512}, kBFloat16);
+    data_of<uint16_t>(x)[300] = 0x7fc0;
+    const Handle found = one([&](auto* ret) { return call(to_gpu(x), weight, form, ret); });
+    for (const double value : numbers(found)) {
+      BOOST_TEST(std::isnan(value));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(computes_what_stands_around_products) {
   for (const int64_t bits : {4, 8}) {
     for (const int64_t m : {1, 3}) {

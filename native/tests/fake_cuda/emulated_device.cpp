@@ -30,6 +30,7 @@ struct Fiber {
   bool done = true;
   const Meeting* waits_at = nullptr;
   unsigned int seen_times = 0;
+  const std::function<bool()>* waits_until = nullptr;
 };
 
 /// What the lanes of a warp give each other, in turns: one is still read while the other is
@@ -43,6 +44,7 @@ struct Block {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   Meeting barrier;
+  Meeting barrier_of_first;
   struct alignas(128) Line {
     char bytes[128];
   };
@@ -76,11 +78,13 @@ void start(Fiber& fiber) {
   fiber.context.uc_link = &scheduler().context;
   fiber.done = false;
   fiber.waits_at = nullptr;
+  fiber.waits_until = nullptr;
   makecontext(&fiber.context, run_thread, 0);
 }
 
 bool can_run(const Fiber& fiber) {
-  return !fiber.done && (fiber.waits_at == nullptr || fiber.waits_at->times != fiber.seen_times);
+  return !fiber.done && (fiber.waits_at == nullptr || fiber.waits_at->times != fiber.seen_times) &&
+         (fiber.waits_until == nullptr || (*fiber.waits_until)());
 }
 
 /// Comes to a meeting of `count` threads.
@@ -105,6 +109,7 @@ void start_block(Block& block, unsigned int threads) {
     block.fibers.push_back(std::make_unique<Fiber>());
   }
   block.barrier = {};
+  block.barrier_of_first = {};
   block.warps.assign((threads + kLanes - 1) / kLanes, Warp{});
   for (unsigned int t = 0; t < threads; ++t) {
     start(*block.fibers[t]);
@@ -158,6 +163,27 @@ void run_cluster(unsigned int first, unsigned int threads) {
 
 void wait_at_barrier() {
   meet(scheduler().block->barrier, blockDim.x);
+}
+
+void wait_at_barrier(unsigned int count) {
+  check(threadIdx.x < count, "a thread comes to a barrier of those before it");
+  meet(scheduler().block->barrier_of_first, count);
+}
+
+void wait_until(const std::function<bool()>& is_so) {
+  Scheduler& s = scheduler();
+  s.running->waits_until = &is_so;
+  while (!is_so()) {
+    (void)swapcontext(&s.running->context, &s.context);
+  }
+  s.running->waits_until = nullptr;
+}
+
+void check(bool is_so, const char* message) {
+  if (!is_so) {
+    std::fprintf(stderr, "thread %u of block %u: %s\n", threadIdx.x, blockIdx.x, message);
+    std::abort();
+  }
 }
 
 void meet_cluster() {

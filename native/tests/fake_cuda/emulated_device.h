@@ -30,6 +30,15 @@ constexpr unsigned int kLanes = 32;
 /// program ends, with a message, when they never do.
 void wait_at_barrier();
 
+/// As `wait_at_barrier`, for the first `count` threads of a block alone.
+void wait_at_barrier(unsigned int count);
+
+/// Ends a thread's turn until something is so.
+void wait_until(const std::function<bool()>& is_so);
+
+/// Ends the program, with a message, unless something is so.
+void check(bool is_so, const char* message);
+
 /// Gives the lanes of this thread's warp a value and returns those of all, by lane, when all have
 /// come. They stay until the second next call.
 const uint64_t* meet_lanes(uint64_t value);

@@ -30,6 +30,17 @@ T __shfl_sync(unsigned int, T value, unsigned int lane) {
   return fake_cuda::lane_value(value, lane);
 }
 
+inline unsigned int __float_as_uint(float value) {
+  unsigned int bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+inline unsigned int __reduce_max_sync(unsigned int, unsigned int value) {
+  const uint64_t* values = fake_cuda::meet_lanes(value);
+  return static_cast<unsigned int>(*std::max_element(values, values + fake_cuda::kLanes));
+}
+
 inline float __uint_as_float(unsigned int bits) {
   float value = 0;
   std::memcpy(&value, &bits, sizeof(value));
@@ -79,6 +90,99 @@ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
                 half_of<T>(right[column * 4 + quarter], half);
     }
   }
+}
+
+/// The same of integers of 8 bits, 32 along k.
+inline void multiply_tile_of_bytes(int32_t (&sum)[4], const uint32_t (&a)[4], uint32_t b0,
+                                   uint32_t b1) {
+  uint64_t left[2][fake_cuda::kLanes];
+  uint64_t right[fake_cuda::kLanes];
+  std::copy_n(fake_cuda::meet_lanes(a[0] | static_cast<uint64_t>(a[2]) << 32), fake_cuda::kLanes,
+              left[0]);
+  std::copy_n(fake_cuda::meet_lanes(a[1] | static_cast<uint64_t>(a[3]) << 32), fake_cuda::kLanes,
+              left[1]);
+  std::copy_n(fake_cuda::meet_lanes(b0 | static_cast<uint64_t>(b1) << 32), fake_cuda::kLanes,
+              right);
+  const auto byte = [](uint64_t words, unsigned int i) {
+    return static_cast<int32_t>(static_cast<int8_t>(words >> 8 * i & 0xff));
+  };
+  const unsigned int lane = threadIdx.x % fake_cuda::kLanes;
+  for (unsigned int i = 0; i < 4; ++i) {
+    const unsigned int column = lane % 4 * 2 + i % 2;
+    for (unsigned int k = 0; k < 32; ++k) {
+      const unsigned int quarter = k % 16 / 4;
+      const unsigned int at = k / 16 * 4 + k % 4;
+      sum[i] +=
+          byte(left[i / 2][lane / 4 * 4 + quarter], at) * byte(right[column * 4 + quarter], at);
+    }
+  }
+}
+
+inline bool is_chosen_lane() {
+  (void)fake_cuda::meet_lanes(0);
+  return threadIdx.x % fake_cuda::kLanes == 0;
+}
+
+using Arrivals = uint64_t;
+
+/// What an `Arrivals` holds here.
+struct Turns {
+  uint8_t count;
+  uint8_t missing;
+  uint16_t parity;  ///< of the present turn
+  int32_t nbytes;   ///< that are yet to come
+};
+static_assert(sizeof(Turns) == sizeof(Arrivals));
+
+inline Turns turns_of(const Arrivals* arrivals) {
+  Turns turns;
+  std::memcpy(&turns, arrivals, sizeof(turns));
+  return turns;
+}
+
+inline void set_turns(Arrivals* arrivals, Turns turns) {
+  if (turns.missing == 0 && turns.nbytes == 0) {
+    turns.missing = turns.count;
+    turns.parity ^= 1;
+  }
+  std::memcpy(arrivals, &turns, sizeof(turns));
+}
+
+inline void begin_arrivals(Arrivals* arrivals, uint32_t count) {
+  set_turns(arrivals, {static_cast<uint8_t>(count), static_cast<uint8_t>(count), 0, 0});
+}
+
+inline void show_arrivals_to_copies() {}
+
+inline void arrive_before(Arrivals* arrivals, uint32_t nbytes) {
+  Turns turns = turns_of(arrivals);
+  fake_cuda::check(turns.missing > 0, "more threads arrive than a turn has");
+  --turns.missing;
+  turns.nbytes += static_cast<int32_t>(nbytes);
+  set_turns(arrivals, turns);
+}
+
+inline void arrive(Arrivals* arrivals) {
+  arrive_before(arrivals, 0);
+}
+
+inline void wait_for_turn(Arrivals* arrivals, uint32_t parity) {
+  fake_cuda::wait_until([=] { return turns_of(arrivals).parity != parity; });
+}
+
+inline void copy_to_shared(void* to, const void* from, uint32_t nbytes, Arrivals* arrivals) {
+  const auto is_aligned = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 == 0; };
+  fake_cuda::check(is_aligned(to) && is_aligned(from) && nbytes % 16 == 0,
+                   "a copy to shared memory is not of whole 16 bytes");
+  std::memcpy(to, from, nbytes);
+  Turns turns = turns_of(arrivals);
+  turns.nbytes -= static_cast<int32_t>(nbytes);
+  set_turns(arrivals, turns);
+}
+
+template <int THREADS>
+void meet_first_threads() {
+  fake_cuda::wait_at_barrier(THREADS);
 }
 
 template <uint32_t MASK>

@@ -1,5 +1,9 @@
 #include "cuda/driver/early_launch.h"
 
+#include <exception>
+#include <mutex>
+#include <unordered_set>
+
 #include "cuda/driver/driver.h"
 
 namespace aoti_plugins::cuda {
@@ -7,6 +11,27 @@ namespace {
 
 // The first driver whose graphs keep such launches (CUDA 12.3).
 constexpr int kFirstDriver = 12030;
+
+/// Gives a kernel's multiprocessors as much shared memory as they can have, once. Blocks of two
+/// kernels are on a multiprocessor together only if both have it divided in the same way.
+void prefer_shared_memory(CUfunction function) noexcept {
+  struct Known {
+    std::mutex mutex;
+    std::unordered_set<CUfunction> functions;
+  };
+  static Known* const known = new Known();  // programs may be unloaded at exit
+  try {
+    const std::lock_guard<std::mutex> lock(known->mutex);
+    if (!known->functions.insert(function).second) {
+      return;
+    }
+  } catch (const std::exception&) {
+    // Without memory for it, it is said again the next time.
+  }
+  // A hint: what comes of it changes nothing but times.
+  (void)driver().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                                    CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
+}
 
 }  // namespace
 
@@ -30,6 +55,7 @@ CUresult launch_early(const Launch& launch, void** arguments) noexcept {
   if (!driver_launches_early()) {
     return launch_in_order(launch, arguments);
   }
+  prefer_shared_memory(launch.function);
   CUlaunchAttribute attributes[2] = {};
   attributes[0].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   attributes[0].value.programmaticStreamSerializationAllowed = 1;

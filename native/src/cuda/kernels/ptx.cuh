@@ -34,6 +34,16 @@ inline __device__ void multiply_tile<__half>(float (&sum)[4], const uint32_t (&a
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// sum += a * b for a tile of 16 x 8 of integers, each lane with its part: a [16, 32] and b [32, 8]
+/// of 8 bits.
+inline __device__ void multiply_tile_of_bytes(int32_t (&sum)[4], const uint32_t (&a)[4],
+                                              uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
+      : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// (bits & MASK) ^ others in one instruction.
 template <uint32_t MASK>
 __device__ uint32_t masked_xor(uint32_t bits, uint32_t others) {
@@ -67,6 +77,98 @@ inline __device__ void prefetch_bytes(const void* from, uint32_t nbytes) {
 /// Begins to bring a line into the GPU's cache.
 inline __device__ void prefetch_line(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
+/// Whether this is one lane of its warp, the same each time. All lanes ask.
+inline __device__ bool is_chosen_lane() {
+#if __CUDA_ARCH__ >= 900
+  uint32_t is_chosen;
+  asm volatile(
+      "{\n"
+      ".reg .pred chosen;\n"
+      "elect.sync _|chosen, 0xffffffff;\n"
+      "selp.b32 %0, 1, 0, chosen;\n"
+      "}"
+      : "=r"(is_chosen));
+  return is_chosen != 0;
+#else
+  return threadIdx.x % 32 == 0;
+#endif
+}
+
+/// Where threads and copies of bytes arrive, in shared memory. A turn ends when `count` threads and
+/// all bytes that these said would come have arrived; then the next one begins.
+using Arrivals = uint64_t;
+
+inline __device__ uint32_t shared_address(const void* in_shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(in_shared));
+}
+
+inline __device__ void begin_arrivals(Arrivals* arrivals, uint32_t count) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(arrivals)), "r"(count)
+               : "memory");
+#endif
+}
+
+/// Copies may arrive from here on.
+inline __device__ void show_arrivals_to_copies() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+inline __device__ void arrive(Arrivals* arrivals) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(arrivals))
+               : "memory");
+#endif
+}
+
+/// Arrives, and says how many bytes will.
+inline __device__ void arrive_before(Arrivals* arrivals, uint32_t nbytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(arrivals)),
+      "r"(nbytes)
+      : "memory");
+#endif
+}
+
+/// Waits for the end of a turn: of an even one (0) or an odd one (1), whichever is the last or the
+/// present one.
+inline __device__ void wait_for_turn(Arrivals* arrivals, uint32_t parity) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "AGAIN:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra END;\n"
+      "bra AGAIN;\n"
+      "END:\n"
+      "}" ::"r"(shared_address(arrivals)),
+      "r"(parity)
+      : "memory");
+#endif
+}
+
+/// Begins to copy to shared memory; addresses and size are multiples of 16. The bytes arrive.
+inline __device__ void copy_to_shared(void* to, const void* from, uint32_t nbytes,
+                                      Arrivals* arrivals) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(nbytes), "r"(shared_address(arrivals))
+      : "memory");
+#endif
+}
+
+/// A barrier of the first THREADS threads of a block.
+template <int THREADS>
+__device__ void meet_first_threads() {
+  asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
 /// Waits for the kernels before this one, where it was launched before they ended.

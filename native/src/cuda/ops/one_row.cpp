@@ -5,6 +5,7 @@
 
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/ops/streamed_row.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -57,6 +58,9 @@ Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noex
   const Gpu* where = find_gpu(gpu);
   if (where == nullptr) {
     return Status::kFailed;
+  }
+  if (can_stream(*where, kind, product)) {
+    return streamed_row(*where, kind, product);
   }
   const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0;
   const Shape shape = shape_of(kind, product, is_plain, where->multiprocessors);

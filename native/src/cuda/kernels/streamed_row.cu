@@ -1,0 +1,613 @@
+// Products of one row with weights of 4 and 8 bits, on GPUs that copy to shared memory by
+// themselves (compute capability 9.0), with what stands around them as in one_row.cu.
+//
+// A warp of its own fetches the block's rows of the weight into a ring, in runs of many kilobytes
+// and long before the kernel in front has ended; nothing but the row's own way is left then. The
+// other warps divide the row: each has every eighth chunk of 256, for all rows of the weight. It
+// turns its chunks into integers of 16 bits with one power of two, as two digits of 8 bits, which
+// integer tensor cores multiply with the codes: the digits are two columns, 16 rows of the weight
+// the rows. Sums of a group are exact. The parts of all warps are put together at the end.
+//
+// Integers are as exact as 16-bit floats for any row: the step is at most 2^-15 of the largest of
+// a chunk's elements, which is at most 16 times their root mean square.
+
+#include "cuda/kernels/gate.cuh"
+#include "cuda/kernels/half_pair.cuh"
+#include "cuda/kernels/ptx.cuh"
+#include "cuda/kernels/streamed_row.h"
+#include "cuda/kernels/warp.cuh"
+
+using namespace aoti_plugins::cuda;
+
+namespace {
+
+/// How a lane's part of a tile becomes factors of a product of 32 along k, and the order in which
+/// it has the eight elements of the row that belong to them.
+template <int BITS>
+struct Bytes;
+
+/// A code is the upper half of a byte, which makes it a number of 16 times -8 to 7.
+template <>
+struct Bytes<4> {
+  static constexpr int kDepth = kWeightTileDepth4;
+  static constexpr float kUnit = 1.0f / 16;
+
+  __device__ static void of(const uint4& tile, int part, uint32_t& low, uint32_t& high) {
+    const uint32_t word = word_of(tile, part);
+    low = masked_xor<0xf0f0f0f0>(word << 4, 0x80808080);
+    high = masked_xor<0xf0f0f0f0>(word, 0x80808080);
+  }
+
+  __device__ static constexpr int element(int i) { return i / 2 + i % 2 * 4; }
+};
+
+template <>
+struct Bytes<8> {
+  static constexpr int kDepth = kWeightTileDepth8;
+  static constexpr float kUnit = 1.0f;
+
+  __device__ static void of(const uint4& tile, int part, uint32_t& low, uint32_t& high) {
+    low = word_of(tile, part * 2);
+    high = word_of(tile, part * 2 + 1);
+  }
+
+  __device__ static constexpr int element(int i) { return i; }
+};
+
+/// The lower two bytes of four words, by digit. The words are 128 too large, so that the upper
+/// digit is rounded; the lower one is from -128 to 127.
+__device__ void digits_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32_t& low,
+                          uint32_t& high) {
+  const uint32_t ab = __byte_perm(a, b, 0x5140);
+  const uint32_t cd = __byte_perm(c, d, 0x5140);
+  low = __byte_perm(ab, cd, 0x5410) ^ 0x80808080;
+  high = __byte_perm(ab, cd, 0x7632);
+}
+
+/// Groups have 2^SHIFT weights, at most a chunk; 31: one group for a row. HELD: the row has a chunk
+/// for each warp at most, whose digits stay in registers.
+template <int BITS, typename T, int SHIFT, bool HELD>
+class StreamedRow {
+  using Code = Bytes<BITS>;
+  static constexpr int kDepth = Code::kDepth;
+  static constexpr int kParts = kDepth / 32;               ///< of 32 weights in a tile
+  static constexpr int kPlaces = kStreamedChunk / kDepth;  ///< tiles of a chunk
+  static constexpr int kPlaceNbytes = 512;
+  static constexpr bool kByRow = SHIFT == 31;
+  static constexpr int kGroups = kByRow ? 0 : kStreamedChunk >> SHIFT;  ///< of a chunk
+  static constexpr int kGroupNbytes = kWeightTileRows * 2;              ///< scales of a tile
+  static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
+  static constexpr int kRun = 8 / kRuns;              ///< parts of such a sum
+  static constexpr int kLoads = HELD ? 1 : 4;         ///< chunks of the row at once
+  static constexpr int kThreads = kStreamedWarps * 32;
+  static constexpr float kMost = 32639.0f;         ///< the largest integer of two digits
+  static constexpr float kRounding = 12582912.0f;  ///< 1.5 * 2^23, whose last bit is worth 1
+
+  /// What a lane has of a chunk of two tiles.
+  struct Held {
+    uint4 codes[2][kPlaces];
+    uint32_t scale[2][kRuns];
+  };
+
+  /// A lane's digits of a chunk of the row: of the upper digit in even columns, of the lower in
+  /// odd.
+  struct Digits {
+    uint4 words[4];
+    float unit;
+  };
+
+  /// What a thread adds to its column of the result, and multiplies it with; bits of T, so that
+  /// nothing waits for them. The second is of the column that is gated.
+  struct Around {
+    uint32_t bias[2];
+    uint32_t scale[2];
+    uint32_t residual;
+  };
+
+ public:
+  __device__ StreamedRow(const OneRowProduct& product, const StreamedShape& shape, char* memory)
+      : p_(product),
+        shape_(shape),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        warp_(static_cast<int>(__shfl_sync(kAllLanes, threadIdx.x / 32, 0))),
+        block_(static_cast<int>(blockIdx.x)),
+        places_((p_.k + kDepth - 1) / kDepth),
+        tiles_(p_.n / kWeightTileRows),
+        chunks_((p_.k + kStreamedChunk - 1) / kStreamedChunk),
+        pieces_((chunks_ + shape.piece - 1) / shape.piece),
+        groups_(kByRow ? 0 : max(p_.k >> SHIFT, 1)),
+        first_(block_ * shape.pairs + min(block_, shape.more)),
+        last_(first_ + shape.pairs + (block_ < shape.more ? 1 : 0)),
+        is_gated_(p_.gate != kNoGate),
+        tile_step_(shape.piece * kPlaces * kPlaceNbytes),
+        scale_step_(shape.piece * kGroups * kGroupNbytes),
+        stage_step_(2 * (tile_step_ + scale_step_)),
+        ring_(memory) {
+    memory += shape.stages * stage_step_;
+    row_ = reinterpret_cast<uint4*>(memory);
+    memory += chunks_ * kStreamedChunk * 2;
+    parts_ = reinterpret_cast<float*>(memory);
+    memory += shape.kept * kStreamedWarps * kStreamedRows * 4;
+    units_ = reinterpret_cast<float*>(memory);
+    memory += (chunks_ + 3) / 4 * 16;
+    squares_ = reinterpret_cast<float*>(memory);
+    memory += kStreamedWarps * 4;
+    full_ = reinterpret_cast<Arrivals*>(memory);
+    empty_ = full_ + shape.stages;
+  }
+
+  __device__ void run() {
+    let_next_begin();
+    if (threadIdx.x == 0) {
+#pragma unroll 1
+      for (int stage = 0; stage < shape_.stages; ++stage) {
+        begin_arrivals(&full_[stage], 1);
+        begin_arrivals(&empty_[stage], kStreamedWarps);
+      }
+      show_arrivals_to_copies();
+    }
+    __syncthreads();
+    if (warp_ == kStreamedWarps) {
+      if (is_chosen_lane()) {
+        fetch_all();
+      }
+      return;
+    }
+    uint4 factors[kLoads];
+    fetch_norm(factors, warp_);
+    const int column = first_ * columns_of_pair() + static_cast<int>(threadIdx.x);
+    const bool is_there = column < min(columns(), last_ * columns_of_pair());
+    Around around;
+    if (is_there) {
+      fetch_constants(around, column);
+    }
+    wait_for_inputs();
+    around.residual = is_there ? bits_of(p_.residual, column) : 0;
+    const uint4* const x = static_cast<const uint4*>(p_.x);
+    float square = 0.0f;
+#pragma unroll 1
+    for (int chunk = warp_; chunk < chunks_; chunk += kLoads * kStreamedWarps) {
+      uint4 eight[kLoads];
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
+        eight[i] = at * 8 < p_.k ? x[at] : make_uint4(0, 0, 0, 0);
+      }
+      if (chunk != warp_) {
+        fetch_norm(factors, chunk);
+      }
+#pragma unroll
+      for (int i = 0; i < kLoads; ++i) {
+        if (chunk + i * kStreamedWarps < chunks_) {
+          square += divide(eight[i], factors[i], chunk + i * kStreamedWarps);
+        }
+      }
+    }
+    __syncwarp();
+    compute(around, square);
+  }
+
+ private:
+  __device__ int columns() const { return is_gated_ ? p_.n / 2 : p_.n; }
+
+  __device__ int columns_of_pair() const { return is_gated_ ? kStreamedRows / 2 : kStreamedRows; }
+
+  /// With a gate, the second of a pair is of the second half of the weight.
+  __device__ int tile_of(int pair, int half) const {
+    return is_gated_ ? pair + half * (tiles_ / 2) : pair * 2 + half;
+  }
+
+  /// Fills the ring, again and again; one thread.
+  __device__ void fetch_all() {
+    int stage = 0;
+    uint32_t parity = 1;
+#pragma unroll 1
+    for (int pair = first_; pair < last_; ++pair) {
+      const int tiles = tile_of(pair, 1) < tiles_ ? 2 : 1;
+#pragma unroll 1
+      for (int piece = 0; piece < pieces_; ++piece) {
+        wait_for_turn(&empty_[stage], parity);
+        const int place = piece * shape_.piece * kPlaces;
+        const int group = piece * shape_.piece * kGroups;
+        const uint32_t nbytes = min(shape_.piece * kPlaces, places_ - place) * kPlaceNbytes;
+        const uint32_t scales_nbytes = min(shape_.piece * kGroups, groups_ - group) * kGroupNbytes;
+        arrive_before(&full_[stage], tiles * (nbytes + scales_nbytes));
+        char* const to = ring_ + stage * stage_step_;
+#pragma unroll 1
+        for (int half = 0; half < tiles; ++half) {
+          const int64_t tile = tile_of(pair, half);
+          copy_to_shared(
+              to + half * tile_step_,
+              static_cast<const char*>(p_.weight) + (tile * places_ + place) * kPlaceNbytes, nbytes,
+              &full_[stage]);
+          if (!kByRow) {
+            copy_to_shared(
+                to + 2 * tile_step_ + half * scale_step_,
+                static_cast<const char*>(p_.scale) + (tile * groups_ + group) * kGroupNbytes,
+                scales_nbytes, &full_[stage]);
+          }
+        }
+        next(stage, parity);
+      }
+    }
+  }
+
+  __device__ void next(int& stage, uint32_t& parity) const {
+    if (++stage == shape_.stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+
+  __device__ void fetch_norm(uint4 (&factors)[kLoads], int chunk) const {
+    if (p_.norm == nullptr) {
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
+      factors[i] = at * 8 < p_.k ? static_cast<const uint4*>(p_.norm)[at] : make_uint4(0, 0, 0, 0);
+    }
+  }
+
+  __device__ static uint32_t bits_of(const void* from, int i) {
+    return from != nullptr ? static_cast<const uint16_t*>(from)[i] : 0;
+  }
+
+  __device__ static float number(uint32_t bits) { return HalfPair<T>::floats(bits).x; }
+
+  __device__ void fetch_constants(Around& around, int column) const {
+    around.bias[0] = bits_of(p_.bias, column);
+    around.scale[0] = kByRow ? bits_of(p_.scale, column) : 0;
+    if (is_gated_) {
+      around.bias[1] = bits_of(p_.bias, column + p_.n / 2);
+      around.scale[1] = kByRow ? bits_of(p_.scale, column + p_.n / 2) : 0;
+    }
+  }
+
+  /// Puts the digits of a chunk of the row, times the norm's factors, into shared memory. Returns a
+  /// lane's part of the sum of squares.
+  __device__ float divide(const uint4& eight, const uint4& factors, int chunk) {
+    float x[8];
+    float square = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = HalfPair<T>::floats(word_of(eight, i));
+      x[2 * i] = pair.x;
+      x[2 * i + 1] = pair.y;
+      if (p_.norm != nullptr) {
+        const float2 factor = HalfPair<T>::floats(word_of(factors, i));
+        square += pair.x * pair.x + pair.y * pair.y;
+        x[2 * i] *= factor.x;
+        x[2 * i + 1] *= factor.y;
+      }
+    }
+    // Floats that are not negative are ordered as their bits are; what is no number is the largest.
+    uint32_t bits[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      bits[i] = __float_as_uint(fabsf(x[i]));
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      bits[i] = max(bits[i], bits[i + 4]);
+    }
+    const float most = __uint_as_float(
+        __reduce_max_sync(kAllLanes, max(max(bits[0], bits[1]), max(bits[2], bits[3]))));
+    const float inverse = most > 1e-30f ? __fdividef(kMost, most) : 0.0f;
+    uint32_t words[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      words[i] = __float_as_uint(fmaf(x[Code::element(i)], inverse, kRounding)) + 128;
+    }
+    uint2 low;
+    uint2 high;
+    digits_of(words[0], words[1], words[2], words[3], low.x, high.x);
+    digits_of(words[4], words[5], words[6], words[7], low.y, high.y);
+    // [64 along k, digit, lane % 4, 32 along k], eight bytes each
+    uint2* const to = reinterpret_cast<uint2*>(row_) +
+                      (chunk * 32 + lane_ / 8 * 8 + lane_ % 4) * 2 + lane_ / 4 % 2;
+    to[0] = high;
+    to[8] = low;
+    if (lane_ == 0) {
+      units_[chunk] = most * (Code::kUnit / kMost);
+    }
+    return square;
+  }
+
+  __device__ void fetch_digits(Digits& digits, int chunk) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      digits.words[i] = row_[chunk * 32 + i * 8 + lane_ / 4 % 2 * 4 + lane_ % 4];
+    }
+    digits.unit = units_[chunk];
+  }
+
+  /// What a lane has of the `at`-th chunk of a stage, which is the `chunk`-th of the row.
+  __device__ void fetch(Held& held, int stage, int at, int chunk) const {
+    const char* const from = ring_ + stage * stage_step_;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint4* const codes =
+          reinterpret_cast<const uint4*>(from + half * tile_step_) + at * kPlaces * 32 + lane_;
+#pragma unroll
+      for (int i = 0; i < kPlaces; ++i) {
+        held.codes[half][i] = codes[i * 32];
+      }
+      if (!kByRow) {
+        const uint16_t* const scales =
+            reinterpret_cast<const uint16_t*>(from + 2 * tile_step_ + half * scale_step_) +
+            lane_ / 4;
+#pragma unroll
+        for (int run = 0; run < kRuns; ++run) {
+          // Behind the row, where its digits are zeros, any scale that there is.
+          const int group = min(chunk * kGroups + run, groups_ - 1) - (chunk - at) * kGroups;
+          held.scale[half][run] = scales[group * kWeightTileRows];
+        }
+      }
+    }
+  }
+
+  /// Adds up chunks of a pair each; COUNT at once, as one alone would wait for itself.
+  template <int COUNT>
+  __device__ static void multiply(const Held (&held)[COUNT], const Digits* const (&digits)[COUNT],
+                                  float (&sums)[COUNT][2]) {
+    int32_t found[COUNT][kRuns][4] = {};
+#pragma unroll
+    for (int k = 0; k < kRun; ++k) {
+#pragma unroll
+      for (int run = 0; run < kRuns; ++run) {
+        const int part = run * kRun + k;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+          uint32_t a[4];
+          Code::of(held[i].codes[0][part / kParts], part % kParts, a[0], a[2]);
+          Code::of(held[i].codes[1][part / kParts], part % kParts, a[1], a[3]);
+          const uint4& words = digits[i]->words[part / 2];
+          multiply_tile_of_bytes(found[i][run], a, part % 2 ? words.z : words.x,
+                                 part % 2 ? words.w : words.y);
+        }
+      }
+    }
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+#pragma unroll
+      for (int i = 0; i < COUNT; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float one =
+              kByRow ? digits[i]->unit : digits[i]->unit * number(held[i].scale[half][run]);
+          const int32_t* const sum = &found[i][run][2 * half];
+          sums[i][half] += one * static_cast<float>(sum[0] * 256 + sum[1]);
+        }
+      }
+    }
+  }
+
+  __device__ void keep(int slot, const float (&sums)[2]) {
+    if (lane_ % 4 == 0) {
+      float* const to = parts_ + (slot * kStreamedWarps + warp_) * kStreamedRows + lane_ / 4;
+      to[0] = sums[0];
+      to[kWeightTileRows] = sums[1];
+    }
+  }
+
+  /// A warp has read a stage.
+  __device__ void leave(int stage) {
+    __syncwarp();
+    if (is_chosen_lane()) {
+      arrive(&empty_[stage]);
+    }
+  }
+
+  __device__ void compute(Around& around, float square) {
+    Digits digits = {};  // zeros, where there are fewer chunks than warps
+    if (HELD && warp_ < chunks_) {
+      fetch_digits(digits, warp_);
+    }
+    int stage = 0;
+    uint32_t parity = 0;
+#pragma unroll 1
+    for (int first = first_; first < last_; first += shape_.kept) {
+      const int last = min(first + shape_.kept, last_);
+      if (first != first_) {
+        meet_first_threads<kThreads>();
+      }
+      if constexpr (HELD) {
+        compute_held(digits, first, last, stage, parity);
+      } else {
+        compute_pieces(first, last, stage, parity);
+      }
+      if (first == first_) {
+        keep_square(square);
+      }
+      meet_first_threads<kThreads>();
+      write(around, first, last);
+    }
+  }
+
+  /// Two pairs at once.
+  __device__ void compute_held(const Digits& digits, int first, int last, int& stage,
+                               uint32_t& parity) {
+    int pair = first;
+#pragma unroll 1
+    for (; pair + 2 <= last; pair += 2) {
+      Held held[2];
+      const int before = stage;
+      take(held[0], stage, parity);
+      const bool is_alone = shape_.stages == 1;
+      if (is_alone) {
+        leave(before);
+      }
+      const int here = stage;
+      take(held[1], stage, parity);
+      float sums[2][2] = {};
+      const Digits* const all[2] = {&digits, &digits};
+      multiply<2>(held, all, sums);
+      if (!is_alone) {
+        leave(before);
+      }
+      leave(here);
+      keep(pair - first, sums[0]);
+      keep(pair - first + 1, sums[1]);
+    }
+    if (pair < last) {
+      Held held[1];
+      const int here = stage;
+      take(held[0], stage, parity);
+      float sums[1][2] = {};
+      const Digits* const all[1] = {&digits};
+      multiply<1>(held, all, sums);
+      leave(here);
+      keep(pair - first, sums[0]);
+    }
+  }
+
+  /// The warp's chunk of the pair that comes next.
+  __device__ void take(Held& held, int& stage, uint32_t& parity) const {
+    const int chunk = min(warp_, chunks_ - 1);
+    wait_for_turn(&full_[stage], parity);
+    fetch(held, stage, chunk, chunk);
+    next(stage, parity);
+  }
+
+  /// A pair at a time, two of its chunks at once.
+  __device__ void compute_pieces(int first, int last, int& stage, uint32_t& parity) {
+#pragma unroll 1
+    for (int pair = first; pair < last; ++pair) {
+      float sums[2][2] = {};
+#pragma unroll 1
+      for (int piece = 0; piece < pieces_; ++piece) {
+        wait_for_turn(&full_[stage], parity);
+        const int begin = piece * shape_.piece;
+        const int count = min(shape_.piece, chunks_ - begin);
+#pragma unroll 1
+        for (int at = warp_; at < count; at += 2 * kStreamedWarps) {
+          Held held[2];
+          Digits own[2];
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int there = at + i * kStreamedWarps < count ? at + i * kStreamedWarps : at;
+            fetch(held[i], stage, there, begin + there);
+            fetch_digits(own[i], begin + there);
+            own[i].unit = i == 0 || there != at ? own[i].unit : 0.0f;
+          }
+          const Digits* const all[2] = {&own[0], &own[1]};
+          multiply<2>(held, all, sums);
+        }
+        leave(stage);
+        next(stage, parity);
+      }
+      const float sum[2] = {sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]};
+      keep(pair - first, sum);
+    }
+  }
+
+  __device__ void keep_square(float square) {
+    if (p_.norm == nullptr) {
+      return;
+    }
+#pragma unroll
+    for (int reach = 16; reach > 0; reach /= 2) {
+      square += __shfl_xor_sync(kAllLanes, square, reach);
+    }
+    if (lane_ == 0) {
+      squares_[warp_] = square;
+    }
+  }
+
+  /// One over the root of the mean square.
+  __device__ float inverse() const {
+    if (p_.norm == nullptr) {
+      return 1.0f;
+    }
+    float all = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kStreamedWarps; ++i) {
+      all += squares_[i];
+    }
+    return rsqrtf(__fdividef(all, static_cast<float>(p_.k)) + p_.epsilon);
+  }
+
+  /// Puts the parts of pairs together; `around` is of the first 256 columns of the block.
+  __device__ void write(Around& around, int first, int last) const {
+    const float factor = inverse();
+    const int shift = is_gated_ ? 3 : 4;
+    const int from = first << shift;
+    const int count = min((last - first) << shift, columns() - from);
+#pragma unroll 1
+    for (int i = threadIdx.x; i < count; i += kThreads) {
+      if (first != first_ || i >= kThreads) {
+        fetch_constants(around, from + i);
+        around.residual = bits_of(p_.residual, from + i);
+      }
+      const int pair = i >> shift;
+      const int row = i & ((1 << shift) - 1);
+      float value = sum_of(pair, row, factor, around.scale[0], around.bias[0]);
+      if (is_gated_) {
+        value = activated(value, p_.gate) *
+                sum_of(pair, row + kWeightTileRows, factor, around.scale[1], around.bias[1]);
+      }
+      static_cast<T*>(p_.out)[from + i] = static_cast<T>(value + number(around.residual));
+    }
+  }
+
+  __device__ float sum_of(int pair, int row, float factor, uint32_t scale, uint32_t bias) const {
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kStreamedWarps; ++i) {
+      sum += parts_[(pair * kStreamedWarps + i) * kStreamedRows + row];
+    }
+    return sum * (kByRow ? factor * number(scale) : factor) + number(bias);
+  }
+
+  const OneRowProduct& p_;
+  const StreamedShape& shape_;
+  const int lane_;
+  const int warp_;
+  const int block_;
+  const int places_;
+  const int tiles_;
+  const int chunks_;
+  const int pieces_;
+  const int groups_;
+  const int first_;  ///< of the block's pairs
+  const int last_;
+  const bool is_gated_;
+  const int tile_step_;  ///< in bytes
+  const int scale_step_;
+  const int stage_step_;
+  char* ring_;       ///< [stages]: two tiles, then their scales
+  uint4* row_;       ///< [chunks, 32]: digits
+  float* parts_;     ///< [kept, warps, rows]
+  float* units_;     ///< [chunks]: what a sum of digits is multiplied with
+  float* squares_;   ///< [warps]
+  Arrivals* full_;   ///< [stages]
+  Arrivals* empty_;  ///< [stages]
+};
+
+}  // namespace
+
+// Two blocks have room beside each other: one that computes, one whose weights are on their way.
+#define AOTIP_STREAMED_ROW(BITS, KIND, TYPE, SHIFT, HELD)                                      \
+  extern "C" __global__ void __launch_bounds__(kStreamedWarps * 32 + 32, 2)                    \
+      aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD(const OneRowProduct p,             \
+                                                            const StreamedShape shape) {       \
+    AOTIP_STREAMED_BODY((StreamedRow < BITS, TYPE, SHIFT,                                      \
+                         HELD != 0 > (p, shape, static_cast<char*>(launched_memory())).run())) \
+  }
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define AOTIP_STREAMED_BODY(BODY) BODY;
+#else
+#define AOTIP_STREAMED_BODY(BODY)
+#endif
+
+#define AOTIP_STREAMED_ROWS(BITS, SHIFT)                  \
+  AOTIP_STREAMED_ROW(BITS, bf16, __nv_bfloat16, SHIFT, 0) \
+  AOTIP_STREAMED_ROW(BITS, bf16, __nv_bfloat16, SHIFT, 1)
+
+AOTIP_STREAMED_ROWS(4, 5)
+AOTIP_STREAMED_ROWS(4, 6)
+AOTIP_STREAMED_ROWS(4, 7)
+AOTIP_STREAMED_ROWS(8, 31)

@@ -1,0 +1,30 @@
+#pragma once
+
+/// What kernels of products of one row are told whose weights run through shared memory.
+
+#include <cstdint>
+
+#include "cuda/kernels/one_row.h"
+
+namespace aoti_plugins::cuda {
+
+/// Weights along k of which a warp takes every so many-th.
+inline constexpr int32_t kStreamedChunk = 256;
+
+/// Warps of a block that multiply; another one fetches.
+inline constexpr int32_t kStreamedWarps = 8;
+
+/// Rows of a weight that are computed together: a pair of tiles.
+inline constexpr int32_t kStreamedRows = 2 * kWeightTileRows;
+
+/// How a block goes through its share of a weight: pairs of tiles, one after the other, of which a
+/// ring of shared memory holds those that come next.
+struct StreamedShape {
+  int32_t stages;  ///< of the ring
+  int32_t piece;   ///< chunks along k in a stage: all of them, or some
+  int32_t pairs;   ///< of each block
+  int32_t more;    ///< blocks that have one pair more
+  int32_t kept;    ///< most pairs whose parts are kept until the warps put them together
+};
+
+}  // namespace aoti_plugins::cuda

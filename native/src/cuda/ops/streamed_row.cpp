@@ -1,0 +1,106 @@
+#include "cuda/ops/streamed_row.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+
+#include "cuda/driver/device_kernels.h"
+#include "cuda/kernels/streamed_row.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+constexpr int32_t kPlaceNbytes = 512;  ///< of a tile along n and k
+constexpr int32_t kScaleNbytes = 2;
+constexpr int32_t kOneGroup = 31;  ///< a group_shift
+
+/// Of a block, with its ring. Measured on an H200, as parts of a token: the ring holds what a
+/// layer's widest product has for a block, and a block of the product behind it still has room.
+constexpr int64_t kMostNbytes = 150 << 10;
+
+/// What a small block takes as well, so that no two blocks of a kernel share a multiprocessor while
+/// others idle.
+constexpr int64_t kLeastNbytes = 76 << 10;
+
+constexpr int32_t kMostStages = 8;
+
+/// Chunks along k of a stage: 32 KiB of two tiles.
+int32_t most_piece(int64_t bits) {
+  return bits == 4 ? 16 : 8;
+}
+
+/// Pairs whose parts a block keeps.
+constexpr int32_t kMostKept = 32;
+
+int32_t chunks_of(const OneRowProduct& product) {
+  return (product.k + kStreamedChunk - 1) / kStreamedChunk;
+}
+
+/// As the kernel divides its memory.
+int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShape& shape) {
+  const int64_t chunks = chunks_of(product);
+  const int64_t places = kStreamedChunk / (bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8);
+  const int64_t groups =
+      product.group_shift == kOneGroup ? 0 : kStreamedChunk >> product.group_shift;
+  const int64_t tile =
+      shape.piece * (places * kPlaceNbytes + groups * kWeightTileRows * kScaleNbytes);
+  return shape.stages * 2 * tile + chunks * kStreamedChunk * 2 +
+         shape.kept * kStreamedWarps * kStreamedRows * int64_t{4} + (chunks + 3) / 4 * 16 +
+         kStreamedWarps * 4 + shape.stages * 2 * int64_t{8};
+}
+
+/// None where a stage does not fit.
+std::optional<StreamedShape> shape_of(const Gpu& gpu, int64_t bits, const OneRowProduct& product) {
+  const int32_t pairs = (product.n + kStreamedRows - 1) / kStreamedRows;
+  const int32_t chunks = chunks_of(product);
+  StreamedShape shape{};
+  shape.piece = std::min(chunks, most_piece(bits));
+  shape.pairs = pairs / gpu.multiprocessors;
+  shape.more = pairs % gpu.multiprocessors;
+  const int32_t most = shape.pairs + (shape.more > 0 ? 1 : 0);
+  shape.kept = std::min(most, kMostKept);
+  const int64_t room = std::min(kMostNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes));
+  const int64_t items = int64_t{most} * ((chunks + shape.piece - 1) / shape.piece);
+  for (shape.stages = static_cast<int32_t>(std::min<int64_t>(items, kMostStages)); shape.stages > 0;
+       --shape.stages) {
+    if (nbytes_of(bits, product, shape) <= room) {
+      return shape;
+    }
+  }
+  return std::nullopt;
+}
+
+bool is_aligned(const void* ptr) {
+  return reinterpret_cast<uintptr_t>(ptr) % 16 == 0;
+}
+
+}  // namespace
+
+bool can_stream(const Gpu& gpu, const OneRowKind& kind, const OneRowProduct& product) noexcept {
+  const int32_t shift = product.group_shift;
+  const bool has_kernel = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kOneGroup;
+  return gpu.major >= 9 && kind.kind[0] == 'b' && product.zero_kind == kNoZero &&
+         product.has_float_scale == 0 && product.is_tile_packed == 0 && has_kernel &&
+         is_aligned(product.scale) && shape_of(gpu, kind.bits, product).has_value();
+}
+
+Status streamed_row(const Gpu& gpu, const OneRowKind& kind, OneRowProduct& product) noexcept {
+  std::optional<StreamedShape> shape = shape_of(gpu, kind.bits, product);
+  AOTIP_CHECK(shape.has_value(), "a row of %d elements does not fit into shared memory",
+              static_cast<int>(product.k));
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_streamed_row_%d_%s_%d_%d",
+                      static_cast<int>(kind.bits), kind.kind, static_cast<int>(product.group_shift),
+                      chunks_of(product) <= kStreamedWarps ? 1 : 0);
+  const int64_t least = std::min(kLeastNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes) / 3);
+  void* arguments[] = {&product, &*shape};
+  // Also blocks without a share: each multiprocessor then has one block of each kernel.
+  return launch_wide(
+      gpu.index, name,
+      {static_cast<unsigned int>(gpu.multiprocessors), (kStreamedWarps + 1) * 32,
+       static_cast<unsigned int>(std::max(least, nbytes_of(kind.bits, product, *shape)))},
+      kind.is_constant, arguments);
+}
+
+}  // namespace aoti_plugins::cuda
