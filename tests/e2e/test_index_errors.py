@@ -28,6 +28,13 @@ class Embedding(nn.Module):
         return self.table(index) + x[0, 0]
 
 
+class Gather(nn.Module):
+    """Reads from columns where the index says; PyTorch 2.12 counted a negative one from the end."""
+
+    def forward(self, index: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return x.gather(0, index[:, None].expand(-1, 4)) * 2
+
+
 class IndexAdd(nn.Module):
     """Adds where the index says, in a parallel loop, with atomics."""
 
@@ -49,7 +56,7 @@ class IndexSelect(nn.Module):
         return x.index_select(0, index) * 2
 
 
-MODELS: tuple[Callable[[], nn.Module], ...] = (Embedding, IndexAdd, ScatterAdd, IndexSelect)
+MODELS: tuple[Callable[[], nn.Module], ...] = (Embedding, Gather, IndexAdd, ScatterAdd, IndexSelect)
 
 
 @pytest.fixture(scope="module", params=MODELS, ids=lambda model: model.__name__)

@@ -17,6 +17,7 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
 from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
+from aoti_plugins.lowering.inductor.indices_from_zero import indices_from_zero
 from aoti_plugins.lowering.inductor.kept_operands import kept_operands
 from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.known_truths import known_truths
@@ -117,6 +118,7 @@ def generation(
         stack.enter_context(complete_matches())
         stack.enter_context(kept_operands())
         stack.enter_context(known_truths())
+        stack.enter_context(indices_from_zero())
         stack.enter_context(scalar_constants())
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())
