@@ -64,6 +64,7 @@ def test_searches_are_as_pytorch_does_them(tmp_path: Path) -> None:
 NARROW = (torch.int8, torch.uint8, torch.int16)
 
 
+@pytest.mark.filterwarnings("ignore:The reduce argument of torch.scatter:UserWarning")  # eager's
 @pytest.mark.parametrize("dtype", NARROW)
 def test_sums_of_narrow_integers(dtype: torch.dtype) -> None:
     x = torch.arange(100, 106, dtype=dtype).reshape(2, 3)

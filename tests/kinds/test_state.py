@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from support import lower
+from support import lower, needs_executorchs_extension
 from torch import nn
 from torch.export import export
 
@@ -195,10 +194,7 @@ for _ in range(3):
 """
 
 
-@pytest.mark.skipif(
-    version("torch").startswith(("2.11", "2.12")),
-    reason="executorch's extension is made for the tensors of torch 2.13",
-)
+@needs_executorchs_extension
 @pytest.mark.parametrize("source", ["path", "bytes"])
 @pytest.mark.parametrize("with_data", [False, True], ids=["whole", "with data file"])
 def test_executorchs_own_runtime_shares_within_a_load(

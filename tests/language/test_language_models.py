@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from support import weights_nbytes
+from support import needs_executorchs_extension, weights_nbytes
 from tiny_checkpoints import GROUP, MAX_LENGTH, config, greedy_tokens, write_tokenizer
 
 from aoti_plugins.cli.app import app
@@ -147,10 +146,7 @@ def test_four_bits_are_held_in_four_bits(
     assert needed <= weights_nbytes(program) - zeros <= 1.05 * needed
 
 
-@pytest.mark.skipif(
-    version("torch").startswith(("2.11", "2.12")),
-    reason="executorch's extension is made for the tensors of torch 2.13",
-)
+@needs_executorchs_extension
 @pytest.mark.parametrize(
     "options",
     [(), ("none", "--method-style", "prefill-decode", "--speculate", 6)],

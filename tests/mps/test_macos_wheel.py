@@ -105,7 +105,9 @@ def test_it_knows_the_shims_of_its_library(installed: Path, run_python: Callable
     found = available(MPS, {{}}).builtin
     print("aoti_torch_mps_mm_out" in found, "aoti_torch_cpu_mm_out" in found)
     """
-    assert run_python(script, installed, AOTI_PLUGINS_LIBRARY_DIR="") == "True False\n"
+    printed = run_python(script, installed, AOTI_PLUGINS_LIBRARY_DIR="")
+    # PyTorch with CUDA says beside it that there is no GPU.
+    assert "True False" in printed.splitlines()
 
 
 @pytest.fixture

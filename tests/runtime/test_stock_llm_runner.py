@@ -6,16 +6,13 @@ It gives a load no options, so all that it needs has to be in the program.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from support import needs_executorchs_extension
 from tiny_llama import generate, write_tokenizer
 
-pytestmark = pytest.mark.skipif(
-    version("torch").startswith(("2.11", "2.12")),
-    reason="executorch's extension is made for the tensors of torch 2.13",
-)
+pytestmark = needs_executorchs_extension
 
 GENERATE = """
 import sys
