@@ -99,6 +99,7 @@ def _without_gpu(gpu: CudaTarget, options: LoweringOptions) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _common(gpu: CudaTarget) -> Iterator[None]:
+    from aoti_plugins.cuda.inductor.assembler_files import pytorchs_assembler
     from aoti_plugins.cuda.inductor.convolution import (
         convolution_choices,
         convolution_layout,
@@ -117,6 +118,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     with (
         no_onednn(),
         vector_isa("scalar"),
+        pytorchs_assembler(),
         convolution_layout(),
         convolution_choices(),
         no_line_info(),

@@ -284,11 +284,8 @@ def test_convolutions_are_expected_as_the_runtime_gives_them(tmp_path: Path) -> 
     exported = export(model, (image,))
     to_edge_transform_and_lower(exported, partitioner=[partitioner])
     wrapper = (tmp_path / "forward_0_h100" / "wrapper.cpp").read_text()
-    checks = re.findall(r"assert_size_stride\(\w+, (\{.*?\}), (\{.*?\}), \S*convolution", wrapper)
-    assert checks == [
-        ("{2L, 16L, 10L, 10L}", "{1600L, 1L, 160L, 16L}"),
-        ("{2L, 8L, 8L, 8L}", "{512L, 1L, 64L, 8L}"),
-    ]
+    # The channel of an element, for its bias: the last dim, of images with channels last.
+    assert re.findall(r"x0 = \(?xindex (.*?)\)?\n", wrapper) == ["% 16", "% 8"]
 
 
 def test_memory_is_planned_on_the_named_gpu() -> None:

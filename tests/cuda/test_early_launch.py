@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from elftools.elf.elffile import ELFFile
 from support import lower
 
 from aoti_plugins import CudaPartitioner
+from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import kernel_image
 from aoti_plugins.cuda.inductor.early_launch import (
     assembled,
@@ -19,9 +21,11 @@ from aoti_plugins.cuda.inductor.early_launch import (
     begins_early,
     waiting_binary,
 )
+from aoti_plugins.cuda.lowering import environment
 from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.inductor.capture import GpuKernel
+from aoti_plugins.lowering.inductor.own_folders import own_folders
 
 BY_NAME = {target.name: target for target in TARGETS}
 H100 = cuda_target_of(BY_NAME["h100"])
@@ -94,3 +98,19 @@ def test_an_assembler_of_the_users_is_taken(
     (kernel, *_) = kernels
     with pytest.raises(LoweringError, match=r"error code 3\n.*\nits own words"):
         assembled(H100, kernel, kernel.assembly)
+
+
+def test_all_graphs_of_a_process_get_pytorchs_assembler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Inductor names it but once, for the first graph."""
+    own = tmp_path / "bin" / "ptxas"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\n", encoding="utf-8")
+    own.chmod(0o755)
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    for _ in range(2):
+        with own_folders(), environment(BY_NAME["h100"], LoweringOptions()):
+            assert os.environ["TRITON_PTXAS_PATH"] == str(own)
+    assert "TRITON_PTXAS_PATH" not in os.environ

@@ -38,8 +38,10 @@ def assembler_files() -> Iterator[None]:
 
 
 def pytorchs_assembler() -> AbstractContextManager[Any]:
-    """Let Triton take PyTorch's assembler, as Inductor's kernels do, if PyTorch brings one.
+    """Let Triton take PyTorch's assembler, if PyTorch brings one, as those of 2.11 and 2.12 do.
 
+    Inductor sets it, too, but once per process, and a lowering puts the environment back: kernels
+    of the first graph would be assembled by another one than those of the next.
     One that the user names by ``TRITON_PTXAS_PATH`` wins.
     """
     setting = "TRITON_PTXAS_PATH"
