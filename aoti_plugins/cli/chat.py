@@ -16,6 +16,7 @@ from aoti_plugins.cli._options import (
     template_option,
     tokenizer_option,
 )
+from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import ProgramError
@@ -57,6 +58,8 @@ def command(
       aoti-plugins chat llama.pte --system "Answer in one sentence." --temperature 0.7
       echo "What is 2 + 2?" | aoti-plugins chat llama.pte
     """  # noqa: D301
+    if has_followed(program, data_files):
+        return
     found = ChatTemplate.read(template or chat_template_of(program))
     with TextGenerator(
         program, tokenizer, data_files=data_files, speculate=speculate, adapters=adapters

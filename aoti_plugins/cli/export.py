@@ -102,6 +102,15 @@ _GUESSED_TOKENS = 4
     "last]",
 )
 @click.option(
+    "--tensor-parallel",
+    "num_ranks",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that run the model together, each with its part of the weights: start them "
+    "with torchrun --nproc-per-node N -m aoti_plugins.",
+)
+@click.option(
     "--option",
     "option_texts",
     multiple=True,
@@ -127,6 +136,7 @@ def command(
     sample_on_device: bool,
     lora_rank: int,
     lora_targets: str | None,
+    num_ranks: int,
     option_texts: tuple[str, ...],
     external_weights: bool,
     as_json: bool,
@@ -144,6 +154,8 @@ def command(
       aoti-plugins generate llama.pte "Once upon a time"
       aoti-plugins export Llama-3.1-8B -o llama.pte --draft Llama-3.2-1B --speculate 6
       aoti-plugins export Llama-3.2-1B -o llama.pte --lora-rank 16 --lora-targets q_proj,v_proj
+      aoti-plugins export Llama-3.1-70B -o llama.pte --device cuda --tensor-parallel 4
+      torchrun --nproc-per-node 4 -m aoti_plugins generate llama.pte "Once upon a time"
       aoti-plugins export whisper-small -o whisper.pte
       aoti-plugins transcribe whisper.pte audio.wav
     """  # noqa: D301
@@ -163,12 +175,17 @@ def command(
         options = parse_options(
             (*option_texts, *([f"target={target}"] if target else [])), partitioner
         )
+        if num_ranks > 1:
+            _check_alone(lora_rank, draft)
+            options = {"external_data": output.stem, **options}
         chosen = chosen_partitioner(partitioner, options, output, external_weights)
         with display.stage(f"read {checkpoint.name}"):
             opened = language.open_checkpoint(checkpoint, kind != "none")
             length = _length(opened, max_length)
             speculate = speculate or (_GUESSED_TOKENS if draft else 0)
             language.check_speculation(opened.config, speculate)
+            if num_ranks > 1:
+                language.check_ranks(opened, num_ranks)
             guesser = language.open_checkpoint(draft, kind != "none") if draft else None
             if guesser is not None:
                 language.check_draft(opened, guesser, length)
@@ -182,18 +199,29 @@ def command(
                     language.check_groups(one.outline(), group_size)
         with display.stage("load the weights"):
             model = opened.load(dtype)
-        if kind != "none":
-            with display.stage(f"quantize to {kind}"):
-                language.quantize(model, kind, group_size)
-        kept = language.kept_matrices(model) if kind != "none" or opened.is_quantized else {}
-        if lora_rank:
-            language.add_adapters(model, lora_rank, targets)
-        with display.stage("torch.export"):
-            dtype_of_shares = _sampling_dtype(device) if sample_on_device else None
-            methods = language.export_methods(
-                opened, model, length, method_style, speculate, dtype_of_shares
-            )
+        kept = {}
+        dtype_of_shares = _sampling_dtype(device) if sample_on_device else None
+
+        def export(model: Any) -> Any:
+            if kind != "none":
+                with display.stage(f"quantize to {kind}"):
+                    language.quantize(model, kind, group_size)
+            if kind != "none" or opened.is_quantized:
+                kept.update(language.kept_matrices(model))
+            if lora_rank:
+                language.add_adapters(model, lora_rank, targets)
+            with display.stage("torch.export"):
+                return language.export_methods(
+                    opened, model, length, method_style, speculate, dtype_of_shares
+                )
+
+        if num_ranks == 1:
+            methods = export(model)
+        else:
+            methods = language.export_for_ranks(model, num_ranks, export)
         constants = language.metadata(opened, model, length, speculate)
+        if num_ranks > 1:
+            constants["get_num_ranks"] = num_ranks
         if dtype_of_shares is not None:
             constants["samples_in_float64"] = dtype_of_shares.itemsize == 8
         if guesser is not None:
@@ -222,6 +250,12 @@ def command(
         print_json(report)
     else:
         _show(report)
+
+
+def _check_alone(lora_rank: int, draft: Path | None) -> None:
+    for name, is_given in (("--lora-rank", lora_rank), ("--draft", draft)):
+        if is_given:
+            raise CheckpointError(f"--tensor-parallel and {name} do not go together")
 
 
 def _language() -> Any:

@@ -14,6 +14,7 @@ from aoti_plugins.cli._options import (
     tokenizer_option,
 )
 from aoti_plugins.cli._output import json_option, print_json
+from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
 from aoti_plugins.cli._text import echo
 from aoti_plugins.generation import Sampling, TextGenerator
@@ -50,6 +51,8 @@ def command(
       aoti-plugins generate llama.pte "Once upon a time" --max-new-tokens 64
       aoti-plugins generate llama.pte "Q: Why? A:" --temperature 0.8 --top-p 0.9 --seed 1 --stop Q:
     """  # noqa: D301
+    if has_followed(program, data_files):
+        return
     if len(adapters) > 1:
         raise click.UsageError(f"one --adapter can be used, found {len(adapters)}")
     with TextGenerator(

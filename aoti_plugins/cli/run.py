@@ -24,7 +24,7 @@ from aoti_plugins.cli._values import (
     read_inputs,
     save_outputs,
 )
-from aoti_plugins.runtime import Program
+from aoti_plugins.runtime import Program, current_place
 
 
 @click.command()
@@ -61,7 +61,13 @@ def command(
     output_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Run a program on given or random inputs and time it."""
+    """Run a program on given or random inputs and time it.
+
+    A program for several ranks is run by as many processes, and rank 0 says what came of it:
+
+    \b
+      torchrun --nproc-per-node 2 -m aoti_plugins run model.pte
+    """  # noqa: D301
     if output_path:
         check_output_path(output_path)
     times: dict[str, float] = {}
@@ -86,6 +92,8 @@ def command(
         "seconds": times,
         "repeat": repeat,
     }
+    if current_place()[0] != 0:
+        return  # rank 0 says what all have
     if output_path:
         save_outputs(outputs, output_path)
     if as_json:

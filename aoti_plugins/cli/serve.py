@@ -14,6 +14,7 @@ from aoti_plugins.cli._options import (
     template_option,
     tokenizer_option,
 )
+from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import ServingError
 
@@ -78,6 +79,8 @@ def command(
       aoti-plugins serve llama.pte --adapter sql=llama-sql --adapter poems=llama-poems
       aoti-plugins serve llama.pte --port 9000 --model-id llama --max-sessions 8
     """  # noqa: D301
+    if has_followed(program, data_files):
+        return
     _check_packages()
     from aoti_plugins.generation import ChatTemplate, TextGenerator, chat_template_of
     from aoti_plugins.serving.runtime import TurnsRuntime

@@ -8,7 +8,13 @@ from typing import Any
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cpu import target as cpu_target
 from aoti_plugins.device import Device, later, later_value
-from aoti_plugins.lowering.aten_kernels import FLOATS, NUMBERS, RECURRENT_LAYER, usual_kernels
+from aoti_plugins.lowering.aten_kernels import (
+    COLLECTIVES,
+    FLOATS,
+    NUMBERS,
+    RECURRENT_LAYER,
+    usual_kernels,
+)
 from aoti_plugins.native_files import on_core
 from aoti_plugins.types import GraphPass
 
@@ -72,6 +78,7 @@ CPU = Device(
     check_target=later("aoti_plugins.cpu.lowering:check_target"),
     decompositions=later_value("aoti_plugins.lowering.decompositions:CPU_DECOMPOSITIONS"),
     kernels={
+        **COLLECTIVES,
         **usual_kernels(FLOATS, products=NUMBERS),
         RECURRENT_LAYER: FLOATS,
         "aoti_plugins::clamped_convolution": ("float32",),

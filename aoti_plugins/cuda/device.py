@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import target as cuda_target
 from aoti_plugins.device import Device, later, later_value
-from aoti_plugins.lowering.aten_kernels import FLOATS, usual_kernels
+from aoti_plugins.lowering.aten_kernels import COLLECTIVES, FLOATS, usual_kernels
 from aoti_plugins.native_files import on_core
 from aoti_plugins.types import GraphPass, Target
 
@@ -98,6 +98,7 @@ CUDA = Device(
     check_tools=later("aoti_plugins.cuda.toolkit:check"),
     decompositions=_decompositions,
     kernels={
+        **COLLECTIVES,
         **usual_kernels(FLOATS, products=FLOATS),
         "aten::histc": FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),

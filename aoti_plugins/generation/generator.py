@@ -16,11 +16,11 @@ from aoti_plugins.errors import ProgramError
 from aoti_plugins.generation.adapter import AdapterLayout, read_adapter
 from aoti_plugins.generation.cached_model import CachedModel, constant, hears
 from aoti_plugins.generation.draft import DraftGuesses
+from aoti_plugins.generation.led_program import open_program
 from aoti_plugins.generation.prompt_lookup import PromptLookup
 from aoti_plugins.generation.sampling import Sampling, choose
 from aoti_plugins.generation.text_stream import TextStream
 from aoti_plugins.generation.tokenizer import read_tokenizer, tokenizer_digest, tokenizer_of
-from aoti_plugins.runtime import Program
 from aoti_plugins.runtime.closing import Closing
 
 Generator = TypeVar("Generator", bound="TextGenerator")
@@ -73,6 +73,8 @@ class TextGenerator(Closing):
     on, is not read again; a recurrent model goes on after all of that text or not at all. Neither
     torch nor transformers is needed.
 
+    Of a program for several ranks there is one generator, on rank 0; the other ranks ``follow``.
+
     Args:
         program: path of the ``.pte``.
         tokenizer: path of a ``tokenizer.json``; by default the one that export wrote beside the
@@ -109,7 +111,7 @@ class TextGenerator(Closing):
         adapters: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> None:
         path = Path(tokenizer) if tokenizer is not None else tokenizer_of(Path(program))
-        self._program = Program(program, data_files=data_files)
+        self._program = open_program(program, data_files)
         try:
             self._check_kind()
             self.max_length = int(constant(self._program, "get_max_context_len")[0])

@@ -14,6 +14,7 @@ from aoti_plugins.language.export import (
 )
 from aoti_plugins.language.opening import open_checkpoint
 from aoti_plugins.language.quantised_layers import kept_matrices, quantised_layers
+from aoti_plugins.language.ranks import check_ranks, export_for_ranks
 
 __all__ = [
     "Checkpoint",
@@ -21,10 +22,12 @@ __all__ = [
     "check_adapters",
     "check_draft",
     "check_groups",
+    "check_ranks",
     "check_speculation",
     "draft_metadata",
     "export_decoder",
     "export_draft",
+    "export_for_ranks",
     "export_methods",
     "kept_matrices",
     "metadata",

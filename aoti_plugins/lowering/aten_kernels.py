@@ -16,6 +16,17 @@ FLOATS = ("float16", "float32", "float64", "bfloat16")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 NUMBERS = FLOATS + INTEGERS
 
+# What NCCL computes with.
+_REDUCED = ("float16", "float32", "float64", "bfloat16", "uint8", "int8", "int32", "int64")
+COLLECTIVES: dict[str, tuple[str, ...]] = {
+    "aoti_plugins::all_reduce": _REDUCED,
+    "aoti_plugins::reduce_scatter": _REDUCED,
+    "aoti_plugins::all_gather": (),
+    "aoti_plugins::all_to_all": (),
+    "aoti_plugins::broadcast": (),
+}
+"""Collectives that runtimes have, each with its dtypes; none: whatever it is, it is moved."""
+
 RECURRENT_LAYER = "aoti_plugins::recurrent_layer"
 
 _OPERATOR = re.compile(

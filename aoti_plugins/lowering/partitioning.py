@@ -25,6 +25,7 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
+from aoti_plugins.lowering.ranks.parts import with_own_collectives
 from aoti_plugins.lowering.splits import slices_for_splits
 from aoti_plugins.lowering.support import Refusal, Support, listed, warn, warn_of_state
 from aoti_plugins.plugin_system.manager import get_manager
@@ -148,6 +149,7 @@ class Plan:
         first dimension slices.
         """
         size_ranges.remember(program)
+        program = with_own_collectives(program)
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()

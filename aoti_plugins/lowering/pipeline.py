@@ -46,12 +46,21 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.origins import Origins
 from aoti_plugins.lowering.passes.restore_views import loosen_views
+from aoti_plugins.lowering.ranks import parts as rank_parts
+from aoti_plugins.lowering.ranks.storages import (
+    RANK_KEY,
+    TABLE_KEY,
+    RankStorage,
+    pack_ranks,
+    rank_tag,
+)
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.payload import (
     ArtifactKind,
     ConstantKind,
     LibraryRef,
     Payload,
+    PayloadFlag,
     StorageRef,
     TargetArtifact,
     ValueSpec,
@@ -124,9 +133,18 @@ class _Lowering:
         _close_gaps(program)
         method = self._place.method
         kinds = _constant_kinds(program, method)
-        self._inductor_options = {**self._inductor_options, **_options_for_state(program, method)}
+        program = rank_parts.with_own_collectives(program)
+        num_ranks = rank_parts.num_ranks(program)
+        others = rank_parts.of_ranks(program, num_ranks)
+        self._inductor_options = {
+            **self._inductor_options,
+            **_options_for_state(program, method),
+            **_options_for_ranks(num_ranks),
+        }
         self._origins = Origins(program)
         program = self._transform(program)
+        of_ranks = [program, *self._transformed(others)]
+        rank_parts.check_same_code(of_ranks)
         artifacts = []
         needed: list[GeneratedConstant] = []
         handles: dict[str, tuple[int, ...]] = {}
@@ -136,18 +154,19 @@ class _Lowering:
             artifacts.append(self._compile(code, target))
             handles.update(kernel_origins.debug_handles(code.sites, self._origins))
             needed += code.constants
-        packed = constants.pack(constants.merge(needed), kinds)
+        found = pack_ranks(constants.merge(needed), of_ranks, kinds)
+        flags = self._device.payload_flags(self._options)
         with progress.stage("package", self._place):
             payload = Payload(
                 device=self._device.delegate_name or self._device.name,
                 method=self._place.method,
                 built_with=_built_with(),
                 targets=tuple(artifacts),
-                storages=tuple(self._add_weights(data) for data in packed.storages),
-                constants=packed.constants,
+                storages=tuple(self._add_weights(data) for data in found.storages),
+                constants=found.packed.constants,
                 inputs=inputs,
                 outputs=outputs,
-                flags=self._device.payload_flags(self._options),
+                flags=flags | PayloadFlag.RANKS if num_ranks > 1 else flags,
             )
             return PreprocessResult(
                 processed_bytes=encode(payload),
@@ -167,6 +186,14 @@ class _Lowering:
                 program = program.run_decompositions(table)
                 loosen_views(program)
         return program
+
+    def _transformed(self, programs: list[ExportedProgram]) -> list[ExportedProgram]:
+        """The programs of ranks from 1 on, as far as their constants come from it."""
+        found = []
+        for rank, program in enumerate(programs, 1):
+            with rank_parts.lowering_for(rank):
+                found.append(self._transform(program))
+        return found
 
     def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:
         kernels = [registered.kernel for registered in self._shims.kernels.values()]
@@ -261,24 +288,34 @@ class _Lowering:
         (folder / "wrapper.cpp").write_text(code.wrapper, encoding="utf-8")
         (folder / "kernels.cpp").write_text(code.kernels, encoding="utf-8")
 
-    def _add_weights(self, data: bytes) -> StorageRef:
+    def _add_weights(self, data: bytes | RankStorage) -> StorageRef:
         tag = self._options.external_data or None
+        if isinstance(data, RankStorage):
+            return self._add_rank_weights(data)
         key, sha256 = self._add_blob("weights", data, constants.ALIGNMENT, tag)
         return StorageRef(key, len(data), sha256)
 
+    def _add_rank_weights(self, storage: RankStorage) -> StorageRef:
+        """Store the table of digests in the program, and each rank's bytes in its file."""
+        key, sha256 = self._add_blob("weights", storage.table, _SO_ALIGNMENT, None, TABLE_KEY)
+        for rank, part in enumerate(storage.parts):
+            tag = rank_tag(self._options.external_data, rank)
+            self._store.add_named_data(f"{key}{RANK_KEY}{rank}", part, constants.ALIGNMENT, tag)
+        return StorageRef(f"{key}{RANK_KEY}", len(storage.parts[0]), sha256)
+
     def _add_blob(
-        self, kind: str, data: bytes, alignment: int, tag: str | None
+        self, kind: str, data: bytes, alignment: int, tag: str | None, ending: str = ""
     ) -> tuple[str, bytes]:
-        """Store a blob; returns its key and its digest."""
+        """Store a blob under its name with an ending; returns the name and the digest."""
         digest = hashlib.sha256(data)
         namer, name = get_manager().namer_and_name(
             kind, self._device.name, self._place.method, digest.hexdigest()
         )
         what = f"{'code' if kind == 'so' else kind} of {self._place}"
         self._blobs_named.add(str(name), digest.hexdigest(), what, namer)
-        if tag is None and isinstance(name, BlobName):
+        if tag is None and not ending and isinstance(name, BlobName):
             tag = name.external_tag
-        self._store.add_named_data(str(name), data, alignment, tag)
+        self._store.add_named_data(f"{name}{ending}", data, alignment, tag)
         return str(name), digest.digest()
 
 
@@ -342,6 +379,13 @@ def _options_for_state(program: ExportedProgram, method: str) -> dict[str, bool]
         # Small ones that only this code does not write to.
         options["always_keep_tensor_constants"] = True
     return options
+
+
+def _options_for_ranks(num_ranks: int) -> dict[str, bool]:
+    """Keep Inductor from computing with one rank's constants."""
+    if num_ranks == 1:
+        return {}
+    return {"joint_graph_constant_folding": False, "always_keep_tensor_constants": True}
 
 
 def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:

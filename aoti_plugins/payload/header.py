@@ -26,13 +26,15 @@ class PayloadFlag(IntFlag):
     """How the program is run.
 
     ``TF32_MATMUL`` and ``TF32_CONVOLUTION``: the exporting process allowed to round float32 to TF32
-    there. ``CUDA_GRAPHS``: calls become CUDA graphs.
+    there. ``CUDA_GRAPHS``: calls become CUDA graphs. ``RANKS``: it is for several ranks, and a
+    storage whose key ends with ``@rank`` is another one on each.
     """
 
     NONE = 0
     TF32_MATMUL = 1
     TF32_CONVOLUTION = 2
     CUDA_GRAPHS = 4
+    RANKS = 8
 
 
 _KNOWN_FLAGS = sum(PayloadFlag)

@@ -55,7 +55,7 @@ class DevicePlugin:
 
     @hookimpl
     def aoti_graph_passes(self, device: str) -> Iterable[GraphPass]:
-        """From the edge dialect to ATen, from copies back to views, then the device's own.
+        """From the edge dialect to ATen, one rank's constants, views for copies, the device's own.
 
         Last, what these left of weights of few bits.
         """
@@ -67,9 +67,16 @@ class DevicePlugin:
         from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
         from aoti_plugins.lowering.passes.packed_weights import packed_weights
         from aoti_plugins.lowering.passes.restore_views import restore_views
+        from aoti_plugins.lowering.ranks import parts
 
         first = GraphPass("aoti_plugins.edge_to_aten", edge_to_aten)
-        second = GraphPass("aoti_plugins.restore_views", restore_views, after=(first.name,))
+        ranks = GraphPass(
+            "aoti_plugins.parts_of_constants",
+            parts.parts_of_constants,
+            after=(first.name,),
+            handles=parts.is_replaced,
+        )
+        second = GraphPass("aoti_plugins.restore_views", restore_views, after=(ranks.name,))
         bits = GraphPass(
             "aoti_plugins.constants_as_bits",
             constants_as_bits.constants_as_bits,
@@ -84,7 +91,7 @@ class DevicePlugin:
             packed_weights,
             after=(rows.name, *(one.name for one in own)),
         )
-        return (first, second, bits, equal, rows, *own, last)
+        return (first, ranks, second, bits, equal, rows, *own, last)
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

@@ -25,6 +25,7 @@ from aoti_plugins.runtime._libraries import (
 )
 from aoti_plugins.runtime.events import CallEvent
 from aoti_plugins.runtime.program import Method, Program, backends, get_options, set_options
+from aoti_plugins.runtime.ranks import current_place, data_files_of_rank, set_rank
 from aoti_plugins.runtime.specs import ValueInfo
 from aoti_plugins.runtime.trust import require_signatures
 
@@ -36,10 +37,13 @@ __all__ = [
     "ValueInfo",
     "backends",
     "cmake_dir",
+    "current_place",
+    "data_files_of_rank",
     "executorch_library_dir",
     "get_options",
     "library_path",
     "register",
     "require_signatures",
     "set_options",
+    "set_rank",
 ]

@@ -21,6 +21,7 @@ from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
 from aoti_plugins.runtime.closing import Closing
 from aoti_plugins.runtime.events import CallEvent, call_event
+from aoti_plugins.runtime.ranks import current_place, data_files_of_rank
 from aoti_plugins.runtime.specs import value_info
 
 
@@ -42,7 +43,9 @@ class Program(_NotCopied, Closing):
 
     Args:
         source: path of a ``.pte`` file, or its bytes (which are copied).
-        data_files: paths of the ``.ptd`` files that hold weights stored outside the program.
+        data_files: paths of the ``.ptd`` files that hold weights stored outside the program. By
+            default none, or, in a process that is one of several ranks, those of this rank beside
+            the program where there are any.
 
     Raises:
         ProgramError: the file is missing, truncated, or no ExecuTorch program.
@@ -75,6 +78,7 @@ class Program(_NotCopied, Closing):
             self._handle = self._runner.load_program_buffer(data, f"cannot load the {self}")
         else:
             self._name = f"program {os.fspath(source)!r}"
+            data_files = data_files or _data_files_here(source)
             paths = [_existing(path) for path in (source, *data_files)]
             with open(source, "rb") as file:
                 self._check_header(file.read(pte_header.HEAD_NBYTES), os.stat(source).st_size)
@@ -415,6 +419,13 @@ def get_options(backend: str) -> dict[str, bool | int]:
 def backends() -> tuple[str, ...]:
     """Return the ids of the delegates that this process knows, ExecuTorch's own ones included."""
     return runner().backends()
+
+
+def _data_files_here(source: str | os.PathLike[str]) -> Sequence[str | os.PathLike[str]]:
+    """The files of this process's rank beside a program, where it is one of several."""
+    rank, world_size = current_place()
+    found = data_files_of_rank(source, rank) if world_size > 1 else []
+    return found if any(f"rank-{rank}.ptd" in path.name for path in found) else ()
 
 
 def _existing(path: str | os.PathLike[str]) -> bytes:

@@ -139,8 +139,8 @@ BOOST_AUTO_TEST_CASE(headers_are_checked) {
       "payload: version at byte 8: version 4, this runtime reads versions 1 to 3. Install ");
   check_refusal(refusal(body.encode(0)), "payload: version at byte 8: version 0, ");
   check_refusal(refusal(PayloadBuilder().encode(1)), "payload: device at byte 32: ");
-  check_refusal(refusal(body.encode(3, 8)),
-                "payload: flags at byte 12: flags 00000008, this runtime knows 00000007. Install ");
+  check_refusal(refusal(body.encode(3, 16)),
+                "payload: flags at byte 12: flags 00000010, this runtime knows 0000000f. Install ");
 }
 
 PayloadSignature signature_by(uint8_t key) {

@@ -114,8 +114,8 @@ HEADER_CASES = {
     ),
     "version 0": (sealed(SMALL_BODY, version=0), r"version at byte 8: found 0, .*No release"),
     "flags": (
-        sealed(SMALL_BODY, flags=8),
-        r"flags at byte 12: found 0x00000008, this reader knows 0x00000007. "
+        sealed(SMALL_BODY, flags=16),
+        r"flags at byte 12: found 0x00000010, this reader knows 0x0000000f. "
         r"The program needs a newer reader",
     ),
     "truncated": (

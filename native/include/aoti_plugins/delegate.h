@@ -43,6 +43,26 @@ __attribute__((visibility("default"))) int32_t aotip_add_kernel_library(const ch
                                                                         const char* path);
 
 #ifdef __linux__
+/// Which of several processes this one is, whatever the environment says, for programs for several
+/// ranks; before the first of them is loaded. docs/parallel.md says what the environment says.
+///
+/// @param rank from 0, of `world_size`.
+/// @param local_rank its number on this machine: which GPU is its own.
+/// @param meeting a name that all ranks of one start have in common and no others on this machine;
+/// copied. Ranks of one user on one machine meet.
+/// @param timeout_seconds how long a rank waits for another one, more than 0.
+/// @return 0, or 1 where the numbers do not fit together; `aotip_delegate_last_error` says why.
+__attribute__((visibility("default"))) int32_t aotip_set_rank(int32_t rank, int32_t world_size,
+                                                              int32_t local_rank,
+                                                              const char* meeting,
+                                                              double timeout_seconds);
+
+/// Makes `nbytes` at `data` on all ranks what they are on rank 0; each rank calls it. Waits for the
+/// ranks to meet where they have not, and then for rank 0 as long as that takes. Returns 0, or 1
+/// where a rank ends or does not come in time; `aotip_delegate_last_error` says which.
+__attribute__((visibility("default"))) int32_t aotip_broadcast_from_rank_0(void* data,
+                                                                           size_t nbytes);
+
 /// From where code of programs is loaded: "memory", or "files in " and a folder; null where there
 /// is no place for it. For people; borrowed until this thread's next call.
 __attribute__((visibility("default"))) const char* aotip_blob_place(void);

@@ -34,13 +34,6 @@ Cache& cache() {
   return *instance;
 }
 
-/// Whether a key starts with the SHA-256 of the bytes, as the default names do.
-bool is_content_key(const std::string& key) {
-  constexpr size_t kDigits = 64;
-  return key.size() > kDigits && key[kDigits] == '_' &&
-         key.find_first_not_of("0123456789abcdef") == kDigits;
-}
-
 class HostStorage final : public ConstantStorage {
  public:
   HostStorage() = default;
@@ -123,6 +116,12 @@ SharedStorage load(DeviceSession& session, const NamedDataMap& map, const Storag
 }  // namespace
 
 ConstantStorage::~ConstantStorage() = default;
+
+bool is_content_key(const std::string& key) {
+  constexpr size_t kDigits = 64;
+  return key.size() > kDigits && key[kDigits] == '_' &&
+         key.find_first_not_of("0123456789abcdef") == kDigits;
+}
 
 std::optional<FreeableBuffer> read_storage(const NamedDataMap& map, const StorageRef& ref) {
   auto data = map.get_data(ref.key);

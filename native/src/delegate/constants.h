@@ -46,6 +46,9 @@ class AOTIP_CORE ConstantStorage {
   void* data_ = nullptr;
 };
 
+/// Whether a key starts with the SHA-256 of the bytes, as the default names do.
+bool is_content_key(const std::string& key);
+
 /// The bytes of `ref`, checked against its size; empty, with a reason, when they are not there.
 AOTIP_CORE std::optional<::executorch::runtime::FreeableBuffer> read_storage(
     const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref);

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "delegate/kernel_watch.h"
+#include "delegate/rank_storages.h"
 #include "delegate/state_option.h"
 #include "shim/run_shim.h"
 
@@ -37,8 +38,14 @@ std::unique_ptr<Delegate> Delegate::create(const DelegateDevice& device, int32_t
       return nullptr;
     }
     std::unique_ptr<Delegate> delegate(new Delegate());
-    return delegate->load(device, device_index, load, payload) == Status::kOk ? std::move(delegate)
-                                                                              : nullptr;
+    Status status = Status::kOk;
+    if ((payload.flags & kRanks) != 0) {
+      Payload own = payload;
+      status = delegate->load_for_rank(device, device_index, load, &own);
+    } else {
+      status = delegate->load(device, std::max(device_index, 0), load, payload);
+    }
+    return status == Status::kOk ? std::move(delegate) : nullptr;
   } catch (const std::exception& error) {
     (void)fail("%s", error.what());
     return nullptr;
@@ -54,6 +61,14 @@ Delegate::~Delegate() {
     }
     model_.reset();
   }
+}
+
+Status Delegate::load_for_rank(const DelegateDevice& device, int32_t device_index,
+                               const DelegateLoad& load, Payload* payload) {
+  int32_t local_rank = 0;
+  AOTIP_RETURN_IF_FAILED(join_ranks(load.map, payload, &local_rank));
+  const int32_t index = device_index >= 0 ? device_index : device.index_for_rank(local_rank);
+  return this->load(device, index, load, *payload);
 }
 
 Status Delegate::load(const DelegateDevice& device, int32_t device_index, const DelegateLoad& load,

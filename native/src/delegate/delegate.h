@@ -29,7 +29,8 @@ struct DelegateLoad {
 /// One delegate of one loaded method: what `init` returns and `execute` runs.
 class Delegate {
  public:
-  /// Loads the model on a device with an index. Null, with a reason, when it fails.
+  /// Loads the model on a device with an index; below 0 for the first, or the rank's own. Null,
+  /// with a reason, when it fails.
   static std::unique_ptr<Delegate> create(const DelegateDevice& device, int32_t device_index,
                                           const DelegateLoad& load,
                                           const Payload& payload) noexcept;
@@ -49,6 +50,8 @@ class Delegate {
   Delegate() = default;
   Status load(const DelegateDevice& device, int32_t device_index, const DelegateLoad& load,
               const Payload& payload);
+  Status load_for_rank(const DelegateDevice& device, int32_t device_index, const DelegateLoad& load,
+                       Payload* payload);
   class Call;
 
   Status run(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;

@@ -37,9 +37,9 @@ constexpr const char* kTargetDeviceKey = "target_device";
 
 thread_local char delegate_error[4352] = {};
 
-/// The index in "cuda:1"; 0 where none is given.
+/// The index in "cuda:1"; -1 where none is given.
 Status device_index_of(ArrayRef<CompileSpec> specs, const char* device, int32_t* ret) {
-  *ret = 0;
+  *ret = -1;
   for (const CompileSpec& spec : specs) {
     if (spec.key == nullptr || std::strcmp(spec.key, kTargetDeviceKey) != 0) {
       continue;

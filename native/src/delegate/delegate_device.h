@@ -178,6 +178,12 @@ class AOTIP_CORE DelegateDevice {
   virtual Status choose_target(const Payload& payload, int32_t device_index,
                                const TargetArtifact** ret) const noexcept = 0;
 
+  /// The index of the device that is a rank's own, by the rank's number on this machine.
+  virtual int32_t index_for_rank(int32_t local_rank) const noexcept {
+    (void)local_rank;
+    return 0;
+  }
+
   /// The options of the device's backend; borrowed for the life of the process.
   virtual const std::vector<DelegateOption>& options() const noexcept;
 

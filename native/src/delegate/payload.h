@@ -27,7 +27,9 @@ inline constexpr uint8_t kNoDType = 255;
 inline constexpr uint32_t kTf32Matmul = 1;
 inline constexpr uint32_t kTf32Convolution = 2;
 inline constexpr uint32_t kCudaGraphs = 4;
-inline constexpr uint32_t kKnownFlags = kTf32Matmul | kTf32Convolution | kCudaGraphs;
+/// It is for several ranks; rank_storages.h says what of its weights is each rank's.
+inline constexpr uint32_t kRanks = 8;
+inline constexpr uint32_t kKnownFlags = kTf32Matmul | kTf32Convolution | kCudaGraphs | kRanks;
 
 enum class ArtifactKind : uint32_t { kSharedObject = 1 };
 enum class ConstantKind : uint32_t {

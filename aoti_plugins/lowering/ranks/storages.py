@@ -1,0 +1,131 @@
+"""Constants of all ranks as storages: which are equal on all, and how the others are named.
+
+A storage of which each rank has its own is in the payload once: its key ends with ``@rank``, and
+that of a rank's bytes with the rank's number behind it. Its digest in the payload is that of a
+table, in the program under the key with ``@ranks``: the digests of all ranks' bytes, 32 bytes each,
+in the order of ranks. Read by native/src/delegate/rank_storages.cpp, which must match.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch.export import ExportedProgram
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.constants import PackedConstants, pack
+from aoti_plugins.lowering.inductor.capture import GeneratedConstant
+from aoti_plugins.payload import ConstantKind
+
+RANK_KEY = "@rank"
+TABLE_KEY = "@ranks"
+
+
+def rank_tag(external_data: str, rank: int) -> str:
+    """Of the data file that takes one rank's weights; its name is this and ``.ptd``.
+
+    Args:
+        external_data: the tag of the weights that are equal on all ranks; empty: they have none.
+        rank: whose.
+    """
+    return f"{external_data}.rank-{rank}" if external_data else f"rank-{rank}"
+
+
+@dataclass(frozen=True)
+class RankStorage:
+    """A storage of which each rank has its own bytes.
+
+    Attributes:
+        parts: by rank, of equal length.
+        digests: of each, 32 bytes.
+    """
+
+    parts: tuple[bytes, ...]
+
+    @property
+    def table(self) -> bytes:
+        """The digests of all ranks."""
+        return b"".join(hashlib.sha256(part).digest() for part in self.parts)
+
+
+@dataclass(frozen=True)
+class PackedRanks:
+    """Constants by storage, for all ranks.
+
+    Attributes:
+        storages: bytes where they are equal on all ranks.
+        packed: references to constants, as for rank 0.
+    """
+
+    storages: tuple[bytes | RankStorage, ...]
+    packed: PackedConstants
+
+
+def pack_ranks(
+    constants: Sequence[GeneratedConstant],
+    programs: Sequence[ExportedProgram],
+    kinds: Mapping[str, ConstantKind],
+) -> PackedRanks:
+    """Collect the storages of constants of all ranks.
+
+    Args:
+        constants: what the code loads, with the values of rank 0.
+        programs: by rank, after all passes; only rank 0's became code.
+        kinds: what each FQN is in the exported program.
+
+    Raises:
+        LoweringError: ranks have constants of other layouts, or a constant was computed that is not
+            in the program.
+    """
+    first = pack(constants, kinds)
+    if len(programs) == 1:
+        return PackedRanks(first.storages, first)
+    by_rank = [first.storages]
+    for rank, program in enumerate(programs[1:], 1):
+        own = pack([_of_rank(one, program, programs[0], rank) for one in constants], kinds)
+        if own.constants != first.constants:
+            raise LoweringError(
+                f"constants of rank {rank} share memory otherwise than those of rank 0"
+            )
+        by_rank.append(own.storages)
+    storages = zip(*by_rank, strict=True)
+    return PackedRanks(tuple(map(_one_or_all, storages)), first)
+
+
+def _one_or_all(parts: tuple[bytes, ...]) -> bytes | RankStorage:
+    return parts[0] if all(part == parts[0] for part in parts[1:]) else RankStorage(parts)
+
+
+def _of_rank(
+    constant: GeneratedConstant, program: ExportedProgram, first: ExportedProgram, rank: int
+) -> GeneratedConstant:
+    """The constant of another rank, as the code of rank 0 takes it."""
+    value, own = _value(program, constant.fqn), _value(first, constant.fqn)
+    if value is None or own is None:
+        raise LoweringError(
+            f"the code loads {constant.fqn!r}, which is no constant of the program: what it is on "
+            f"rank {rank} is not known"
+        )
+    if (value.dtype, value.shape) != (own.dtype, own.shape):
+        raise LoweringError(
+            f"constant {constant.fqn!r} is {value.dtype} {list(value.shape)} on rank {rank} and "
+            f"{own.dtype} {list(own.shape)} on rank 0"
+        )
+    if value is own:
+        value = constant.value
+    return replace(constant, value=_with_layout(value, constant.value))
+
+
+def _value(program: ExportedProgram, fqn: str) -> torch.Tensor | None:
+    found = program.state_dict.get(fqn, program.constants.get(fqn))
+    return found if isinstance(found, torch.Tensor) else None
+
+
+def _with_layout(value: torch.Tensor, used: torch.Tensor) -> torch.Tensor:
+    if value.stride() == used.stride():
+        return value.detach()
+    made = torch.empty_strided(used.size(), used.stride(), dtype=used.dtype)
+    return made.copy_(value.detach())

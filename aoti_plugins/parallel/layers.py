@@ -1,0 +1,205 @@
+"""Tensor parallelism for plain modules: this rank's parts of weights, and collectives around them.
+
+The plan is in the words of ``torch.distributed.tensor.parallel`` and of transformers'
+``base_model_tp_plan``. Unlike these, the weights stay plain tensors, so that ``torch.export`` takes
+the module and torchao can quantise it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.parallel.groups import Group
+from aoti_plugins.parallel.ops import Reduction, all_gather, all_reduce
+
+
+def parallelize(module: nn.Module, plan: Mapping[str, str], rank: int, world_size: int) -> None:
+    """Leave a module its rank's part of the weights, in place, and let it talk to the others.
+
+    Args:
+        module: with all weights. Parts are views of them where they can be.
+        plan: what becomes of modules and parameters, by their names, in which ``*`` stands for one
+            part between dots:
+
+            - ``"colwise"``: a linear layer gives a part of its outputs. Of a parameter
+              ``[..., n, k]``: a part of n.
+            - ``"rowwise"``: a linear layer gets a part of its inputs; results are added up over
+              ranks, then the bias. Of a parameter: a part of k. An embedding
+              (also ``"embedding_rowwise"``) has a part of the rows, and results are added up.
+            - ``"colwise_gather_output"``: as colwise, and the outputs are put together again.
+            - ``"rowwise_split_input"``: as rowwise, of inputs that are whole.
+            - ``"packed_colwise"``: a parameter ``[..., 2 * n, k]`` that is two of ``[..., n, k]``.
+            - ``"moe_tp_experts"``: what a module gives is added up over ranks.
+            - ``"replicated"``, or a name that begins so: nothing.
+        rank: whose part it is.
+        world_size: how many ranks there are.
+
+    Raises:
+        LoweringError: a name that stands for nothing, a word that is not in the list, or sizes that
+            cannot be divided.
+    """
+    if not 0 <= rank < world_size:
+        raise LoweringError(f"ranks are 0 to {world_size - 1}; found {rank}")
+    if world_size == 1:
+        return
+    modules = dict(module.named_modules())
+    parameters = dict(module.named_parameters())
+    shards = _Shards(rank, Group(world_size, world_size, 1))
+    for pattern, style in plan.items():
+        names = _matching(pattern, {**modules, **parameters})
+        if not names:
+            raise LoweringError(f"the plan names {pattern!r}, and the module has nothing like it")
+        for name in names:
+            if style.startswith("replicated"):
+                continue
+            found = modules.get(name, parameters.get(name))
+            known = _OF_PARAMETERS if name in parameters else _of_module(found)
+            if style not in known:
+                raise LoweringError(
+                    f"the plan wants {style!r} for {name!r}, a {type(found).__name__}; there are: "
+                    f"{', '.join(sorted(known)) or 'none'}"
+                )
+            owner, _, leaf = name.rpartition(".")
+            target = module.get_submodule(owner) if name in parameters else found
+            known[style](shards, target, leaf if name in parameters else "", name)
+
+
+def _matching(pattern: str, known: Mapping[str, Any]) -> list[str]:
+    expression = re.compile(r"[^.]+".join(map(re.escape, pattern.split("*"))))
+    return [name for name in known if expression.fullmatch(name)]
+
+
+class _Shards:
+    """One rank's parts."""
+
+    def __init__(self, rank: int, group: Group) -> None:
+        self.rank = rank
+        self.group = group
+
+    def part(self, value: Tensor, dim: int, what: str) -> nn.Parameter:
+        """This rank's part along a dim."""
+        size, ranks = value.size(dim), self.group.size
+        if size % ranks:
+            raise LoweringError(
+                f"{what} is {list(value.shape)}, and its dim of {size} cannot be divided among "
+                f"{ranks} ranks"
+            )
+        part = value.detach().narrow(dim, self.rank * (size // ranks), size // ranks)
+        return nn.Parameter(part.contiguous(), requires_grad=False)
+
+    def total(self, x: Tensor) -> Tensor:
+        """The sum over ranks."""
+        return all_reduce(x, int(Reduction.SUM), *self.group.arguments())
+
+    def together(self, x: Tensor) -> Tensor:
+        """The last dims of all ranks, one behind the other."""
+        rows = all_gather(x.unsqueeze(0), *self.group.arguments())
+        return rows.movedim(0, -2).flatten(-2)
+
+
+def _colwise(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
+    del leaf
+    layer.weight = shards.part(layer.weight, 0, f"the weight of {what!r}")
+    if layer.bias is not None:
+        layer.bias = shards.part(layer.bias, 0, f"the bias of {what!r}")
+    layer.out_features //= shards.group.size
+
+
+def _colwise_gathered(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
+    _colwise(shards, layer, leaf, what)
+    layer.register_forward_hook(lambda module, args, found: shards.together(found))
+
+
+def _rowwise(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
+    del leaf
+    layer.weight = shards.part(layer.weight, 1, f"the weight of {what!r}")
+    layer.in_features //= shards.group.size
+    bias, layer.bias = layer.bias, None
+    if bias is None:
+        layer.register_forward_hook(lambda module, args, found: shards.total(found))
+        return
+    layer.register_parameter("bias_of_total", bias)
+    layer.register_forward_hook(
+        lambda module, args, found: shards.total(found) + module.bias_of_total
+    )
+
+
+def _rowwise_split(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
+    _rowwise(shards, layer, leaf, what)
+    layer.register_buffer("rank", torch.tensor([shards.rank]), persistent=True)
+
+    def split(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        parts = args[0].unflatten(-1, (shards.group.size, -1))
+        return (parts.index_select(-2, module.rank).squeeze(-2), *args[1:])
+
+    layer.register_forward_pre_hook(split)
+
+
+def _embedding_rows(shards: _Shards, layer: nn.Embedding, leaf: str, what: str) -> None:
+    """A row that another rank has is zeros here, one more row, so that the sum is the row."""
+    del leaf
+    rows = layer.num_embeddings // shards.group.size
+    own = shards.part(layer.weight, 0, f"the weight of {what!r}")
+    zeros = own.new_zeros(1, own.size(1))
+    layer.weight = nn.Parameter(torch.cat((own, zeros)), requires_grad=False)
+    layer.num_embeddings = rows + 1
+    layer.padding_idx = None
+    layer.register_buffer("first_row", torch.tensor([shards.rank * rows]), persistent=True)
+
+    def place(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        found = args[0] - module.first_row
+        is_here = (found >= 0) & (found < rows)
+        return (torch.where(is_here, found, rows), *args[1:])
+
+    layer.register_forward_pre_hook(place)
+    layer.register_forward_hook(lambda module, args, found: shards.total(found))
+
+
+def _summed(shards: _Shards, module: nn.Module, leaf: str, what: str) -> None:
+    del leaf, what
+    module.register_forward_hook(lambda module, args, found: shards.total(found))
+
+
+def _parameter_part(dim: int) -> Callable[..., None]:
+    def take(shards: _Shards, owner: nn.Module, leaf: str, what: str) -> None:
+        setattr(owner, leaf, shards.part(getattr(owner, leaf), dim, repr(what)))
+
+    return take
+
+
+def _packed(shards: _Shards, owner: nn.Module, leaf: str, what: str) -> None:
+    value = getattr(owner, leaf)
+    if value.size(-2) % 2:
+        raise LoweringError(f"{what!r} is {list(value.shape)}, which is not two in one")
+    parts = [shards.part(half, -2, repr(what)) for half in value.chunk(2, -2)]
+    setattr(owner, leaf, nn.Parameter(torch.cat(parts, -2), requires_grad=False))
+
+
+def _of_module(module: Any) -> Mapping[str, Callable[..., None]]:
+    if isinstance(module, nn.Linear):
+        return _OF_LINEAR
+    return _OF_EMBEDDING if isinstance(module, nn.Embedding) else _OF_MODULES
+
+
+_OF_MODULES: dict[str, Callable[..., None]] = {"moe_tp_experts": _summed}
+_OF_EMBEDDING: dict[str, Callable[..., None]] = {
+    "rowwise": _embedding_rows,
+    "embedding_rowwise": _embedding_rows,
+}
+_OF_LINEAR: dict[str, Callable[..., None]] = {
+    "colwise": _colwise,
+    "rowwise": _rowwise,
+    "colwise_gather_output": _colwise_gathered,
+    "rowwise_split_input": _rowwise_split,
+}
+_OF_PARAMETERS: dict[str, Callable[..., None]] = {
+    "colwise": _parameter_part(-2),
+    "rowwise": _parameter_part(-1),
+    "packed_colwise": _packed,
+}

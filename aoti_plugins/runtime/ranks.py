@@ -1,0 +1,136 @@
+"""Which of several processes this one is, for programs that are for several ranks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from aoti_plugins.errors import ProgramError, RuntimeLoadError
+from aoti_plugins.native_files import CORE, library
+from aoti_plugins.runtime._libraries import load, load_executorch
+
+DEFAULT_TIMEOUT_S = 300.0
+"""How long a rank waits for another one; must match native/src/ranks/place.h."""
+
+_STARTERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+"""Where torchrun, Open MPI and others say it; must match native/src/ranks/place.cpp."""
+
+_place: list[tuple[int, int]] = []
+
+
+def set_rank(
+    rank: int,
+    world_size: int,
+    *,
+    meeting: str,
+    local_rank: int | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+) -> None:
+    """Say which rank this process is, whatever the environment says.
+
+    Call it before the first method of a program for several ranks is loaded: then the ranks meet.
+
+    Args:
+        rank: from 0.
+        world_size: how many ranks there are.
+        meeting: a name that all ranks of one start have in common, and no others on this machine.
+        local_rank: the number of the GPU that is this rank's; by default the rank.
+        timeout_s: how long a rank waits for another one, in seconds.
+
+    Raises:
+        ProgramError: the numbers do not fit together.
+        RuntimeLoadError: the native libraries are missing or do not load.
+    """
+    core = _core()
+    function = core.aotip_set_rank
+    function.restype = ctypes.c_int32
+    number = ctypes.c_int32
+    function.argtypes = (number, number, number, ctypes.c_char_p, ctypes.c_double)
+    local = rank if local_rank is None else local_rank
+    if function(rank, world_size, local, meeting.encode(), timeout_s) != 0:
+        raise ProgramError(_reason(core))
+    _place[:] = [(rank, world_size)]
+
+
+def current_place(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """This process's rank and how many ranks there are: ``(0, 1)`` where nobody says otherwise.
+
+    Args:
+        environment: where to look if ``set_rank`` was not called; by default the process's.
+
+    Raises:
+        ProgramError: the environment says something that is no number.
+    """
+    if _place and environment is None:
+        return _place[0]
+    found = os.environ if environment is None else environment
+    for rank, world_size in _STARTERS:
+        if found.get(rank) and found.get(world_size):
+            try:
+                return int(found[rank]), int(found[world_size])
+            except ValueError as error:
+                raise ProgramError(
+                    f"{rank} and {world_size} are {found[rank]!r} and {found[world_size]!r}, "
+                    "expected numbers"
+                ) from error
+    return 0, 1
+
+
+def data_files_of_rank(program: str | os.PathLike[str], rank: int) -> list[Path]:
+    """The data files beside a program that a rank loads: with what all ranks have, and its own.
+
+    Args:
+        program: path of the ``.pte``.
+        rank: whose files.
+
+    Returns:
+        Those that are there of ``NAME.ptd`` and ``NAME.rank-N.ptd``, or ``rank-N.ptd``.
+    """
+    path = Path(program)
+    common = path.with_suffix(".ptd")
+    own = path.with_suffix(f".rank-{rank}.ptd"), path.with_name(f"rank-{rank}.ptd")
+    found = [common] if common.exists() else []
+    return found + [file for file in own if file.exists()][:1]
+
+
+def of_rank_0(value: bytes) -> bytes:
+    """What rank 0 gives, on all ranks; each calls it, with values of equal length.
+
+    Without other ranks it is the value.
+
+    Raises:
+        ProgramError: another rank ends, or does not come within the time limit.
+    """
+    if current_place()[1] == 1:
+        return value
+    core = _core()
+    function = core.aotip_broadcast_from_rank_0
+    function.restype = ctypes.c_int32
+    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    buffer = ctypes.create_string_buffer(value, len(value))
+    if function(buffer, len(value)) != 0:
+        raise ProgramError(_reason(core))
+    return buffer.raw
+
+
+def _reason(core: ctypes.CDLL) -> str:
+    function = core.aotip_delegate_last_error
+    function.restype = ctypes.c_char_p
+    return (function() or b"the ranks cannot meet").decode(errors="replace")
+
+
+def _core() -> ctypes.CDLL:
+    load_executorch()
+    core = load(library(CORE))
+    if not hasattr(core, "aotip_set_rank"):
+        raise RuntimeLoadError(
+            f"{core._name} runs no programs for several ranks: that needs Linux, and a library of "
+            "this version. Reinstall aoti-plugins."
+        )
+    return core
