@@ -356,12 +356,12 @@ Status all_to_all(World& world, const Group& group, const size_t* in_nbytes, con
     Exchanged exchanged(group, group.place(world.rank()), in_nbytes, in, out_nbytes, out);
     const Step step = Step::named("all_to_all");
     for (bool more = true; more;) {
-      const Status status = world.exchange(
+      AOTIP_RETURN_IF_FAILED(world.exchange(
           group, step, [&](uint8_t* own) { exchanged.fill(own); },
-          [&](const Pieces& pieces) { return exchanged.take(pieces, group, world.rank(), &more); });
-      if (status != Status::kOk) {
-        return world.is_over() ? Status::kFailed : world.end("%s", last_failure());
-      }
+          [&](const Pieces& pieces) {
+            const Status taken = exchanged.take(pieces, group, world.rank(), &more);
+            return taken == Status::kOk ? taken : world.end_with_last_failure();
+          }));
     }
     return Status::kOk;
   });

@@ -16,6 +16,7 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <thread>
 
 #include "cpu/threads/futex.h"
 #include "delegate/fork_gate.h"
@@ -155,7 +156,10 @@ Status World::end_with_last_failure() noexcept {
       ring(rank);
     }
   }
-  return Status::kFailed;
+  while (segment_->end_state.load(std::memory_order_acquire) != kIsOver) {
+    std::this_thread::yield();  // another rank is writing why
+  }
+  return check_over();
 }
 
 Status World::end(const char* format, ...) noexcept {

@@ -74,6 +74,9 @@ class AOTIP_CORE World {
   /// Ends the world for a reason, on all ranks: what a failure of a library of this rank's does.
   Status end(const char* format, ...) noexcept __attribute__((format(printf, 2, 3)));
 
+  /// The same with this thread's last failure as the reason, unless there is one already.
+  Status end_with_last_failure() noexcept;
+
   /// Whether a rank has ended or the world has; true comes with a reason.
   bool is_over() noexcept;
 
@@ -83,7 +86,6 @@ class AOTIP_CORE World {
   Slot& slot(int32_t rank, int buffer) const noexcept;
   std::atomic<uint64_t>& counter(int which, const Group& group, int32_t rank) const noexcept;
   Status check_over() noexcept;
-  Status end_with_last_failure() noexcept;
   bool has_ended(int32_t rank) const noexcept;
   void ring(const Group& group) noexcept;
   void ring(int32_t rank) noexcept;
