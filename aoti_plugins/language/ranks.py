@@ -47,7 +47,8 @@ def check_ranks(checkpoint: Checkpoint | GgufCheckpoint, num_ranks: int) -> None
         if heads is not None and heads % num_ranks:
             raise CheckpointError(
                 f"the model has {heads} {name.removeprefix('num_').replace('_', ' ')}, which "
-                f"cannot be divided among {num_ranks} ranks; choose a --tensor-parallel that divides them"
+                f"cannot be divided among {num_ranks} ranks; choose a --tensor-parallel that "
+                "divides them"
             )
 
 

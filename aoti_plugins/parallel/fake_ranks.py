@@ -55,7 +55,9 @@ def export_ranks(
     Args:
         make: gets a rank and exports its program, or its methods by name. While it runs,
             ``torch.distributed`` says that this process is that rank; ``init_device_mesh``,
-            ``parallelize_module`` and functional collectives work.
+            ``parallelize_module`` and functional collectives work; nothing is sent, so
+            ``parallelize_module`` and ``distribute_tensor`` need ``src_data_rank=None``, which
+            takes each rank's part from the whole weights that it has.
         world_size: how many ranks there are.
 
     Returns:
@@ -68,7 +70,7 @@ def export_ranks(
     Example:
         >>> def make(rank):                                            # doctest: +SKIP
         ...     mesh = init_device_mesh("cpu", (2,))
-        ...     model = parallelize_module(Model().eval(), mesh, plan)
+        ...     model = parallelize_module(Model().eval(), mesh, plan, src_data_rank=None)
         ...     return parallel.export_dtensors(model, (x,))
         >>> program = parallel.export_ranks(make, 2)                   # doctest: +SKIP
         >>> edge = to_edge_transform_and_lower(                        # doctest: +SKIP

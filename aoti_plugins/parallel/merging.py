@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.parallel import ops  # noqa: F401 -- registers of_rank
+from aoti_plugins.parallel.rank_numbers import lift_rank_numbers
 
 
 def merge_ranks(
@@ -51,6 +52,7 @@ def merge_ranks(
 
 
 def _merged(programs: Any, stacks: dict[tuple[int, ...], Tensor], what: str) -> ExportedProgram:
+    lift_rank_numbers(programs)
     first: ExportedProgram = programs[0]
     for rank, program in enumerate(programs):
         _check_same(first, program, rank, what)

@@ -424,8 +424,7 @@ def backends() -> tuple[str, ...]:
 def _data_files_here(source: str | os.PathLike[str]) -> Sequence[str | os.PathLike[str]]:
     """The files of this process's rank beside a program, where it is one of several."""
     rank, world_size = current_place()
-    found = data_files_of_rank(source, rank) if world_size > 1 else []
-    return found if any(f"rank-{rank}.ptd" in path.name for path in found) else ()
+    return data_files_of_rank(source, rank) if world_size > 1 else ()
 
 
 def _existing(path: str | os.PathLike[str]) -> bytes:

@@ -103,7 +103,8 @@ def _of_rank(
     constant: GeneratedConstant, program: ExportedProgram, first: ExportedProgram, rank: int
 ) -> GeneratedConstant:
     """The constant of another rank, as the code of rank 0 takes it."""
-    value, own = _value(program, constant.fqn), _value(first, constant.fqn)
+    fqn = _fqn_of(constant, first)
+    value, own = _value(program, fqn), _value(first, fqn)
     if value is None or own is None:
         raise LoweringError(
             f"the code loads {constant.fqn!r}, which is no constant of the program: what it is on "
@@ -117,6 +118,17 @@ def _of_rank(
     if value is own:
         value = constant.value
     return replace(constant, value=_with_layout(value, constant.value))
+
+
+def _fqn_of(constant: GeneratedConstant, program: ExportedProgram) -> str:
+    """A constant's name in the program; Inductor has others for those that are no state."""
+    if _value(program, constant.fqn) is not None:
+        return constant.fqn
+    storage = constant.value.untyped_storage()._cdata
+    for fqn, value in (*program.state_dict.items(), *program.constants.items()):
+        if isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == storage:
+            return fqn
+    return constant.fqn
 
 
 def _value(program: ExportedProgram, fqn: str) -> torch.Tensor | None:
