@@ -46,6 +46,11 @@ class CudaDelegateDevice final : public DelegateDevice {
     return gpu != nullptr ? choose_gpu_target(payload, *gpu, gpus(), ret) : Status::kFailed;
   }
 
+  int32_t index_for_rank(int32_t local_rank) const noexcept override {
+    const auto count = static_cast<int32_t>(gpus().size());
+    return count > 0 ? local_rank % count : 0;
+  }
+
   const std::vector<DelegateOption>& options() const noexcept override { return cuda::options(); }
 
   std::unique_ptr<DeviceSession> open(const Payload& payload, int32_t device_index,

@@ -32,6 +32,7 @@ enum EndState : uint32_t { kGoesOn = 0, kIsWritten = 1, kIsOver = 2 };
 struct alignas(64) Bell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> is_slept_at;
+  std::atomic<uint64_t> calls;
 };
 
 struct alignas(64) Counter {
@@ -186,6 +187,27 @@ bool World::is_over() noexcept {
     }
   }
   return false;
+}
+
+void World::count_call() noexcept {
+  segment_->bells[place_.rank].calls.fetch_add(1, std::memory_order_relaxed);
+}
+
+uint64_t World::own_calls() const noexcept {
+  return segment_->bells[place_.rank].calls.load(std::memory_order_relaxed);
+}
+
+int32_t World::rank_behind(int32_t* ret_process, uint64_t* ret_calls) const noexcept {
+  int32_t found = 0;
+  for (int32_t rank = 0; rank < place_.world_size; ++rank) {
+    const uint64_t calls = segment_->bells[rank].calls.load(std::memory_order_relaxed);
+    if (rank == 0 || calls < *ret_calls) {
+      found = rank;
+      *ret_calls = calls;
+    }
+  }
+  *ret_process = process_ids_[found];
+  return found;
 }
 
 void World::ring(int32_t rank) noexcept {

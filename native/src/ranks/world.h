@@ -80,12 +80,21 @@ class AOTIP_CORE World {
   /// Whether a rank has ended or the world has; true comes with a reason.
   bool is_over() noexcept;
 
+  /// Fails, with the reason, where the world is over. Costs one read of memory.
+  Status check_over() noexcept;
+
+  /// Calls that this rank has begun, of programs whose work goes on when a call ends.
+  void count_call() noexcept;
+  uint64_t own_calls() const noexcept;
+
+  /// The rank that has begun the fewest calls, its process and their number.
+  int32_t rank_behind(int32_t* ret_process, uint64_t* ret_calls) const noexcept;
+
  private:
   explicit World(const Place& place) : place_(place) {}
   Status map(Met met);
   Slot& slot(int32_t rank, int buffer) const noexcept;
   std::atomic<uint64_t>& counter(int which, const Group& group, int32_t rank) const noexcept;
-  Status check_over() noexcept;
   bool has_ended(int32_t rank) const noexcept;
   void ring(const Group& group) noexcept;
   void ring(int32_t rank) noexcept;

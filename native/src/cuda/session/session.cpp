@@ -7,6 +7,7 @@
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/driver.h"
 #include "cuda/driver/own_functions.h"
+#include "cuda/libraries/communicators.h"
 #include "cuda/memory/device_storage.h"
 #include "cuda/session/options.h"
 #include "slim/strided_copy.h"
@@ -43,6 +44,7 @@ std::unique_ptr<CudaSession> CudaSession::create(int32_t gpu, uint32_t flags, bo
     std::unique_ptr<CudaSession> session(new CudaSession());
     session->gpu_ = gpu;
     session->tf32_ = {(flags & kTf32Matmul) != 0, (flags & kTf32Convolution) != 0};
+    session->is_for_ranks_ = (flags & kRanks) != 0;
     session->stream_ = Stream::create(gpu);
     if (session->stream_ == nullptr) {
       return nullptr;
@@ -101,6 +103,10 @@ Status CudaSession::begin_call() noexcept {
   if (inputs_in_flight_) {
     AOTIP_CU(cuEventSynchronize, inputs_read_.handle());
     inputs_in_flight_ = false;
+  }
+  if (is_for_ranks_) {
+    AOTIP_RETURN_IF_FAILED(check_ranks());
+    begin_rank_call();
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;
@@ -286,10 +292,16 @@ Status CudaSession::export_to_host(const Tensor& result, const ValueMemory& to) 
 }
 
 Status CudaSession::end_call() noexcept {
+  if (is_for_ranks_) {
+    AOTIP_RETURN_IF_FAILED(end_rank_call(gpu_, stream_->handle()));
+  }
   if (!host_outputs_.empty() || outputs_in_flight_) {
     AOTIP_RETURN_IF_FAILED(stream_->synchronize());
     inputs_in_flight_ = false;
     AOTIP_RETURN_IF_FAILED(check_faults());
+    if (is_for_ranks_) {
+      AOTIP_RETURN_IF_FAILED(check_ranks());
+    }
     for (const HostOutput& output : host_outputs_) {
       std::memcpy(output.dst, output.staged, output.nbytes);
     }

@@ -79,6 +79,7 @@ class CudaSession final : public DeviceSession {
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
 
   int32_t gpu_ = 0;
+  bool is_for_ranks_ = false;  // it works together with other processes
   std::optional<EarlyLibraries> early_libraries_;
   std::optional<Uploader> uploader_;  // while the delegate is loaded
   std::shared_ptr<Stream> stream_;
