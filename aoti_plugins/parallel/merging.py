@@ -58,7 +58,7 @@ def _merged(programs: Any, stacks: dict[tuple[int, ...], Tensor], what: str) -> 
         _check_same(first, program, rank, what)
     if len(programs) == 1:
         return first
-    written = set(first.graph_signature.buffers_to_mutate.values())
+    written = _written(first)
     for where in ("state_dict", "constants"):
         for fqn in list(getattr(first, where)):
             values = [getattr(program, where)[fqn] for program in programs]
@@ -77,6 +77,31 @@ def _merged(programs: Any, stacks: dict[tuple[int, ...], Tensor], what: str) -> 
     return first
 
 
+def _written(program: ExportedProgram) -> set[str]:
+    """FQNs of what a program writes to, functional or not."""
+    signature = program.graph_signature
+    targets = {spec.arg.name: spec.target for spec in signature.input_specs}
+    found = set(signature.buffers_to_mutate.values())
+    for node in program.graph.nodes:
+        op = node.target
+        if isinstance(op, torch._ops.OpOverload) and op._schema.is_mutable:
+            for parameter, value in zip(op._schema.arguments, node.args, strict=False):
+                is_written = parameter.alias_info is not None and parameter.alias_info.is_write
+                base = _base(value) if is_written and isinstance(value, Node) else None
+                fqn = targets.get(base.name) if base is not None else None
+                found |= {fqn} if fqn is not None else set()
+    return found
+
+
+def _base(node: Node) -> Node:
+    """What a view is of."""
+    while isinstance(node.target, torch._ops.OpOverload) and (
+        node.target.is_view or node.target._schema.is_mutable
+    ):
+        node = node.args[0]
+    return node
+
+
 def _stacked(values: list[Tensor], stacks: dict[tuple[int, ...], Tensor]) -> Tensor:
     """Constants of ranks as one; the same one for the same constants, which it keeps alive."""
     key = tuple(id(value) for value in values)
@@ -84,7 +109,7 @@ def _stacked(values: list[Tensor], stacks: dict[tuple[int, ...], Tensor]) -> Ten
         found = torch.stack([value.detach() for value in values])
         is_parameter = isinstance(values[0], torch.nn.Parameter)
         stacks[key] = torch.nn.Parameter(found, requires_grad=False) if is_parameter else found
-        stacks[key]._of_ranks = values  # type: ignore[attr-defined]
+        stacks[key]._of_ranks = values
     return stacks[key]
 
 

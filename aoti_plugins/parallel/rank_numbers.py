@@ -55,6 +55,8 @@ def _lifter(nodes: _Nodes) -> Callable[[ExportedProgram, Node], None] | None:
     if first.target is _aten.slice.Tensor and set(differs) <= {2, 3}:
         sizes = {node.meta["val"].size(node.args[1]) for node in nodes}
         return _lift_slice if len(sizes) == 1 and len(first.args) < 5 else None
+    if first.target is _aten.narrow.default and differs == [2]:
+        return _lift_slice
     if first.target is operator.getitem:
         return _lift_part if _is_split(first.args[0]) and _have_one_size(nodes) else None
     return _lift_operand(differs[0]) if len(differs) == 1 and _tensor_overload(first) else None

@@ -8,10 +8,12 @@ set_source_files_properties(fake_cuda/fake_kernels.cpp PROPERTIES COMPILE_OPTION
 add_library(fake_cublaslt SHARED fake_cuda/fake_cublaslt.cpp)
 add_library(fake_cudnn SHARED fake_cuda/fake_cudnn.cpp "${PROJECT_SOURCE_DIR}/src/slim/element.cpp")
 add_library(fake_cufft SHARED fake_cuda/fake_cufft.cpp)
+add_library(fake_nccl SHARED fake_cuda/fake_nccl.cpp)
+target_link_libraries(fake_nccl PRIVATE fake_cuda rt)
 target_link_libraries(fake_cublaslt PRIVATE fake_cuda)
 target_link_libraries(fake_cudnn PRIVATE fake_cuda)
 target_link_libraries(fake_cufft PRIVATE fake_cuda)
-foreach(library fake_cuda fake_cublaslt fake_cudnn fake_cufft)
+foreach(library fake_cuda fake_cublaslt fake_cudnn fake_cufft fake_nccl)
   set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}")
   target_compile_features(${library} PRIVATE cxx_std_17)
   target_include_directories(${library} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" fake_cuda)
@@ -21,7 +23,7 @@ endforeach()
 
 function(aotip_cuda_test name)
   aotip_test(${name} ${ARGN})
-  add_dependencies(${name} fake_cuda fake_cublaslt fake_cudnn fake_cufft)
+  add_dependencies(${name} fake_cuda fake_cublaslt fake_cudnn fake_cufft fake_nccl)
   target_include_directories(${name} SYSTEM PRIVATE "${AOTIP_CUDA_INCLUDE_DIR}")
   target_include_directories(${name} PRIVATE fake_cuda)
   target_compile_definitions(${name} PRIVATE AOTIP_FAKE_CUDA_DIR="${aotip_fake_cuda_dir}")
@@ -29,14 +31,14 @@ function(aotip_cuda_test name)
     ${name}
     PROPERTIES
       ENVIRONMENT
-      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>;AOTI_PLUGINS_CUDNN=$<TARGET_FILE:fake_cudnn>;AOTI_PLUGINS_CUFFT=$<TARGET_FILE:fake_cufft>"
+      "${aotip_test_environment};AOTI_PLUGINS_CUDA_DRIVER=$<TARGET_FILE:fake_cuda>;AOTI_PLUGINS_CUBLASLT=$<TARGET_FILE:fake_cublaslt>;AOTI_PLUGINS_CUDNN=$<TARGET_FILE:fake_cudnn>;AOTI_PLUGINS_CUFFT=$<TARGET_FILE:fake_cufft>;AOTI_PLUGINS_NCCL=$<TARGET_FILE:fake_nccl>"
   )
 endfunction()
 
 foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_upload_test cuda_graphs_test
              cuda_matmul_test cuda_matmul_refusals_test cuda_scaled_matmul_test cuda_conv_test cuda_index_test
              cuda_scatter_test cuda_fft_test cuda_random_test cuda_runtime_exports_test cuda_fused_linear_test
-             cuda_packed_linear_test cuda_token_attention_test cuda_early_launch_test)
+             cuda_packed_linear_test cuda_token_attention_test cuda_early_launch_test cuda_ranks_test)
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()
 

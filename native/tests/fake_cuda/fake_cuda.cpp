@@ -418,6 +418,11 @@ size_t fake_cuda_launches() {
   return state().launches;
 }
 
+CUresult fake_cuda_submit(CUstream stream, void (*work)(void*), void* argument) {
+  ENTER();
+  return submit(stream, [=] { work(argument); });
+}
+
 CUresult cuInit(unsigned int) {
   ENTER();
   return CUDA_SUCCESS;
@@ -748,6 +753,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   return submit(stream, [event] { ++event->reached; });
 }
 CUresult cuEventQuery(CUevent event) {
+  const std::unique_lock<std::recursive_mutex> free(state().mutex, std::try_to_lock);
+  if (!free.owns_lock()) {
+    return CUDA_ERROR_NOT_READY;  // another thread waits for the device
+  }
   ENTER();
   return event->reached == event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }

@@ -34,4 +34,8 @@ const char* fake_cuda_misuse();
 
 /// Kernel launches that have been run.
 size_t fake_cuda_launches();
+
+/// Lets a stream, or the graph that is captured on it, call `work(argument)`: how other stand-ins
+/// take part. The argument is theirs.
+CUresult fake_cuda_submit(CUstream stream, void (*work)(void*), void* argument);
 }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -105,13 +106,20 @@ void end_late(ranks::World& world) {
 
 /// Whether the last work is still going on; the lock is held.
 bool is_going_on(Communicators& all) {
-  return all.is_pending && use_gpu(all.gpu) == Status::kOk &&
-         driver().cuEventQuery(all.last_work.handle()) == CUDA_ERROR_NOT_READY;
+  return all.is_pending && driver().cuEventQuery(all.last_work.handle()) == CUDA_ERROR_NOT_READY;
 }
 
 /// Looks now and then whether the work of this rank can come to its end.
-void watch(ranks::World* world, const nccl::Library* library) {
+void watch(ranks::World* world, const nccl::Library* library, int32_t gpu,
+           std::promise<void> has_begun) {
   Communicators& all = communicators();
+  const Status status = use_gpu(gpu);
+  has_begun.set_value();
+  if (status != Status::kOk) {
+    (void)world->end("rank %d of %d: %s", world->rank(), world->place().world_size,
+                     std::string(last_failure()).c_str());
+    return;
+  }
   for (;;) {
     std::this_thread::sleep_for(kLook);
     const std::lock_guard<std::mutex> lock(all.mutex);
@@ -171,7 +179,10 @@ Status find_or_make(const ranks::Group& group, int32_t gpu, nccl::Comm* ret) {
   all.gpu = gpu;
   if (!all.is_watched) {
     AOTIP_RETURN_IF_FAILED(all.last_work.create());
-    std::thread(watch, world, library).detach();
+    std::promise<void> has_begun;
+    std::future<void> begun = has_begun.get_future();
+    std::thread(watch, world, library, gpu, std::move(has_begun)).detach();
+    begun.wait();  // its context is set before anybody waits for the GPU
     all.is_watched = true;
   }
   return Status::kOk;
