@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -195,10 +195,21 @@ def _delegate(delegate: Any, name: str, file: Any, used: dict[str, list[str]]) -
         payload = payloads.decode(data)
     except PayloadError as error:
         return {**facts, "payload_error": str(error)}
-    for key in (*(one.artifact_key for one in payload.targets), *(s.key for s in payload.storages)):
+    for key in _keys(payload):
         if name not in used.setdefault(key, []):
             used[key].append(name)
     return {**facts, "payload": _payload_facts(payload)}
+
+
+def _keys(payload: payloads.Payload) -> Iterator[str]:
+    """Names of a payload's blobs; of what each rank has its own, that of all ranks' digests."""
+    yield from (one.artifact_key for one in payload.targets)
+    for storage in payload.storages:
+        of_ranks = payloads.PayloadFlag.RANKS in payload.flags
+        if of_ranks and storage.key.endswith(payloads.RANK_KEY):
+            yield storage.key.removesuffix(payloads.RANK_KEY) + payloads.TABLE_KEY
+        else:
+            yield storage.key
 
 
 def _printable(value: bytes) -> str:

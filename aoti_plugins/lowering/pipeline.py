@@ -47,15 +47,11 @@ from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.origins import Origins
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.ranks import parts as rank_parts
-from aoti_plugins.lowering.ranks.storages import (
-    RANK_KEY,
-    TABLE_KEY,
-    RankStorage,
-    pack_ranks,
-    rank_tag,
-)
+from aoti_plugins.lowering.ranks.storages import RankStorage, pack_ranks, rank_tag
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.payload import (
+    RANK_KEY,
+    TABLE_KEY,
     ArtifactKind,
     ConstantKind,
     LibraryRef,

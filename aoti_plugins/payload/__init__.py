@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from aoti_plugins.payload.codec import decode, encode
 from aoti_plugins.payload.contents import (
+    DIGEST_NBYTES,
+    RANK_KEY,
+    TABLE_KEY,
     UNBOUNDED,
     ArtifactKind,
     ConstantKind,
@@ -24,6 +27,9 @@ from aoti_plugins.payload.header import PayloadFlag
 from aoti_plugins.payload.signatures import PayloadSignature
 
 __all__ = [
+    "DIGEST_NBYTES",
+    "RANK_KEY",
+    "TABLE_KEY",
     "UNBOUNDED",
     "ArtifactKind",
     "ConstantKind",

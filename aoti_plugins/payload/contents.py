@@ -11,6 +11,15 @@ from aoti_plugins.payload.signatures import PayloadSignature
 UNBOUNDED = 2**63 - 1
 """The ``max`` of a dimension that has no upper bound."""
 
+RANK_KEY = "@rank"
+"""Ends the key of a storage of which each rank has its own, where the flags say ``RANKS``: its
+bytes are under the key and the rank's number. As native/src/delegate/rank_storages_linux.cpp."""
+
+TABLE_KEY = "@ranks"
+"""Ends the key of the digests of all ranks' bytes, of which the storage's digest is."""
+
+DIGEST_NBYTES = 32
+
 
 class ArtifactKind(IntEnum):
     """What a target's blob is."""

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 
 from aoti_plugins import payload as payloads
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.payload import pte_header
+from aoti_plugins.payload import PayloadFlag, pte_header
 from aoti_plugins.payload.header import MAGIC
 
 T = TypeVar("T")
 Blob = tuple[str, memoryview]
+_Wanted = tuple[str, str, int, bytes]
 
 _HEAD_NBYTES = 64
 
@@ -70,8 +71,26 @@ class ProgramFile:
             ("code", one.artifact_key, one.artifact_nbytes, one.artifact_sha256)
             for one in payload.targets
         ]
-        wanted += [("weights", one.key, one.nbytes, one.sha256) for one in payload.storages]
+        for one in payload.storages:
+            is_of_rank = PayloadFlag.RANKS in payload.flags and one.key.endswith(payloads.RANK_KEY)
+            wanted += self._of_ranks(one) if is_of_rank else [_weights(one)]
         return [problem for one in wanted if one[2] for problem in self._problems_of(*one)]
+
+    def _of_ranks(self, storage: payloads.StorageRef) -> list[_Wanted]:
+        """What is to be compared of a storage that each rank has its own of.
+
+        The digests of all ranks, and the bytes of those ranks whose files were given.
+        """
+        key = storage.key.removesuffix(payloads.RANK_KEY) + payloads.TABLE_KEY
+        table = bytes(next(iter(self._blobs.get(key, ())), b""))
+        found: list[_Wanted] = [("digests of ranks", key, len(table) or 1, storage.sha256)]
+        digests = [
+            table[start : start + payloads.DIGEST_NBYTES]
+            for start in range(0, len(table), payloads.DIGEST_NBYTES)
+        ]
+        own = [(f"{storage.key}{rank}", digest) for rank, digest in enumerate(digests)]
+        given = [(key, digest) for key, digest in own if key in self._blobs] or own[:1]
+        return found + [("weights", key, storage.nbytes, digest) for key, digest in given]
 
     def _parse(self) -> list[Blob]:
         from executorch.exir._serialize._flatbuffer_program import _flatbuffer_to_program
@@ -134,6 +153,10 @@ class ProgramFile:
             elif digest.digest() != sha256:
                 found = digest.hexdigest()
                 yield f"{what} {key!r}: SHA-256 is {found}, the payload says {sha256.hex()}"
+
+
+def _weights(storage: payloads.StorageRef) -> _Wanted:
+    return "weights", storage.key, storage.nbytes, storage.sha256
 
 
 def _named_data_of(path: Path) -> list[Blob]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
 from executorch.exir._serialize._program import deserialize_pte_binary
-from models import Perceptron
+from rank_models import Perceptron
 from torch.export import export
 
 from aoti_plugins import CudaPartitioner, parallel

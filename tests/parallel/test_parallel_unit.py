@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.distributed._functional_collectives as funcol
-from models import Decoder
+from rank_models import Decoder
 from torch import nn
 from torch.export import export
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import export_decoder
-from models import Decoder, Perceptron
+from rank_models import Decoder, Perceptron
+from rank_programs import export_decoder
 from ranks_support import Ended, run_ranks
 
 from aoti_plugins import parallel
@@ -190,3 +190,25 @@ def test_more_ranks_than_the_program_is_for(perceptron: Path) -> None:
     for one in ended:
         assert one is not None
         assert "the program is for 2 ranks, and 3 were started" in one.error
+
+
+def test_digests_of_all_ranks_are_compared(perceptron: Path, tmp_path: Path) -> None:
+    from aoti_plugins.payload import decode
+    from aoti_plugins.signing.program_file import ProgramFile
+
+    files = [perceptron.with_suffix(end) for end in (".ptd", ".rank-0.ptd", ".rank-1.ptd")]
+
+    def problems(*data_files: Path) -> list[str]:
+        file = ProgramFile(perceptron, data_files)
+        return [p for place in file.payloads for p in file.problems(decode(place.data))]
+
+    assert problems(*files) == []
+    assert problems(*files[:2]) == []  # a rank's own
+    assert any("@rank0'" in one for one in problems(files[0]))
+    data = bytearray(files[2].read_bytes())
+    weight = Perceptron().first.weight.chunk(2)[1].detach().numpy().tobytes()
+    data[bytes(data).index(weight)] ^= 1
+    damaged = tmp_path / "damaged.ptd"
+    damaged.write_bytes(data)
+    (found,) = problems(*files[:2], damaged)
+    assert "@rank1': SHA-256 is" in found

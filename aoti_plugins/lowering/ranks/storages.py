@@ -3,7 +3,7 @@
 A storage of which each rank has its own is in the payload once: its key ends with ``@rank``, and
 that of a rank's bytes with the rank's number behind it. Its digest in the payload is that of a
 table, in the program under the key with ``@ranks``: the digests of all ranks' bytes, 32 bytes each,
-in the order of ranks. Read by native/src/delegate/rank_storages.cpp, which must match.
+in the order of ranks. Read by native/src/delegate/rank_storages_linux.cpp, which must match.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.constants import PackedConstants, pack
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
 from aoti_plugins.payload import ConstantKind
-
-RANK_KEY = "@rank"
-TABLE_KEY = "@ranks"
 
 
 def rank_tag(external_data: str, rank: int) -> str:

@@ -16,7 +16,7 @@ namespace {
 using ::executorch::runtime::NamedDataMap;
 
 /// Ends the key of a storage of which each rank has its own, in the payload; in the named data its
-/// rank's number follows. Must match aoti_plugins/lowering/ranks/storages.py.
+/// rank's number follows. Must match aoti_plugins/payload/contents.py.
 constexpr char kRankKey[] = "@rank";
 /// The key with it names the digests of all ranks' bytes.
 constexpr char kTableEnding[] = "s";
