@@ -204,6 +204,7 @@ def command(
 
         def export(model: Any) -> Any:
             if kind != "none":
+                language.check_groups(model, group_size)
                 with display.stage(f"quantize to {kind}"):
                     language.quantize(model, kind, group_size)
             if kind != "none" or opened.is_quantized:
