@@ -20,6 +20,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ SIZES: dict[str, dict[str, int]] = {
         "hidden_size": 4096,
         "intermediate_size": 14336,
         "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    },
+    "8b_8_layers": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 8,
         "num_attention_heads": 32,
         "num_key_value_heads": 8,
         "vocab_size": 128256,
@@ -53,7 +62,7 @@ SIZES: dict[str, dict[str, int]] = {
         "vocab_size": 256,
     },
 }
-PROMPTS = {"8b": 2048, "70b": 2048, "tiny": 16}
+PROMPTS = {"8b": 2048, "8b_8_layers": 2048, "70b": 2048, "tiny": 16}
 ROUNDS, CALLS = 9, 30
 SUMS = 64
 """All-reduces in the graph that is timed."""
@@ -311,9 +320,9 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         counts = [chosen.ranks] if chosen.no_single else [1, chosen.ranks]
         jobs = [(chosen.model, count) for count in counts] + [("sums", chosen.ranks)]
-        for what, count in jobs:
-            if not (folder / f"{what}_{count}.pte").exists():
-                run("lower", what, count, chosen, folder)
+        missing = [job for job in jobs if not (folder / f"{job[0]}_{job[1]}.pte").exists()]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda job: run("lower", *job, chosen, folder), missing))
         for what, count in jobs:
             run("time", what, count, chosen, folder)
         result = report(chosen.model, chosen.ranks, folder)

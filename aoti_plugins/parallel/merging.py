@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
 from torch.fx import Node
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.parallel import ops  # noqa: F401 -- registers of_rank
@@ -52,6 +53,7 @@ def merge_ranks(
 
 
 def _merged(programs: Any, stacks: dict[tuple[int, ...], Tensor], what: str) -> ExportedProgram:
+    programs = [_with_plain_constants(program) for program in programs]
     lift_rank_numbers(programs)
     first: ExportedProgram = programs[0]
     for rank, program in enumerate(programs):
@@ -75,6 +77,17 @@ def _merged(programs: Any, stacks: dict[tuple[int, ...], Tensor], what: str) -> 
             _take_part(first, fqn, stacked)
     first.graph_module.recompile()
     return first
+
+
+def _with_plain_constants(program: ExportedProgram) -> ExportedProgram:
+    """The program with what its constants are made of as constants, where they are subclasses.
+
+    Those of torchao for instance, whose codes and scales become constants of their own.
+    """
+    values = (*program.state_dict.values(), *program.constants.values())
+    if not any(is_traceable_wrapper_subclass(value) for value in values):
+        return program
+    return program.run_decompositions({})
 
 
 def _written(program: ExportedProgram) -> set[str]:

@@ -48,6 +48,21 @@ def test_torchrun_generates_what_one_process_does(
     assert ran.stdout.count('"median_call"') == 1  # rank 0 says it
 
 
+def test_weights_of_4_bits_are_divided_first(exported: Callable[..., Path]) -> None:
+    """Groups are of one rank, so codes are those of one process."""
+    path = exported("llama_tied", "int4", "--tensor-parallel", 2)
+    done = on_ranks("generate", path, PROMPT, "--max-new-tokens", COUNT)
+    assert done.returncode == 0, done.stderr
+    single = ("generate", exported("llama_tied", "int4"), PROMPT, "--max-new-tokens", COUNT)
+    alone = subprocess.run(
+        [sys.executable, "-m", "aoti_plugins", *map(str, single)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == alone.stdout
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "reason"),
     [

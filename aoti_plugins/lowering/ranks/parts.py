@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.constants import ALIGNMENT
@@ -131,4 +132,13 @@ def check_same_code(programs: list[ExportedProgram]) -> None:
 
 
 def _lines(program: ExportedProgram) -> list[str]:
-    return [line.strip() for line in str(program.graph).splitlines()]
+    """A line for each node; operations go by their place, for passes count names on."""
+    names = {
+        node: f"%{place}" if node.op == "call_function" else f"%{node.name}"
+        for place, node in enumerate(program.graph.nodes)
+    }
+    return [
+        f"{names[node]} = {node.op} {node.target} "
+        f"{map_arg(node.args, names.__getitem__)} {map_arg(node.kwargs, names.__getitem__)}"
+        for node in program.graph.nodes
+    ]
