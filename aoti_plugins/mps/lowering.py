@@ -31,7 +31,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
     from aoti_plugins.mps.inductor.attention_sizes import sizes_of_attention
-    from aoti_plugins.mps.inductor.described import described_apple_gpu
+    from aoti_plugins.mps.inductor.described import described_apple_gpu, described_macos
     from aoti_plugins.mps.inductor.faults import told_faults
     from aoti_plugins.mps.inductor.literals import literals_of_macos
     from aoti_plugins.mps.inductor.sources import small_sources
@@ -46,6 +46,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         contiguous_by_op(),
         patterns_on_cpu(),
         described_apple_gpu(options.gpu_cores or DEFAULT_GPU_CORES),
+        described_macos(),
         literals(),
         sizes_of_attention(),
         told_faults(),  # before the next one, which looks at what is used

@@ -59,6 +59,18 @@ def described_apple_gpu(cores: int) -> Iterator[None]:
         yield
 
 
+@patch(
+    "torch.backends.mps.is_macos_or_newer(major, minor)",
+    why="PyTorch 2.11 asks this machine's macOS whether it has bfloat16.",
+    until="PyTorch 2.12 is the oldest that is supported",
+    before=(2, 12),
+)
+def described_macos() -> Iterator[None]:
+    """Believe in a macOS that has all that code is generated for."""
+    with mock.patch.object(torch.backends.mps, "is_macos_or_newer", return_value=True):
+        yield
+
+
 def _holders(get_gpu_type: object) -> Iterator[ModuleType]:
     """Modules of Inductor's that have the function under its own name."""
     for name, module in list(sys.modules.items()):
