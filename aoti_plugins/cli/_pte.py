@@ -204,12 +204,7 @@ def _delegate(delegate: Any, name: str, file: Any, used: dict[str, list[str]]) -
 def _keys(payload: payloads.Payload) -> Iterator[str]:
     """Names of a payload's blobs; of what each rank has its own, that of all ranks' digests."""
     yield from (one.artifact_key for one in payload.targets)
-    for storage in payload.storages:
-        of_ranks = payloads.PayloadFlag.RANKS in payload.flags
-        if of_ranks and storage.key.endswith(payloads.RANK_KEY):
-            yield storage.key.removesuffix(payloads.RANK_KEY) + payloads.TABLE_KEY
-        else:
-            yield storage.key
+    yield from (payload.rank_table_key(one) or one.key for one in payload.storages)
 
 
 def _printable(value: bytes) -> str:

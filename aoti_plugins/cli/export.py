@@ -154,8 +154,8 @@ def command(
       aoti-plugins generate llama.pte "Once upon a time"
       aoti-plugins export Llama-3.1-8B -o llama.pte --draft Llama-3.2-1B --speculate 6
       aoti-plugins export Llama-3.2-1B -o llama.pte --lora-rank 16 --lora-targets q_proj,v_proj
-      aoti-plugins export Llama-3.1-70B -o llama.pte --device cuda --tensor-parallel 4
-      torchrun --nproc-per-node 4 -m aoti_plugins generate llama.pte "Once upon a time"
+      aoti-plugins export Llama-3.1-8B -o llama.pte --device cuda --tensor-parallel 2
+      torchrun --nproc-per-node 2 -m aoti_plugins generate llama.pte "Once upon a time"
       aoti-plugins export whisper-small -o whisper.pte
       aoti-plugins transcribe whisper.pte audio.wav
     """  # noqa: D301

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.parallel import ops  # noqa: F401 -- registers of_rank
 from aoti_plugins.parallel.rank_numbers import lift_rank_numbers
+from aoti_plugins.parallel.same_code import first_difference
 
 
 def merge_ranks(
@@ -180,24 +180,12 @@ def _layout(value: Tensor) -> str:
 
 def _check_same(first: ExportedProgram, other: ExportedProgram, rank: int, what: str) -> None:
     """Refuse a rank that computes something else than rank 0."""
-    mine, theirs = _lines(first), _lines(other)
-    if mine == theirs:
+    difference = first_difference(first, other)
+    if difference is None:
         return
-    pairs = zip([*mine, "the end"], [*theirs, "the end"], strict=False)
-    here, there = next((a, b) for a, b in pairs if a != b)
+    here, there = difference
     raise LoweringError(
         f"{what} of rank {rank} is another one than that of rank 0, and one program is to be for "
         f"all ranks:\n- rank 0: {here}\n- rank {rank}: {there}\nWhat depends on the rank has to be "
         "a constant of the module (a buffer, a weight), not a number in its code."
     )
-
-
-def _lines(program: ExportedProgram) -> list[str]:
-    """What a program computes, a line for each node, with its inputs and outputs."""
-    graph = re.sub(r"\[num_users=\d+\]", "", str(program.graph)).splitlines()
-    signature = program.graph_signature
-    inputs = [f"input {s.arg.name}: {s.kind.name} {s.target}" for s in signature.input_specs]
-    outputs = [
-        f"output {i}: {s.kind.name} {s.target}" for i, s in enumerate(signature.output_specs)
-    ]
-    return [*inputs, *(line.strip() for line in graph), *outputs]

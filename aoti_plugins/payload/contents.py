@@ -159,3 +159,13 @@ class Payload:
     flags: PayloadFlag = PayloadFlag.NONE
     signatures: tuple[PayloadSignature, ...] = ()
     version: int = VERSION
+
+    def rank_table_key(self, storage: StorageRef) -> str | None:
+        """The key of the digests of all ranks' bytes; none of a storage that all ranks have.
+
+        Args:
+            storage: one of this payload's.
+        """
+        if PayloadFlag.RANKS not in self.flags or not storage.key.endswith(RANK_KEY):
+            return None
+        return storage.key.removesuffix(RANK_KEY) + TABLE_KEY

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from aoti_plugins import payload as payloads
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.payload import PayloadFlag, pte_header
+from aoti_plugins.payload import pte_header
 from aoti_plugins.payload.header import MAGIC
 
 T = TypeVar("T")
@@ -72,18 +72,17 @@ class ProgramFile:
             for one in payload.targets
         ]
         for one in payload.storages:
-            is_of_rank = PayloadFlag.RANKS in payload.flags and one.key.endswith(payloads.RANK_KEY)
-            wanted += self._of_ranks(one) if is_of_rank else [_weights(one)]
+            table_key = payload.rank_table_key(one)
+            wanted += [_weights(one)] if table_key is None else self._of_ranks(one, table_key)
         return [problem for one in wanted if one[2] for problem in self._problems_of(*one)]
 
-    def _of_ranks(self, storage: payloads.StorageRef) -> list[_Wanted]:
+    def _of_ranks(self, storage: payloads.StorageRef, table_key: str) -> list[_Wanted]:
         """What is to be compared of a storage that each rank has its own of.
 
         The digests of all ranks, and the bytes of those ranks whose files were given.
         """
-        key = storage.key.removesuffix(payloads.RANK_KEY) + payloads.TABLE_KEY
-        table = bytes(next(iter(self._blobs.get(key, ())), b""))
-        found: list[_Wanted] = [("digests of ranks", key, len(table) or 1, storage.sha256)]
+        table = bytes(next(iter(self._blobs.get(table_key, ())), b""))
+        found: list[_Wanted] = [("digests of ranks", table_key, len(table) or 1, storage.sha256)]
         digests = [
             table[start : start + payloads.DIGEST_NBYTES]
             for start in range(0, len(table), payloads.DIGEST_NBYTES)

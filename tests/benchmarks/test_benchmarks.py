@@ -37,6 +37,18 @@ def test_cpu_models(tmp_path: Path) -> None:
     assert all(error < 1e-5 for error in found["relative_error"].values())
 
 
+def test_tensor_parallel(tmp_path: Path) -> None:
+    output = tmp_path / "result.json"
+    command = [sys.executable, str(ROOT / "benchmarks" / "tensor_parallel.py")]
+    command += ["--device=cpu", "--model=tiny", f"--output={output}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(output.read_text())
+    assert result["ranks"].keys() == {"1", "2"}
+    assert result["relative_error"] < 1e-5
+    assert result["all_reduce_16_kB"]["us_of_a_sum"] > 0
+
+
 def test_lowering_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module("lowering_time")

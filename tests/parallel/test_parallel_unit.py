@@ -17,6 +17,7 @@ from torch.export import export
 from aoti_plugins import CpuPartitioner, parallel
 from aoti_plugins.errors import LoweringError, ProgramError
 from aoti_plugins.generation import led_program
+from aoti_plugins.lowering.ranks.parts import check_same_code
 from aoti_plugins.parallel.groups import group_of_ranks
 from aoti_plugins.runtime import current_place
 
@@ -37,6 +38,23 @@ def test_groups_are_dims_of_a_mesh(
 ) -> None:
     assert group_of_ranks(ranks, rank, world_size) == expected
     assert expected.ranks(rank) == ranks
+
+
+def test_code_is_compared_without_names_of_operations() -> None:
+    """Passes of the ranks count them on, and may see other constants."""
+
+    class Scaled(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x * 2).relu()
+
+    one, same, other = (export(Scaled(), (X,)) for _ in range(3))
+    (renamed,) = (node for node in same.graph.nodes if "mul" in node.name)
+    renamed.name = "mul_47"
+    check_same_code([one, same])
+    (changed,) = (node for node in other.graph.nodes if "mul" in node.name)
+    changed.args = (changed.args[0], 3)
+    with pytest.raises(LoweringError, match=r"of rank 2 than of those of rank 0, .*mul\.Tensor"):
+        check_same_code([one, same, other])
 
 
 @pytest.mark.parametrize("ranks", [[0, 1, 2], [0, 3], [1, 2], [1, 0]])

@@ -5,7 +5,8 @@ number before the call if so. Patched: the function that it asks, which here kee
 the bytes, and gives the number. Behind such a comment the statement that calls the kernel is found
 in the text and put between two marks (``aoti_plugins/blob_kernels.h``); with nobody watching they
 are a load each. Inductor's own switch (``trace.provenance_tracking_level``) makes it write files,
-and its ``cpp.enable_kernel_profile`` needs libtorch's profiler. Tested with torch 2.13.
+and its ``cpp.enable_kernel_profile`` needs libtorch's profiler. Tested with
+torch 2.11, 2.12, 2.13 and 2.15.
 """
 
 from __future__ import annotations

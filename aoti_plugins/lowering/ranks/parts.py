@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import copy
-import itertools
 from collections.abc import Iterator
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.constants import ALIGNMENT
 from aoti_plugins.lowering.program_constants import add_constant, constant_of
 from aoti_plugins.parallel.ops import COLLECTIVES
 from aoti_plugins.parallel.rewriting import is_collective, op_of, rewrite_collectives
+from aoti_plugins.parallel.same_code import first_difference
 
 _rank: contextvars.ContextVar[int] = contextvars.ContextVar("rank", default=0)
 
@@ -121,24 +120,11 @@ def check_same_code(programs: list[ExportedProgram]) -> None:
     Raises:
         LoweringError: names the rank and the first node that differs.
     """
-    first = _lines(programs[0])
     for rank, program in enumerate(programs[1:], 1):
-        for mine, other in itertools.zip_longest(first, _lines(program), fillvalue="the end"):
-            if mine != other:
-                raise LoweringError(
-                    f"graph passes made something else of the constants of rank {rank} than of "
-                    f"those of rank 0, and one code is to be for all: {mine} against {other}"
-                )
-
-
-def _lines(program: ExportedProgram) -> list[str]:
-    """A line for each node; operations go by their place, for passes count names on."""
-    names = {
-        node: f"%{place}" if node.op == "call_function" else f"%{node.name}"
-        for place, node in enumerate(program.graph.nodes)
-    }
-    return [
-        f"{names[node]} = {node.op} {node.target} "
-        f"{map_arg(node.args, names.__getitem__)} {map_arg(node.kwargs, names.__getitem__)}"
-        for node in program.graph.nodes
-    ]
+        difference = first_difference(programs[0], program)
+        if difference is not None:
+            mine, other = difference
+            raise LoweringError(
+                f"graph passes made something else of the constants of rank {rank} than of those "
+                f"of rank 0, and one code is to be for all: {mine} against {other}"
+            )

@@ -37,7 +37,6 @@ class RankStorage:
 
     Attributes:
         parts: by rank, of equal length.
-        digests: of each, 32 bytes.
     """
 
     parts: tuple[bytes, ...]

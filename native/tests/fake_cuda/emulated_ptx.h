@@ -68,54 +68,54 @@ float half_of(uint64_t words, unsigned int i) {
   return static_cast<float>(value);
 }
 
+/// What all lanes of a warp give to a tile product: words of rows of the first factor and of
+/// columns of the second. Words 0 and 1 of a lane are of rows lane / 4 and lane / 4 + 8, words 2
+/// and 3 further along k.
+struct TileFactors {
+  uint64_t rows[2][fake_cuda::kLanes];
+  uint64_t columns[fake_cuda::kLanes];
+
+  TileFactors(const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    meet(a[0], a[2], rows[0]);
+    meet(a[1], a[3], rows[1]);
+    meet(b0, b1, columns);
+  }
+
+  static void meet(uint32_t low, uint32_t high, uint64_t (&ret)[fake_cuda::kLanes]) {
+    std::copy_n(fake_cuda::meet_lanes(low | static_cast<uint64_t>(high) << 32), fake_cuda::kLanes,
+                ret);
+  }
+
+  /// Adds to a lane's four sums the products of so many elements, four lanes' words along k.
+  /// @param element of two words, by its number there.
+  template <int DEPTH, typename Sum, typename Element>
+  void add_to(Sum (&sum)[4], const Element& element) const {
+    constexpr unsigned int kOfWord = DEPTH / 8;
+    const unsigned int lane = threadIdx.x % fake_cuda::kLanes;
+    for (unsigned int i = 0; i < 4; ++i) {
+      const unsigned int column = lane % 4 * 2 + i % 2;
+      for (unsigned int k = 0; k < DEPTH; ++k) {
+        const unsigned int quarter = k % (DEPTH / 2) / kOfWord;
+        const unsigned int at = k / (DEPTH / 2) * kOfWord + k % kOfWord;
+        sum[i] += element(rows[i / 2][lane / 4 * 4 + quarter], at) *
+                  element(columns[column * 4 + quarter], at);
+      }
+    }
+  }
+};
+
 /// The tile product of a warp: every lane gives its part and computes four sums.
 template <typename T>
 void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  uint64_t left[2][fake_cuda::kLanes];
-  uint64_t right[fake_cuda::kLanes];
-  // Words 0 and 1 of a lane are of rows lane / 4 and lane / 4 + 8, words 2 and 3 further along k.
-  std::copy_n(fake_cuda::meet_lanes(a[0] | static_cast<uint64_t>(a[2]) << 32), fake_cuda::kLanes,
-              left[0]);
-  std::copy_n(fake_cuda::meet_lanes(a[1] | static_cast<uint64_t>(a[3]) << 32), fake_cuda::kLanes,
-              left[1]);
-  std::copy_n(fake_cuda::meet_lanes(b0 | static_cast<uint64_t>(b1) << 32), fake_cuda::kLanes,
-              right);
-  const unsigned int lane = threadIdx.x % fake_cuda::kLanes;
-  for (unsigned int i = 0; i < 4; ++i) {
-    const unsigned int column = lane % 4 * 2 + i % 2;
-    for (unsigned int k = 0; k < 16; ++k) {
-      const unsigned int quarter = k % 8 / 2;
-      const unsigned int half = k / 8 * 2 + k % 2;
-      sum[i] += half_of<T>(left[i / 2][lane / 4 * 4 + quarter], half) *
-                half_of<T>(right[column * 4 + quarter], half);
-    }
-  }
+  TileFactors(a, b0, b1).add_to<16>(sum, half_of<T>);
 }
 
 /// The same of integers of 8 bits, 32 along k.
 inline void multiply_tile_of_bytes(int32_t (&sum)[4], const uint32_t (&a)[4], uint32_t b0,
                                    uint32_t b1) {
-  uint64_t left[2][fake_cuda::kLanes];
-  uint64_t right[fake_cuda::kLanes];
-  std::copy_n(fake_cuda::meet_lanes(a[0] | static_cast<uint64_t>(a[2]) << 32), fake_cuda::kLanes,
-              left[0]);
-  std::copy_n(fake_cuda::meet_lanes(a[1] | static_cast<uint64_t>(a[3]) << 32), fake_cuda::kLanes,
-              left[1]);
-  std::copy_n(fake_cuda::meet_lanes(b0 | static_cast<uint64_t>(b1) << 32), fake_cuda::kLanes,
-              right);
-  const auto byte = [](uint64_t words, unsigned int i) {
+  TileFactors(a, b0, b1).add_to<32>(sum, [](uint64_t words, unsigned int i) {
     return static_cast<int32_t>(static_cast<int8_t>(words >> 8 * i & 0xff));
-  };
-  const unsigned int lane = threadIdx.x % fake_cuda::kLanes;
-  for (unsigned int i = 0; i < 4; ++i) {
-    const unsigned int column = lane % 4 * 2 + i % 2;
-    for (unsigned int k = 0; k < 32; ++k) {
-      const unsigned int quarter = k % 16 / 4;
-      const unsigned int at = k / 16 * 4 + k % 4;
-      sum[i] +=
-          byte(left[i / 2][lane / 4 * 4 + quarter], at) * byte(right[column * 4 + quarter], at);
-    }
-  }
+  });
 }
 
 inline bool is_chosen_lane() {

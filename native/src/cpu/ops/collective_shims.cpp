@@ -26,39 +26,43 @@ struct Collectives {
 
   static Status all_reduce(const ranks::Group& group, ranks::Reduction reduction, const Tensor& x,
                            Tensor& out) {
-    ranks::World* world = ranks::world_of(group.world_size);
-    return world == nullptr ? Status::kFailed
-                            : ranks::all_reduce(*world, group, reduction, x.dtype(), x.numel(),
-                                                x.data(), out.data());
+    return together(group, [&](ranks::World& world) {
+      return ranks::all_reduce(world, group, reduction, x.dtype(), x.numel(), x.data(), out.data());
+    });
   }
 
   static Status all_gather(const ranks::Group& group, const Tensor& x, Tensor& out) {
-    ranks::World* world = ranks::world_of(group.world_size);
-    return world == nullptr ? Status::kFailed
-                            : ranks::all_gather(*world, group, x.nbytes(), x.data(), out.data());
+    return together(group, [&](ranks::World& world) {
+      return ranks::all_gather(world, group, x.nbytes(), x.data(), out.data());
+    });
   }
 
   static Status reduce_scatter(const ranks::Group& group, ranks::Reduction reduction,
                                const Tensor& x, Tensor& out) {
-    ranks::World* world = ranks::world_of(group.world_size);
-    return world == nullptr ? Status::kFailed
-                            : ranks::reduce_scatter(*world, group, reduction, x.dtype(),
-                                                    out.numel(), x.data(), out.data());
+    return together(group, [&](ranks::World& world) {
+      return ranks::reduce_scatter(world, group, reduction, x.dtype(), out.numel(), x.data(),
+                                   out.data());
+    });
   }
 
   static Status all_to_all(const ranks::Group& group, const size_t* in_nbytes, const Tensor& x,
                            const size_t* out_nbytes, Tensor& out) {
-    ranks::World* world = ranks::world_of(group.world_size);
-    return world == nullptr
-               ? Status::kFailed
-               : ranks::all_to_all(*world, group, in_nbytes, x.data(), out_nbytes, out.data());
+    return together(group, [&](ranks::World& world) {
+      return ranks::all_to_all(world, group, in_nbytes, x.data(), out_nbytes, out.data());
+    });
   }
 
   static Status broadcast(const ranks::Group& group, int32_t source, const Tensor& x, Tensor& out) {
+    return together(group, [&](ranks::World& world) {
+      return ranks::broadcast(world, group, source, x.nbytes(), x.data(), out.data());
+    });
+  }
+
+ private:
+  template <typename Work>
+  static Status together(const ranks::Group& group, const Work& work) {
     ranks::World* world = ranks::world_of(group.world_size);
-    return world == nullptr
-               ? Status::kFailed
-               : ranks::broadcast(*world, group, source, x.nbytes(), x.data(), out.data());
+    return world == nullptr ? Status::kFailed : work(*world);
   }
 };
 

@@ -32,10 +32,15 @@ constexpr unsigned int kBlock = 256;
 /// Shared memory of a block that needs no asking.
 constexpr unsigned int kFreeSharedNbytes = 48 << 10;
 
+struct LoadedKernel {
+  CUfunction function = nullptr;
+  unsigned int shared_nbytes = kFreeSharedNbytes;  ///< what its launches may ask for
+};
+
 /// What is loaded on one GPU.
 struct Loaded {
   CUmodule module = nullptr;
-  std::map<std::string, CUfunction, std::less<>> functions;
+  std::map<std::string, LoadedKernel, std::less<>> kernels;
 };
 
 struct Cache {
@@ -59,20 +64,32 @@ Status load_module(CUmodule* ret) {
 #endif
 }
 
-Status find_kernel(int32_t gpu, const char* name, CUfunction* ret) {
-  const std::lock_guard<std::mutex> lock(cache().mutex);
-  Loaded& loaded = cache().gpus[gpu];
-  const auto known = loaded.functions.find(std::string_view(name));
-  if (known != loaded.functions.end()) {
-    *ret = known->second;
-    return Status::kOk;
-  }
+Status load_kernel(int32_t gpu, const char* name, Loaded& loaded, LoadedKernel* ret) {
   AOTIP_RETURN_IF_FAILED(use_gpu(gpu));
   if (loaded.module == nullptr) {
     AOTIP_RETURN_IF_FAILED(load_module(&loaded.module));
   }
-  AOTIP_CU(cuModuleGetFunction, ret, loaded.module, name);
-  loaded.functions.emplace(name, *ret);
+  AOTIP_CU(cuModuleGetFunction, &ret->function, loaded.module, name);
+  return Status::kOk;
+}
+
+/// A kernel whose launches may ask for so many bytes.
+Status find_kernel(int32_t gpu, const char* name, unsigned int shared_nbytes, CUfunction* ret) {
+  const std::lock_guard<std::mutex> lock(cache().mutex);
+  Loaded& loaded = cache().gpus[gpu];
+  auto known = loaded.kernels.find(std::string_view(name));
+  if (known == loaded.kernels.end()) {
+    LoadedKernel kernel;
+    AOTIP_RETURN_IF_FAILED(load_kernel(gpu, name, loaded, &kernel));
+    known = loaded.kernels.emplace(name, kernel).first;
+  }
+  LoadedKernel& kernel = known->second;
+  if (shared_nbytes > kernel.shared_nbytes) {
+    AOTIP_CU(cuFuncSetAttribute, kernel.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+             static_cast<int>(shared_nbytes));
+    kernel.shared_nbytes = shared_nbytes;
+  }
+  *ret = kernel.function;
   return Status::kOk;
 }
 
@@ -82,12 +99,10 @@ Status launch(CUfunction function, unsigned int blocks, unsigned int threads, vo
   return Status::kOk;
 }
 
-}  // namespace
-
-CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
+CUfunction kernel_with(int32_t gpu, const char* name, unsigned int shared_nbytes) noexcept {
   CUfunction function = nullptr;
   try {
-    if (find_kernel(gpu, name, &function) != Status::kOk) {
+    if (find_kernel(gpu, name, shared_nbytes, &function) != Status::kOk) {
       (void)fail("kernel %s: %s", name, last_failure());
       return nullptr;
     }
@@ -96,6 +111,12 @@ CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
     return nullptr;
   }
   return function;
+}
+
+}  // namespace
+
+CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
+  return kernel_with(gpu, name, 0);
 }
 
 Status launch_blocks(int32_t gpu, const char* name, int64_t blocks, unsigned int threads,
@@ -127,7 +148,7 @@ Status launch_early(int32_t gpu, const char* name, const Width& width, void** ar
 
 Status launch_wide(int32_t gpu, const char* name, const Width& width, bool may_begin_early,
                    void** arguments) noexcept {
-  CUfunction function = device_kernel(gpu, name);
+  CUfunction function = kernel_with(gpu, name, width.shared_nbytes);
   const Gpu* where = find_gpu(gpu);
   if (function == nullptr || where == nullptr) {
     return Status::kFailed;
@@ -138,10 +159,6 @@ Status launch_wide(int32_t gpu, const char* name, const Width& width, bool may_b
                       width.shared_nbytes,
                       current_stream().handle,
                       width.cluster};
-  if (width.shared_nbytes > kFreeSharedNbytes) {
-    AOTIP_CU(cuFuncSetAttribute, function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-             static_cast<int>(width.shared_nbytes));
-  }
   const CUresult code = where->major < 9 || !may_begin_early ? launch_in_order(config, arguments)
                                                              : launch_early(config, arguments);
   return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);

@@ -1,8 +1,8 @@
 #include "cuda/driver/early_launch.h"
 
-#include <exception>
-#include <mutex>
-#include <unordered_set>
+#include <atomic>
+#include <cstddef>
+#include <functional>
 
 #include "cuda/driver/driver.h"
 
@@ -12,23 +12,17 @@ namespace {
 // The first driver whose graphs keep such launches (CUDA 12.3).
 constexpr int kFirstDriver = 12030;
 
-/// Gives a kernel's multiprocessors as much shared memory as they can have, once. Blocks of two
-/// kernels are on a multiprocessor together only if both have it divided in the same way.
+/// Gives a kernel's multiprocessors as much shared memory as they can have. Blocks of two kernels
+/// are on a multiprocessor together only if both have it divided in the same way. Launches ask each
+/// time: what is remembered is a hint, too, and two kernels of one place only forget each other.
 void prefer_shared_memory(CUfunction function) noexcept {
-  struct Known {
-    std::mutex mutex;
-    std::unordered_set<CUfunction> functions;
-  };
-  static Known* const known = new Known();  // programs may be unloaded at exit
-  try {
-    const std::lock_guard<std::mutex> lock(known->mutex);
-    if (!known->functions.insert(function).second) {
-      return;
-    }
-  } catch (const std::exception&) {
-    // Without memory for it, it is said again the next time.
+  constexpr size_t kPlaces = 1024;
+  static std::atomic<CUfunction> known[kPlaces];
+  std::atomic<CUfunction>& place = known[std::hash<CUfunction>()(function) / 16 % kPlaces];
+  if (place.load(std::memory_order_relaxed) == function) {
+    return;
   }
-  // A hint: what comes of it changes nothing but times.
+  place.store(function, std::memory_order_relaxed);
   (void)driver().cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
                                     CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
 }

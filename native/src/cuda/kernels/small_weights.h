@@ -14,6 +14,12 @@ inline constexpr int32_t kWeightTileRows = 8;
 inline constexpr int32_t kWeightTileDepth4 = 128;
 inline constexpr int32_t kWeightTileDepth8 = 64;
 
+/// Bytes of a tile, of any number of bits.
+inline constexpr int32_t kWeightTileNbytes = 512;
+
+/// The `group_shift` of a weight with one group for each row.
+inline constexpr int32_t kGroupOfRow = 31;
+
 /// The most warps of a block, which share the sum.
 inline constexpr int32_t kProductWarps = 16;
 
@@ -39,7 +45,7 @@ struct SmallWeightProduct {
   int32_t m;
   int32_t n;
   int32_t k;            ///< a multiple of 8
-  int32_t group_shift;  ///< a group has 2^this weights, 32 at least; 31: one group for a row
+  int32_t group_shift;  ///< a group has 2^this weights, 32 at least; or kGroupOfRow
   int32_t has_float_scale;
   int32_t zero_kind;  ///< a GroupZero
   /// Of 4 bits, whether the weight is as PyTorch packs it: of every 32 weights along k, lane l has

@@ -64,7 +64,7 @@ __device__ void digits_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32
   high = __byte_perm(ab, cd, 0x7632);
 }
 
-/// Groups have 2^SHIFT weights, at most a chunk; 31: one group for a row. HELD: the row has a chunk
+/// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. HELD: the row has a chunk
 /// for each warp at most, whose digits stay in registers.
 template <int BITS, typename T, int SHIFT, bool HELD>
 class StreamedRow {
@@ -72,8 +72,7 @@ class StreamedRow {
   static constexpr int kDepth = Code::kDepth;
   static constexpr int kParts = kDepth / 32;               ///< of 32 weights in a tile
   static constexpr int kPlaces = kStreamedChunk / kDepth;  ///< tiles of a chunk
-  static constexpr int kPlaceNbytes = 512;
-  static constexpr bool kByRow = SHIFT == 31;
+  static constexpr bool kByRow = SHIFT == kGroupOfRow;
   static constexpr int kGroups = kByRow ? 0 : kStreamedChunk >> SHIFT;  ///< of a chunk
   static constexpr int kGroupNbytes = kWeightTileRows * 2;              ///< scales of a tile
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
@@ -119,7 +118,7 @@ class StreamedRow {
         first_(block_ * shape.pairs + min(block_, shape.more)),
         last_(first_ + shape.pairs + (block_ < shape.more ? 1 : 0)),
         is_gated_(p_.gate != kNoGate),
-        tile_step_(shape.piece * kPlaces * kPlaceNbytes),
+        tile_step_(shape.piece * kPlaces * kWeightTileNbytes),
         scale_step_(shape.piece * kGroups * kGroupNbytes),
         stage_step_(2 * (tile_step_ + scale_step_)),
         ring_(memory) {
@@ -209,7 +208,7 @@ class StreamedRow {
         wait_for_turn(&empty_[stage], parity);
         const int place = piece * shape_.piece * kPlaces;
         const int group = piece * shape_.piece * kGroups;
-        const uint32_t nbytes = min(shape_.piece * kPlaces, places_ - place) * kPlaceNbytes;
+        const uint32_t nbytes = min(shape_.piece * kPlaces, places_ - place) * kWeightTileNbytes;
         const uint32_t scales_nbytes = min(shape_.piece * kGroups, groups_ - group) * kGroupNbytes;
         arrive_before(&full_[stage], tiles * (nbytes + scales_nbytes));
         char* const to = ring_ + stage * stage_step_;
@@ -218,8 +217,8 @@ class StreamedRow {
           const int64_t tile = tile_of(pair, half);
           copy_to_shared(
               to + half * tile_step_,
-              static_cast<const char*>(p_.weight) + (tile * places_ + place) * kPlaceNbytes, nbytes,
-              &full_[stage]);
+              static_cast<const char*>(p_.weight) + (tile * places_ + place) * kWeightTileNbytes,
+              nbytes, &full_[stage]);
           if (!kByRow) {
             copy_to_shared(
                 to + 2 * tile_step_ + half * scale_step_,

@@ -5,7 +5,7 @@
 namespace aoti_plugins::cuda {
 
 bool is_aligned(const Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data()) % 16 == 0;
+  return is_aligned(tensor.data());
 }
 
 Status as_aligned_rows(const Tensor& from, int64_t rows, int64_t columns, OwnedTensor* ret) {

@@ -7,6 +7,11 @@
 
 namespace aoti_plugins::cuda {
 
+/// Whether kernels may read 16 bytes at once there.
+inline bool is_aligned(const void* ptr) {
+  return reinterpret_cast<uintptr_t>(ptr) % 16 == 0;
+}
+
 /// Whether a tensor begins where kernels may read 16 bytes at once.
 bool is_aligned(const Tensor& tensor);
 

@@ -59,8 +59,8 @@ Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noex
   if (where == nullptr) {
     return Status::kFailed;
   }
-  if (can_stream(*where, kind, product)) {
-    return streamed_row(*where, kind, product);
+  if (const std::optional<StreamedShape> shape = streamed_shape(*where, kind, product)) {
+    return streamed_row(*where, kind, *shape, product);
   }
   const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0;
   const Shape shape = shape_of(kind, product, is_plain, where->multiprocessors);

@@ -7,20 +7,16 @@
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/small_weights.h"
+#include "cuda/ops/aligned_rows.h"
 #include "cuda/ops/weight_parts.h"
 
 namespace aoti_plugins::cuda {
 namespace {
 
-constexpr int64_t kTileNbytes = 512;
 constexpr int64_t kMostFewRows = 16;
 
 /// Warps of a multiprocessor among which a weight is divided.
 constexpr int64_t kWarpsOfMultiprocessor = 16;
-
-bool is_aligned(const void* ptr, size_t nbytes) {
-  return reinterpret_cast<uintptr_t>(ptr) % nbytes == 0;
-}
 
 int64_t groups_of(const SmallWeight& weight, int64_t k) {
   return weight.group_size >= k ? 1 : k / weight.group_size;
@@ -47,8 +43,8 @@ Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k)
               static_cast<long long>(weight.bits));
   const int64_t depth = weight.bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
   AOTIP_CHECK(codes.dtype() == kUInt8 && codes.ndim() == 3 &&
-                  codes.size(1) == (k + depth - 1) / depth && codes.size(2) == kTileNbytes &&
-                  codes.is_contiguous() && is_aligned(codes.data(), 16),
+                  codes.size(1) == (k + depth - 1) / depth && codes.size(2) == kWeightTileNbytes &&
+                  codes.is_contiguous() && is_aligned(codes),
               "the weight is not [n / 8, %lld, 512] of uint8 without gaps",
               static_cast<long long>((k + depth - 1) / depth));
   AOTIP_CHECK(codes.size(0) <= std::numeric_limits<int32_t>::max() / kWeightTileRows &&
@@ -101,7 +97,7 @@ int32_t parts_of_group(int64_t bits, int64_t group_size) {
 }
 
 int32_t group_shift_of(int64_t group_size, int64_t k) {
-  int32_t shift = 31;
+  int32_t shift = kGroupOfRow;
   if (group_size < k) {
     shift = 0;
     while (int64_t{1} << shift < group_size) {

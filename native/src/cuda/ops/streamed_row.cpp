@@ -3,17 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <optional>
 
 #include "cuda/driver/device_kernels.h"
-#include "cuda/kernels/streamed_row.h"
+#include "cuda/ops/aligned_rows.h"
 
 namespace aoti_plugins::cuda {
 namespace {
 
-constexpr int32_t kPlaceNbytes = 512;  ///< of a tile along n and k
 constexpr int32_t kScaleNbytes = 2;
-constexpr int32_t kOneGroup = 31;  ///< a group_shift
 
 /// Of a block, with its ring. Measured on an H200, as parts of a token: the ring holds what a
 /// layer's widest product has for a block, and a block of the product behind it still has room.
@@ -42,9 +39,9 @@ int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShap
   const int64_t chunks = chunks_of(product);
   const int64_t places = kStreamedChunk / (bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8);
   const int64_t groups =
-      product.group_shift == kOneGroup ? 0 : kStreamedChunk >> product.group_shift;
+      product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
   const int64_t tile =
-      shape.piece * (places * kPlaceNbytes + groups * kWeightTileRows * kScaleNbytes);
+      shape.piece * (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes);
   return shape.stages * 2 * tile + chunks * kStreamedChunk * 2 +
          shape.kept * kStreamedWarps * kStreamedRows * int64_t{4} + (chunks + 3) / 4 * 16 +
          kStreamedWarps * 4 + shape.stages * 2 * int64_t{8};
@@ -71,35 +68,32 @@ std::optional<StreamedShape> shape_of(const Gpu& gpu, int64_t bits, const OneRow
   return std::nullopt;
 }
 
-bool is_aligned(const void* ptr) {
-  return reinterpret_cast<uintptr_t>(ptr) % 16 == 0;
-}
-
 }  // namespace
 
-bool can_stream(const Gpu& gpu, const OneRowKind& kind, const OneRowProduct& product) noexcept {
+std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& kind,
+                                            const OneRowProduct& product) noexcept {
   const int32_t shift = product.group_shift;
-  const bool has_kernel = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kOneGroup;
-  return gpu.major >= 9 && kind.kind[0] == 'b' && product.zero_kind == kNoZero &&
-         product.has_float_scale == 0 && product.is_tile_packed == 0 && has_kernel &&
-         is_aligned(product.scale) && shape_of(gpu, kind.bits, product).has_value();
+  const bool has_kernel = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
+  const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0 &&
+                        product.is_tile_packed == 0 && is_aligned(product.scale);
+  return gpu.major >= 9 && kind.kind[0] == 'b' && has_kernel && is_plain
+             ? shape_of(gpu, kind.bits, product)
+             : std::nullopt;
 }
 
-Status streamed_row(const Gpu& gpu, const OneRowKind& kind, OneRowProduct& product) noexcept {
-  std::optional<StreamedShape> shape = shape_of(gpu, kind.bits, product);
-  AOTIP_CHECK(shape.has_value(), "a row of %d elements does not fit into shared memory",
-              static_cast<int>(product.k));
+Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
+                    OneRowProduct& product) noexcept {
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_streamed_row_%d_%s_%d_%d",
                       static_cast<int>(kind.bits), kind.kind, static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
   const int64_t least = std::min(kLeastNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes) / 3);
-  void* arguments[] = {&product, &*shape};
+  void* arguments[] = {&product, &shape};
   // Also blocks without a share: each multiprocessor then has one block of each kernel.
   return launch_wide(
       gpu.index, name,
       {static_cast<unsigned int>(gpu.multiprocessors), (kStreamedWarps + 1) * 32,
-       static_cast<unsigned int>(std::max(least, nbytes_of(kind.bits, product, *shape)))},
+       static_cast<unsigned int>(std::max(least, nbytes_of(kind.bits, product, shape)))},
       kind.is_constant, arguments);
 }
 
