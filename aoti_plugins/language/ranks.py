@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.recurrent import is_recurrent
 from aoti_plugins.language.speech import is_speech
-from aoti_plugins.parallel.layers import parallelize
+from aoti_plugins.parallel.layers import names_like, parallelize
 from aoti_plugins.parallel.merging import merge_ranks
 
 _HEADS = ("num_attention_heads", "num_key_value_heads")
@@ -87,15 +86,10 @@ def _plan(model: Any, num_ranks: int) -> dict[str, str]:
     if model.config.vocab_size % num_ranks:
         plan = {n: s for n, s in plan.items() if s not in ("embedding_rowwise", _GATHERED)}
     names = [name for name, _ in (*model.named_modules(), *model.named_parameters())]
-    return {pattern: style for pattern, style in plan.items() if _is_there(pattern, names)}
+    return {pattern: style for pattern, style in plan.items() if names_like(pattern, names)}
 
 
 _GATHERED = "colwise_gather_output"
-
-
-def _is_there(pattern: str, names: list[str]) -> bool:
-    expression = re.compile(r"[^.]+".join(map(re.escape, pattern.split("*"))))
-    return any(expression.fullmatch(name) for name in names)
 
 
 def export_for_ranks(

@@ -8,7 +8,7 @@ the module and torchao can quantise it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -52,7 +52,7 @@ def parallelize(module: nn.Module, plan: Mapping[str, str], rank: int, world_siz
     parameters = dict(module.named_parameters())
     shards = _Shards(rank, Group(world_size, world_size, 1))
     for pattern, style in plan.items():
-        names = _matching(pattern, {**modules, **parameters})
+        names = names_like(pattern, {**modules, **parameters})
         if not names:
             raise LoweringError(f"the plan names {pattern!r}, and the module has nothing like it")
         for name in names:
@@ -70,7 +70,13 @@ def parallelize(module: nn.Module, plan: Mapping[str, str], rank: int, world_siz
             known[style](shards, target, leaf if name in parameters else "", name)
 
 
-def _matching(pattern: str, known: Mapping[str, Any]) -> list[str]:
+def names_like(pattern: str, known: Iterable[str]) -> list[str]:
+    """The names that an entry of a plan stands for.
+
+    Args:
+        pattern: a name, in which ``*`` stands for one part between dots.
+        known: names of modules and parameters.
+    """
     expression = re.compile(r"[^.]+".join(map(re.escape, pattern.split("*"))))
     return [name for name in known if expression.fullmatch(name)]
 
@@ -142,8 +148,12 @@ def _rowwise_split(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> N
 
 
 def _embedding_rows(shards: _Shards, layer: nn.Embedding, leaf: str, what: str) -> None:
-    """A row that another rank has is zeros here, one more row, so that the sum is the row."""
+    """A row that another rank has is zeros here, one more row, so that the sum is the row.
+
+    One that no rank has is out of range on all of them.
+    """
     del leaf
+    total = layer.num_embeddings
     rows = layer.num_embeddings // shards.group.size
     own = shards.part(layer.weight, 0, f"the weight of {what!r}")
     zeros = own.new_zeros(1, own.size(1))
@@ -155,7 +165,8 @@ def _embedding_rows(shards: _Shards, layer: nn.Embedding, leaf: str, what: str) 
     def place(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
         found = args[0] - module.first_row
         is_here = (found >= 0) & (found < rows)
-        return (torch.where(is_here, found, rows), *args[1:])
+        elsewhere = torch.where((args[0] >= 0) & (args[0] < total), rows, rows + 1)
+        return (torch.where(is_here, found, elsewhere), *args[1:])
 
     layer.register_forward_pre_hook(place)
     layer.register_forward_hook(lambda module, args, found: shards.total(found))

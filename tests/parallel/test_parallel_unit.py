@@ -40,6 +40,17 @@ def test_groups_are_dims_of_a_mesh(
     assert expected.ranks(rank) == ranks
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("index", [-1, 8, 2**40])
+def test_a_row_that_no_rank_has_is_refused(rank: int, index: int) -> None:
+    table = nn.Sequential(nn.Embedding(8, 4))
+    parallel.parallelize(table, {"0": "rowwise"}, rank, 2)
+    with parallel.as_rank(rank, 2):
+        assert table(torch.tensor([0, 7])).shape == (2, 4)
+        with pytest.raises(IndexError):
+            table(torch.tensor([3, index]))
+
+
 def test_code_is_compared_without_names_of_operations() -> None:
     """Passes of the ranks count them on, and may see other constants."""
 
