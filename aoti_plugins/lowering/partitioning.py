@@ -76,6 +76,7 @@ class Plan:
         for module in _graphs(program.graph_module):
             candidates = self._candidates(program, module)
             ops = [node for node in candidates if node.target not in _NO_COMPUTE]
+            support.prepare(ops)
             refusals += [r for r in map(support.refusal, ops) if r is not None]
             for nodes in _partitions(module, {n for n in candidates if support.refusal(n) is None}):
                 tag = f"aoti_{self._device.name}_{len(tags)}"
@@ -104,12 +105,13 @@ class Plan:
         taken = []
         for module in _graphs(program.graph_module):
             candidates = set(self._candidates(program, module))
-            for node in _candidates(module):
-                if isinstance(node.target, torch._ops.OpOverload) and not _is_size(node):
-                    is_taken = node in candidates and support.refusal(node) is None
-                    is_taken = is_taken and carried_ops.can_be_checked(node)
-                    refused[node.target] = refused.get(node.target, False) or not is_taken
-                    taken += [node] if is_taken else []
+            asked = [node for node in _candidates(module) if _is_asked(node)]
+            support.prepare(node for node in asked if node in candidates)
+            for node in asked:
+                is_taken = node in candidates and support.refusal(node) is None
+                is_taken = is_taken and carried_ops.can_be_checked(node)
+                refused[node.target] = refused.get(node.target, False) or not is_taken
+                taken += [node] if is_taken else []
         carried_ops.carry(taken)
         return [op for op, is_refused in refused.items() if not is_refused]
 
@@ -176,6 +178,7 @@ class Plan:
         nodes = [node for module in modules for node in _candidates(module)]
         ops = torch._ops.OpOverload
         composites = [n for n in nodes if isinstance(n.target, ops) and _is_composite(n.target)]
+        support.prepare(composites)
         return {node.target for node in composites if support.refusal(node) is not None}
 
     def _candidates(self, program: ExportedProgram, module: GraphModule) -> list[Node]:
@@ -306,6 +309,11 @@ def _graphs(module: GraphModule) -> Iterator[GraphModule]:
 
 def _candidates(module: GraphModule) -> list[Node]:
     return [node for node in get_non_lowered_nodes(module.graph) if node.op == "call_function"]
+
+
+def _is_asked(node: Node) -> bool:
+    """Whether a node is an op that can be kept whole."""
+    return isinstance(node.target, torch._ops.OpOverload) and not _is_size(node)
 
 
 def _is_size(node: Node) -> bool:

@@ -76,6 +76,13 @@ class Verdict:
     is_replaced: bool = False
 
 
+class _Unknown:
+    """Inductor has to be asked."""
+
+
+_UNKNOWN = _Unknown()
+
+
 class Support:
     """Decides about nodes of one program for one device.
 
@@ -101,12 +108,24 @@ class Support:
         self._handled = tuple(handled)
         self._excluded = frozenset(excluded)
         self._decided: dict[Node, Refusal | None] = {}
+        self._is_replaced: dict[Node, bool] = {}
 
     def refusal(self, node: Node) -> Refusal | None:
         """Why a node cannot be delegated; ``None`` if it can."""
         if node not in self._decided:
             self._decided[node] = self._decide(node)
         return self._decided[node]
+
+    def prepare(self, nodes: Iterable[Node]) -> None:
+        """Ask about many nodes at once, which takes less time; ``refusal`` then knows the answers.
+
+        Args:
+            nodes: of the program, in any order.
+        """
+        left = [n for n in nodes if n not in self._decided and n.target is not operator.getitem]
+        asked = [n for n in left if self._known(n) is _UNKNOWN]
+        for probe in self._probes:
+            probe.prepare(asked)
 
     def verdict(self, node: Node) -> Verdict:
         """How a node is run, or why it is not."""
@@ -127,6 +146,14 @@ class Support:
         )
 
     def _decide(self, node: Node) -> Refusal | None:
+        known = self._known(node)
+        if not isinstance(known, _Unknown):
+            return known
+        judged = (self._judge(node, self._ask(probe, node)) for probe in self._probes)
+        return next((refusal for refusal in judged if refusal is not None), None)
+
+    def _known(self, node: Node) -> Refusal | _Unknown | None:
+        """What is known of a node without asking Inductor."""
         if node.op != "call_function":
             return _refuse(node, f"a {node.op} node is not an op", "nothing to do")
         if node.target is operator.getitem:
@@ -147,8 +174,7 @@ class Support:
         missing = [why for name, why in self._device.missing_dtypes.items() if name in dtypes]
         if missing:
             return _refuse(node, missing[0], "cast in the model, to float32 for instance")
-        judged = (self._judge(node, self._ask(probe, node)) for probe in self._probes)
-        return next((refusal for refusal in judged if refusal is not None), None)
+        return _UNKNOWN
 
     def _ask(self, probe: Probe, node: Node) -> Answer:
         """What Inductor makes of a node; what is not about its op ends the lowering."""
@@ -164,8 +190,10 @@ class Support:
             ) from error
 
     def _is_handled(self, node: Node) -> bool:
-        with under_its_own_name(node):
-            return any(handles(node) for handles in self._handled)
+        if node not in self._is_replaced:
+            with under_its_own_name(node):
+                self._is_replaced[node] = any(handles(node) for handles in self._handled)
+        return self._is_replaced[node]
 
     def _judge(self, node: Node, answer: Answer) -> Refusal | None:
         if answer.error:

@@ -67,7 +67,7 @@ def test_an_op_without_a_shim_needs_the_proxy_executor(probe: Probe) -> None:
 def test_answers_are_kept(probe: Probe, monkeypatch: pytest.MonkeyPatch) -> None:
     node = _node(lambda x: x.sum(1), X)
     first = probe.ask(node)
-    monkeypatch.setattr(probe, "_question", None)
+    monkeypatch.setattr(probe, "_answer", None)
     assert probe.ask(node) is first
 
 
@@ -91,14 +91,14 @@ def test_views_need_no_question(
         asked = [probe.ask(node) for node in nodes]
     assert not any(answer.error or answer.proxy_ops for answer in asked)
     assert not any("aoti_torch_cpu_" in shim for answer in asked for shim in answer.shims)
-    monkeypatch.setattr(probe, "_question", None)
+    monkeypatch.setattr(probe, "_answer", None)
     assert [probe.ask(node) for node in nodes] == [Answer()] * len(nodes)
 
 
 def test_views_of_complex_numbers_are_asked_about(
     probe: Probe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_question", None)
+    monkeypatch.setattr(probe, "_answer", None)
     with pytest.raises(TypeError):
         probe.ask(_node(lambda x: x.t(), X.to(torch.complex64)))
 

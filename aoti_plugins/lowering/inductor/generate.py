@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -22,10 +21,12 @@ from aoti_plugins.lowering.inductor.kept_operands import kept_operands
 from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
+from aoti_plugins.lowering.inductor.no_repro import no_repro
 from aoti_plugins.lowering.inductor.own_folders import own_folders
 from aoti_plugins.lowering.inductor.patching import inductor_lock
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
+from aoti_plugins.lowering.inductor.shim_owners import calls_in
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
@@ -40,8 +41,6 @@ BASE_OPTIONS: Mapping[str, Any] = {
     "freezing": False,
     "fx_graph_cache": False,
 }
-
-_SHIM_CALL = re.compile(r"\baoti_torch_\w+(?=\()")
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,7 @@ def generation(
         stack.enter_context(torch.no_grad())
         stack.enter_context(_no_advice())
         stack.enter_context(own_folders())
+        stack.enter_context(no_repro())
         stack.enter_context(steady_array_names())
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())
@@ -152,4 +152,4 @@ def forget_pending_sizes(inputs: Sequence[Any]) -> None:
 
 def shims_called(code: GeneratedCode) -> frozenset[str]:
     """C shims that appear as calls in the generated sources, PyTorch's names."""
-    return frozenset(_SHIM_CALL.findall(code.wrapper)) | frozenset(_SHIM_CALL.findall(code.kernels))
+    return calls_in(code.wrapper) | calls_in(code.kernels)

@@ -5,6 +5,9 @@ its lowerings are the only true answer. So a graph of that one node is run throu
 (about 50 ms) and read. Answers are cached by op and arguments. Not asked about are views, which
 compute nothing, and pointwise ops on floating-point tensors, which are generated; but for special
 functions, which Inductor has for some devices only.
+
+Most of the 50 ms are the same for a graph of any size. So many questions are asked as one graph,
+whose parts have nothing in common; where that does not answer them, they are asked one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -33,8 +36,10 @@ from aoti_plugins.lowering.inductor.generate import (
     generation,
     shims_called,
 )
+from aoti_plugins.lowering.inductor.joined_graphs import joined, num_outputs
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.patching import inductor_lock
+from aoti_plugins.lowering.inductor.shim_owners import Share, calls_in, shims_of_each
 from aoti_plugins.lowering.inductor.versions import warn_if_untested
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.restore_views import VIEWS
@@ -63,8 +68,16 @@ _VIEWED = _FLOATS | {
 }
 
 # A question compiles nothing that worker processes could help with, and measures nothing: which
-# kernel is faster does not change which shims there have to be.
-_OPTIONS = {"compile_threads": 1, "max_autotune": False, "max_autotune_gemm": False}
+# kernel is faster does not change which shims there have to be. Questions share no memory.
+_OPTIONS = {
+    "compile_threads": 1,
+    "max_autotune": False,
+    "max_autotune_gemm": False,
+    "allow_buffer_reuse": False,
+    "memory_planning": False,
+}
+
+_MOST_TOGETHER, _FEWEST_TOGETHER = 64, 3
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,45 @@ class _Leaf:
     dtype: torch.dtype
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A node's op and what it is called with: tensors by dtype, sizes and strides."""
+
+    op: Any
+    described: list[Any]
+    spec: pytree.TreeSpec
+
+    @property
+    def key(self) -> tuple[Any, str, str]:
+        return self.op, str(self.spec), repr(self.described)
+
+    @property
+    def can_be_together(self) -> bool:
+        """Whether its graph may be a part of a larger one."""
+        op = self.op
+        if not isinstance(op, torch._ops.OpOverload) or op._schema.is_mutable:
+            return False
+        random = torch.Tag.nondeterministic_seeded in op.tags
+        return bool(op._schema.returns) and not random and not self._data_decides
+
+    @property
+    def _data_decides(self) -> bool:
+        if self.op is not _aten.index.Tensor:
+            return _data_decides(self.op)
+        dtypes = {leaf.dtype for leaf in self.described if isinstance(leaf, _Leaf)}
+        return bool(dtypes & {torch.bool, torch.uint8})  # where a mask may be an index
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The graph of a question."""
+
+    question: _Question
+    module: GraphModule
+    inputs: list[Any]
+    is_decomposed: bool
 
 
 class Probe:
@@ -136,19 +188,83 @@ class Probe:
         op = aten_op(node.target)
         if _is_generated(op, node) or _is_view(op, node):
             return Answer()
-        leaves, spec = pytree.tree_flatten(
-            (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
-        )
-        described = [_describe(leaf) for leaf in leaves]
-        key = (op, str(spec), repr(described))
-        if key not in self._answers:
-            self._answers[key] = self._question(op, described, spec)
-        return self._answers[key]
+        question = _question_of(node)
+        if question.key not in self._answers:
+            self._answers[question.key] = self._answer(question)
+        return self._answers[question.key]
 
-    def _question(self, op: Any, described: list[Any], spec: pytree.TreeSpec) -> Answer:
+    def prepare(self, nodes: Iterable[Node]) -> None:
+        """Find most answers about nodes at once, which takes less time than one after the other.
+
+        Args:
+            nodes: as ``ask`` takes them.
+        """
+        asked = [n for n in nodes if not _is_generated(aten_op(n.target), n)]
+        asked = [n for n in asked if not _is_view(aten_op(n.target), n)]
+        questions = {question.key: question for question in map(_question_of, asked)}
+        left = [q for q in questions.values() if q.key not in self._answers and q.can_be_together]
+        for start in range(0, len(left), _MOST_TOGETHER):
+            self._answer_together(left[start : start + _MOST_TOGETHER])
+
+    def _answer_together(self, questions: Sequence[_Question]) -> None:
+        """Ask questions as one graph; what that does not tell is left to ``ask``."""
+        with inductor_lock, quiet():
+            parts = self._parts(questions)
+            if len(parts) < _FEWEST_TOGETHER:
+                return
+            module, inputs = joined([(part.module, part.inputs) for part in parts])
+            options = self._all_options(module)
+            environment = self._environment()
+            with generation(module, inputs, options, environment, self._torch_device) as prepared:
+                try:
+                    code = prepared.run()
+                except Exception as error:
+                    logger.debug("asking %d questions as one failed", len(parts), exc_info=error)
+                    code = None
+                    if not is_about_the_op(error, options):
+                        return  # who asks one question is told
+        if code is None or code.proxy_ops or calls_in(code.kernels):
+            half = len(parts) // 2
+            self._answer_together([part.question for part in parts[:half]])
+            self._answer_together([part.question for part in parts[half:]])
+            return
+        shares = [Share(len(part.inputs), num_outputs(part.module)) for part in parts]
+        for part, shims in zip(parts, shims_of_each(code.wrapper, shares), strict=True):
+            if shims is not None:
+                answer = Answer(shims, is_decomposed=part.is_decomposed)
+                self._answers[part.question.key] = answer
+
+    def _parts(self, questions: Sequence[_Question]) -> list[_Part]:
+        """The graphs of questions, with fake tensors of one mode; without what its op refuses."""
+        found, mode = [], FakeTensorMode()
+        for question in questions:
+            try:
+                found.append(self._part(question, mode))
+            except Exception as error:  # comes again where it is asked alone
+                logger.debug("a graph of %s failed", question.op, exc_info=error)
+        return found
+
+    def _part(self, question: _Question, mode: FakeTensorMode) -> _Part:
+        op = question.op
+        module, inputs = _graph_of_one(VIEWS.get(op, op), question.described, question.spec, mode)
+        if op in self._decompositions:
+            module = self._decomposed(module, inputs)
+        return _Part(question, module, inputs, self._is_decomposed(module, op))
+
+    def _is_decomposed(self, module: GraphModule, op: Any) -> bool:
+        return op in self._decompositions and not _calls(module, op)
+
+    def _all_options(self, module: GraphModule) -> dict[str, Any]:
+        return {**merge(self._options, custom_op_options(module, self._kernels)), **_OPTIONS}
+
+    def _answer(self, question: _Question) -> Answer:
+        op = question.op
         with inductor_lock, quiet():
             try:
-                module, inputs = _graph_of_one(VIEWS.get(op, op), described, spec)
+                mode = _mode_for(op)
+                module, inputs = _graph_of_one(
+                    VIEWS.get(op, op), question.described, question.spec, mode
+                )
             except Exception as error:  # the op itself, called with what the node calls it with
                 return _refused(op, error)
             try:
@@ -156,9 +272,8 @@ class Probe:
                     module = self._decomposed(module, inputs)
             except UnsupportedError as error:
                 return _refused(op, error)
-            is_decomposed = op in self._decompositions and not _calls(module, op)
-            options = merge(self._options, custom_op_options(module, self._kernels))
-            options = {**options, **_OPTIONS}
+            is_decomposed = self._is_decomposed(module, op)
+            options = self._all_options(module)
             environment = self._environment()
             with generation(module, inputs, options, environment, self._torch_device) as prepared:
                 try:
@@ -220,6 +335,13 @@ def _calls(module: GraphModule, op: Any) -> bool:
     return any(node.target is VIEWS.get(op, op) for node in module.graph.nodes)
 
 
+def _question_of(node: Node) -> _Question:
+    leaves, spec = pytree.tree_flatten(
+        (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
+    )
+    return _Question(aten_op(node.target), [_describe(leaf) for leaf in leaves], spec)
+
+
 def _describe(leaf: Any) -> Any:
     value = leaf.meta["val"] if isinstance(leaf, Node) else leaf
     if isinstance(value, torch.Tensor):
@@ -228,12 +350,12 @@ def _describe(leaf: Any) -> Any:
 
 
 def _graph_of_one(
-    op: Any, described: list[Any], spec: pytree.TreeSpec
+    op: Any, described: list[Any], spec: pytree.TreeSpec, mode: FakeTensorMode
 ) -> tuple[GraphModule, list[Any]]:
     graph = Graph()
     inputs: list[Any] = []
     arguments: list[Any] = []
-    with _mode_for(op) as mode:
+    with mode:
         for leaf in described:
             if isinstance(leaf, _Leaf):
                 node = graph.placeholder(f"arg{len(inputs)}")
@@ -249,8 +371,7 @@ def _graph_of_one(
             (args, kwargs),
             is_leaf=lambda x: isinstance(x, Node),
         )
-        with mode:
-            outputs = op(*values[0], **values[1])
+        outputs = op(*values[0], **values[1])
     if isinstance(outputs, list | tuple):
         graph.output(
             tuple(
@@ -266,10 +387,13 @@ def _graph_of_one(
 
 def _mode_for(op: Any) -> FakeTensorMode:
     """A mode in which sizes may be unknown where the op's result has such ones."""
-    tags = getattr(op, "tags", ())
-    data_decides = torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
     shape_env = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
-    return FakeTensorMode(shape_env=shape_env if data_decides else None)
+    return FakeTensorMode(shape_env=shape_env if _data_decides(op) else None)
+
+
+def _data_decides(op: Any) -> bool:
+    tags = getattr(op, "tags", ())
+    return torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
 
 
 def _first_line(error: Exception) -> str:
