@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
 from torch.fx import GraphModule
 
 from aoti_plugins.compile_specs import shares_state
@@ -32,6 +34,20 @@ class DeviceBackend:
     """
 
     device: ClassVar[Device]
+
+    @classmethod
+    def copy_exported_program_for_preprocess(
+        cls, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> ExportedProgram:
+        """A partition that may be changed; its tensors are those of the original.
+
+        ExecuTorch would copy the weights as well. Nothing writes to them while a program is
+        lowered: what is stored otherwise is a tensor of its own.
+        """
+        del compile_specs
+        tables = edge_program.state_dict, edge_program.constants, edge_program._constants
+        shared = [v for table in tables for v in table.values() if isinstance(v, torch.Tensor)]
+        return copy.deepcopy(edge_program, {id(tensor): tensor for tensor in shared})
 
     @classmethod
     def preprocess(

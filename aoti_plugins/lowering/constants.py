@@ -9,11 +9,14 @@ import torch
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
+from aoti_plugins.lowering.stored_bytes import TensorBytes, stored
 from aoti_plugins.lowering.values import dtype_code
 from aoti_plugins.payload import ConstantKind, ConstantRef
 
 ALIGNMENT = 64
 """Of a weight in a program, whatever the device, in bytes; storages are cut at multiples of it."""
+
+_WRITTEN = (ConstantKind.MUTABLE_BUFFER, ConstantKind.OWN_BUFFER)
 
 
 @dataclass(frozen=True)
@@ -21,11 +24,11 @@ class PackedConstants:
     """Constants by storage.
 
     Attributes:
-        storages: bytes of each distinct storage, cut to the part that is used.
+        storages: each distinct storage, cut to the part that is used.
         constants: one reference per constant; its ``storage`` is an index into ``storages``.
     """
 
-    storages: tuple[bytes, ...]
+    storages: tuple[bytes | TensorBytes, ...]
     constants: tuple[ConstantRef, ...]
 
 
@@ -45,13 +48,14 @@ def pack(
     for constant in constants:
         key = constant.value.untyped_storage()._cdata
         by_storage.setdefault(key, []).append(constant)
-    storages: list[bytes] = []
+    storages: list[bytes | TensorBytes] = []
     references: list[ConstantRef] = []
     for index, group in enumerate(by_storage.values()):
         low = min(_extent(constant.value)[0] for constant in group) // ALIGNMENT * ALIGNMENT
         high = max(_extent(constant.value)[1] for constant in group)
-        storages.append(_bytes(group[0].value, low, high))
         refs = [_reference(constant, index, low, kinds) for constant in group]
+        may_change = any(reference.kind in _WRITTEN for reference in refs)
+        storages.append(stored(group[0].value, low, high, may_change))
         references.extend(_as_one_state(refs))
     return PackedConstants(tuple(storages), tuple(references))
 
@@ -116,9 +120,3 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
         (size - 1) * stride for size, stride in zip(tensor.size(), tensor.stride(), strict=True)
     )
     return first * tensor.element_size(), (first + reach + 1) * tensor.element_size()
-
-
-def _bytes(tensor: torch.Tensor, low: int, high: int) -> bytes:
-    storage = tensor.untyped_storage()
-    raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-    return raw[low:high].cpu().numpy().tobytes()

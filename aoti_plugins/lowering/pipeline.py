@@ -7,7 +7,6 @@ what the code calls, and compilation; at the end the constants by storage and th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -48,6 +47,7 @@ from aoti_plugins.lowering.origins import Origins
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.ranks import parts as rank_parts
 from aoti_plugins.lowering.ranks.storages import RankStorage, pack_ranks, rank_tag
+from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.payload import (
     RANK_KEY,
@@ -284,7 +284,7 @@ class _Lowering:
         (folder / "wrapper.cpp").write_text(code.wrapper, encoding="utf-8")
         (folder / "kernels.cpp").write_text(code.kernels, encoding="utf-8")
 
-    def _add_weights(self, data: bytes | RankStorage) -> StorageRef:
+    def _add_weights(self, data: bytes | TensorBytes | RankStorage) -> StorageRef:
         tag = self._options.external_data or None
         if isinstance(data, RankStorage):
             return self._add_rank_weights(data)
@@ -300,19 +300,24 @@ class _Lowering:
         return StorageRef(f"{key}{RANK_KEY}", len(storage.parts[0]), sha256)
 
     def _add_blob(
-        self, kind: str, data: bytes, alignment: int, tag: str | None, ending: str = ""
+        self,
+        kind: str,
+        data: bytes | TensorBytes,
+        alignment: int,
+        tag: str | None,
+        ending: str = "",
     ) -> tuple[str, bytes]:
         """Store a blob under its name with an ending; returns the name and the digest."""
-        digest = hashlib.sha256(data)
+        digest = sha256_of(data)
         namer, name = get_manager().namer_and_name(
-            kind, self._device.name, self._place.method, digest.hexdigest()
+            kind, self._device.name, self._place.method, digest.hex()
         )
         what = f"{'code' if kind == 'so' else kind} of {self._place}"
-        self._blobs_named.add(str(name), digest.hexdigest(), what, namer)
+        self._blobs_named.add(str(name), digest.hex(), what, namer)
         if tag is None and not ending and isinstance(name, BlobName):
             tag = name.external_tag
         self._store.add_named_data(f"{name}{ending}", data, alignment, tag)
-        return str(name), digest.digest()
+        return str(name), digest
 
 
 def _interface(

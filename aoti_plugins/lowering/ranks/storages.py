@@ -8,7 +8,6 @@ in the order of ranks. Read by native/src/delegate/rank_storages_linux.cpp, whic
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from torch.export import ExportedProgram
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.constants import PackedConstants, pack
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
+from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of
 from aoti_plugins.payload import ConstantKind
 
 
@@ -39,12 +39,12 @@ class RankStorage:
         parts: by rank, of equal length.
     """
 
-    parts: tuple[bytes, ...]
+    parts: tuple[bytes | TensorBytes, ...]
 
     @property
     def table(self) -> bytes:
         """The digests of all ranks."""
-        return b"".join(hashlib.sha256(part).digest() for part in self.parts)
+        return b"".join(map(sha256_of, self.parts))
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class PackedRanks:
     """Constants by storage, for all ranks.
 
     Attributes:
-        storages: bytes where they are equal on all ranks.
+        storages: one each where they are equal on all ranks.
         packed: references to constants, as for rank 0.
     """
 
-    storages: tuple[bytes | RankStorage, ...]
+    storages: tuple[bytes | TensorBytes | RankStorage, ...]
     packed: PackedConstants
 
 
@@ -91,8 +91,8 @@ def pack_ranks(
     return PackedRanks(tuple(map(_one_or_all, storages)), first)
 
 
-def _one_or_all(parts: tuple[bytes, ...]) -> bytes | RankStorage:
-    return parts[0] if all(part == parts[0] for part in parts[1:]) else RankStorage(parts)
+def _one_or_all(parts: tuple[bytes | TensorBytes, ...]) -> bytes | TensorBytes | RankStorage:
+    return parts[0] if len(set(map(sha256_of, parts))) == 1 else RankStorage(parts)
 
 
 def _of_rank(

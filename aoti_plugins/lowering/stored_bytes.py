@@ -1,0 +1,94 @@
+"""Bytes of weights on their way from the model into the file, without a copy of them on the way.
+
+ExecuTorch writes named data that is not ``bytes`` through the methods of its ``FileBackedData``
+(``exir/_serialize/_cord.py``). Here these read the tensor's own memory, which may be a checkpoint
+that is mapped: lowering then holds no weights at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+
+import torch
+from executorch.exir._serialize._cord import FileBackedData
+
+from aoti_plugins.errors import LoweringError
+
+# Less is copied: nothing is gained, and what a caller does to such a tensor does not matter.
+_FEWEST = 2**16
+
+
+class TensorBytes(FileBackedData):
+    """A part of a tensor's storage as named data; keeps the storage alive.
+
+    The tensor must not change until the program is written: its digest is part of the payload. A
+    change is an error where it is written; ``ExecutorchProgramManager.save`` logs it, as it does
+    with every error, and leaves a file that is too short to be loaded.
+
+    Args:
+        view: the bytes, one-dimensional ``uint8``, on the CPU.
+    """
+
+    def __init__(self, view: torch.Tensor) -> None:
+        self._view = memoryview(view.numpy())
+        self._sha256 = hashlib.sha256(self._view).digest()
+        self._finalizer = None
+
+    def __len__(self) -> int:
+        return self._view.nbytes
+
+    def prefix(self, size: int) -> bytes:
+        """The first bytes."""
+        return bytes(self._view[:size])
+
+    def sha256(self) -> bytes:
+        """The digest, as it was when the program was lowered."""
+        return self._sha256
+
+    def to_bytes(self) -> bytes:
+        """A copy of all.
+
+        Raises:
+            LoweringError: the tensor has changed since.
+        """
+        self._check()
+        return bytes(self._view)
+
+    def write_to_file(self, outfile: io.BufferedIOBase) -> None:
+        """Write all.
+
+        Raises:
+            LoweringError: the tensor has changed since; nothing is written.
+        """
+        self._check()
+        outfile.write(self._view)
+
+    def _check(self) -> None:
+        if hashlib.sha256(self._view).digest() != self._sha256:
+            raise LoweringError(
+                f"a weight of {len(self)} bytes has changed since the program was lowered, and the "
+                "program's digest of it no longer fits: write the program before the model is "
+                "trained or changed, or lower it again"
+            )
+
+
+def stored(tensor: torch.Tensor, low: int, high: int, may_change: bool) -> bytes | TensorBytes:
+    """Bytes of a tensor's storage, as named data takes them.
+
+    Args:
+        tensor: on any device.
+        low: the first byte of its storage.
+        high: the end, in bytes.
+        may_change: whether the model writes to it, so that these must be a copy.
+    """
+    storage = tensor.untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)[low:high].cpu()
+    if may_change or high - low < _FEWEST:
+        return raw.numpy().tobytes()
+    return TensorBytes(raw)
+
+
+def sha256_of(data: bytes | TensorBytes) -> bytes:
+    """The digest of named data, 32 bytes."""
+    return data.sha256() if isinstance(data, TensorBytes) else hashlib.sha256(data).digest()
