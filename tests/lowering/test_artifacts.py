@@ -186,6 +186,27 @@ def test_what_nobody_used_for_a_month_goes(tmp_path: Path, monkeypatch: pytest.M
     assert header(1) == old
 
 
+def test_of_many_headers_those_stay_that_were_used_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path))
+    command = compiler.cxx_compiler()
+
+    def header(number: int) -> Path:
+        return compile_cache.precompiled(command, [], f"#define NUMBER {number}\n").parent
+
+    found = [header(number) for number in range(4)]
+    for hours, folder in enumerate(found):
+        used = time.time() - 3600 * hours - 1800  # the first may be in use
+        os.utime(folder, (used, used))
+    nbytes = sum(path.stat().st_size for path in found[0].iterdir())
+    monkeypatch.setattr(compile_cache, "_MOST_SHARED_NBYTES", 3 * nbytes + nbytes // 2)
+    new = header(5)
+    assert set((tmp_path / "headers").iterdir()) == {new, *found[:2]}
+    monkeypatch.setattr(compile_cache, "_MOST_SHARED_NBYTES", 0)
+    assert {header(6), new, found[0]} == set((tmp_path / "headers").iterdir())
+
+
 def test_a_header_that_does_not_compile_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ _SMALLEST_GROUP = 32
 _PART = 32
 _LANES_OF_ROW = 4
 _CODES_OF_LANE = 8
+_CODES_AT_ONCE = 2**24
 
 # Of eight codes in a row: first those in the lower halves of words.
 _ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
@@ -40,6 +41,15 @@ def pack_codes(codes: Tensor, bits: int) -> Tensor:
     Returns:
         ``[n / 8, k / depth, 512]`` of uint8, ``k`` filled up to a multiple of the depth.
     """
+    n, k = codes.shape
+    packed = codes.new_empty((n // ROWS, -(-k // DEPTH[bits]), 512), dtype=torch.uint8)
+    tiles = max(1, _CODES_AT_ONCE // (ROWS * k))
+    for part, rows in zip(packed.split(tiles), codes.split(tiles * ROWS), strict=True):
+        part.copy_(_tiles(rows, bits))
+    return packed
+
+
+def _tiles(codes: Tensor, bits: int) -> Tensor:
     depth = DEPTH[bits]
     filled = torch.nn.functional.pad(codes, (0, -codes.size(1) % depth))
     sizes = (-1, ROWS, filled.size(1) // depth, depth // _PART, _LANES_OF_ROW, _CODES_OF_LANE)

@@ -2,8 +2,9 @@
 
 A generated file is a few hundred lines behind megabytes of templates; with its header precompiled,
 a kernel file takes half a second instead of seven. The C interface of models is an object that
-every blob links. Both go when nobody has used them for a month: a precompiled header takes over
-100 MB, and each version of torch has others. Whole blobs are kept, too, the least recently used
+every blob links. Both go when nobody has used them for a month, or for an hour where there are more
+than four gigabytes: a precompiled header takes over 100 MB, and each version of torch, of ours and
+each environment has others. Whole blobs are kept, too, the least recently used
 ones dropped. What is damaged is made anew, and a folder that others can write to is refused
 (``cache_folder``). The key does not hold what is included: after reinstalling the same torch with
 other headers, empty the cache.
@@ -40,7 +41,9 @@ logger = logging.getLogger(__name__)
 
 _MOST_BLOBS_NBYTES = 1 << 30
 _MOST_TEXTS_NBYTES = 1 << 20
+_MOST_SHARED_NBYTES = 4 << 30
 _UNUSED_SECONDS = 30 * 24 * 3600
+_MAYBE_IN_USE_SECONDS = 3600
 
 _checked: dict[Path, list[tuple[str, int, int, int]]] = {}
 
@@ -233,10 +236,20 @@ def _mark_used(path: Path) -> None:
 
 
 def _drop_unused(parent: Path) -> None:
-    """Remove what was not used for long, what a killed process left behind included."""
+    """Remove what was not used for long, what a killed process left behind included.
+
+    Of the rest as much stays as there is room for, what was used last first; what a compiler may
+    be reading stays in any case.
+    """
+    ages: dict[Path, float] = {}
     for folder in parent.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process drops it, too
-            if time.time() - folder.stat().st_mtime > _UNUSED_SECONDS:
+            ages[folder] = time.time() - folder.stat().st_mtime
+    left = _MOST_SHARED_NBYTES
+    for folder, age in sorted(ages.items(), key=lambda one: one[1]):
+        with contextlib.suppress(FileNotFoundError):
+            left -= sum(path.stat().st_size for path in folder.rglob("*"))
+            if age > _UNUSED_SECONDS or (left < 0 and age > _MAYBE_IN_USE_SECONDS):
                 _drop(folder)
 
 

@@ -96,9 +96,9 @@ def _affine(program: ExportedProgram, node: Node) -> SmallWeight | None:
     if scale.numel() != codes.size(0) * groups or (point is not None and point.is_floating_point()):
         return None
     zeros = torch.zeros_like(scale) if point is None else point.reshape(scale.shape).to(scale.dtype)
-    codes = codes.to(torch.int16) - first if first else codes
-    zeros = (zeros - first).reshape(-1, groups)
-    codes, scale = codes.to(torch.uint8 if bits == 4 else torch.int8), scale.reshape(-1, groups)
+    codes = codes - first if first else codes  # in 8 bits, which may wrap around
+    codes = codes.view(torch.uint8 if bits == 4 else torch.int8)
+    zeros, scale = (zeros - first).reshape(-1, groups), scale.reshape(-1, groups)
     return _with_zeros(given["input"].name, codes, scale, zeros, bits)
 
 
