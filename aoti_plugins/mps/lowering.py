@@ -34,7 +34,9 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.mps.inductor.described import described_apple_gpu, described_macos
     from aoti_plugins.mps.inductor.faults import told_faults
     from aoti_plugins.mps.inductor.literals import literals_of_macos
+    from aoti_plugins.mps.inductor.scoped_names import scoped_names
     from aoti_plugins.mps.inductor.sources import small_sources
+    from aoti_plugins.mps.inductor.wide_constants import wide_constants
 
     literals = literals_of_macos if "zig_target" in target.properties else contextlib.nullcontext
     with (
@@ -49,6 +51,8 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         described_macos(),
         literals(),
         sizes_of_attention(),
+        wide_constants(),
+        scoped_names(),
         told_faults(),  # before the next one, which looks at what is used
         small_sources(),
     ):

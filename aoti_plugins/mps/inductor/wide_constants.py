@@ -1,0 +1,35 @@
+"""Give constants of 64 bits their type in generated Metal.
+
+Inductor writes ``auto tmp = 5;`` for a constant of int64, which makes it an ``int``; ``where``
+converts its other operand to the type of the first one, so that ``torch.where(x > 0, 5, x)`` cut
+``x`` to 32 bits, an index on its way to a table too. Patched: ``MetalOverrides.constant``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+from aoti_plugins.lowering.inductor.patching import patch
+
+
+@patch(
+    "torch._inductor.codegen.mps.MetalOverrides.constant(val, dtype)",
+    why="Numbers of 64 bits would be cut to 32 where a constant is chosen instead of them.",
+    until="Inductor gives constants in Metal their dtype",
+)
+def wide_constants() -> Iterator[None]:
+    """Write constants of int64 as ``long``."""
+    from torch._inductor.codegen.mps import MetalOverrides
+
+    original = MetalOverrides.constant
+
+    def constant(val: bool | float | int, dtype: torch.dtype) -> Any:
+        text = original(val, dtype)
+        return f"static_cast<long>({text})" if dtype == torch.int64 else text
+
+    with mock.patch.object(MetalOverrides, "constant", staticmethod(constant)):
+        yield
