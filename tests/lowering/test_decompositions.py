@@ -25,6 +25,7 @@ from aoti_plugins.lowering.decompositions import (
     CUDA_DECOMPOSITIONS,
     DECOMPOSITIONS,
     ONLY_FOR,
+    attention,
     data_sizes,
     windows,
 )
@@ -304,6 +305,17 @@ def test_a_plugins_decomposition_takes_the_place_of_ours() -> None:
     assert inspect.unwrap(found[torch.ops.aten.median.default]) is mine
     assert found.keys() == before.keys()
     assert get_manager().decompositions("cpu") == before
+
+
+def test_heads_of_keys_and_values_that_queries_share() -> None:
+    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 2, 7, 8), torch.randn(2, 1, 7, 8)
+    every = (q, k.repeat_interleave(2, 1), v.expand(-1, 4, -1, -1))
+    expected = torch.nn.functional.scaled_dot_product_attention(*every)
+    found, _ = attention.flash_attention_for_cpu(q, k, v)
+    torch.testing.assert_close(found, expected)
+    found, weights = attention.math_for_mps(q, k, v, enable_gqa=True)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(weights @ every[2], expected)
 
 
 def test_only_masks_are_counted() -> None:

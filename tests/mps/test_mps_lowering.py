@@ -145,16 +145,23 @@ class Grouped(nn.Module):
         return functional.scaled_dot_product_attention(q, k, v, scale=0.5)
 
 
-def test_attention_is_one_call(tmp_path: Path) -> None:
-    inputs = (torch.randn(1, 4, 5, 8), torch.randn(1, 2, 7, 8), torch.randn(1, 2, 7, 8))
+class Plain(nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v)
+
+
+@pytest.mark.parametrize(("model", "key_heads"), [(Grouped(), 2), (Plain(), 4)])
+def test_attention_is_one_call(model: nn.Module, key_heads: int, tmp_path: Path) -> None:
+    inputs = (torch.randn(1, 4, 5, 8), *(torch.randn(1, key_heads, 7, 8) for _ in "kv"))
     partitioner = MpsPartitioner(keep_sources=str(tmp_path))
-    program = lower(Grouped(), inputs, partitioner=partitioner)
+    program = lower(model, inputs, partitioner=partitioner)
     calls = [node for node in program.exported_program().graph.nodes if "aten" in str(node.target)]
     assert calls == []
     (wrapper,) = tmp_path.glob("*/wrapper.cpp")
     source = wrapper.read_text()
     assert source.count("_scaled_dot_product_attention_math_for_mps") >= 1
-    if takes_groups():  # the op of older PyTorch wants repeated heads
+    assert "aoti_torch_mps_bmm_out" not in source
+    if key_heads == 4 or takes_groups():  # the op of older PyTorch wants repeated heads
         assert "generated_kernel" not in source  # nothing is left to repeat, scale or normalize
 
 

@@ -23,8 +23,8 @@ from aoti_plugins.runtime import Program
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 2e-2}
 PROMPT = [17, 200, 5, 33, 255, 0, 42]
 NEW_TOKENS = 6
-# Of a sum of Inductor's, and what follows.
-BARRIER = "::metal::threadgroup_barrier(::metal::mem_flags::mem_threadgroup);\nreturn data[0];"
+# Of a mean and variance of Inductor's, and what follows.
+BARRIER = "::metal::threadgroup_barrier(::metal::mem_flags::mem_threadgroup);\nfloat m = data[0];"
 
 pytestmark = pytest.mark.usefixtures("metal")
 
@@ -77,6 +77,24 @@ def test_float16(float16_transformer: Path) -> None:
     _check(_run(float16_transformer, inputs), expected)
 
 
+class _Weights(nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        op = torch.ops.aten._scaled_dot_product_attention_math_for_mps
+        found, weights = op(q, k, v)
+        return found + op(q, k, v)[0], weights
+
+
+def test_the_weights_of_attention(tmp_path: Path) -> None:
+    """The kernels do not keep them; where a program asks for them, they are computed in parts."""
+    q, k, v = (torch.randn(1, 4, n, 8) for n in (5, 7, 7))
+    path = tmp_path / "weights.pte"
+    path.write_bytes(lower(_Weights(), (q, k, v), partitioner=MpsPartitioner(target="host")).buffer)
+    weights = (q @ k.mT / 8**0.5).softmax(-1)
+    with Program(path) as program:
+        for found, expected in zip(program(q, k, v), (weights @ v * 2, weights), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
 CHECKED = """
     import sys, torch
     from aoti_plugins.runtime import Program
@@ -112,7 +130,7 @@ def test_with_every_access_to_memory_checked(
         environment |= {
             "AOTI_PLUGINS_METAL_COMPILER": f"{sys.executable} {compiler}",
             "METAL_FAULT_OLD": fault,
-            "METAL_FAULT_NEW": "return data[0];",
+            "METAL_FAULT_NEW": "float m = data[0];",
             "PYTHONPATH": str(ROOT / "tests"),
         }
     program = mps_programs("transformer", "host")

@@ -264,13 +264,20 @@ CUDA_DECOMPOSITIONS: Table = (
 )
 
 _FOR_METAL: Table = {
+    _aten._scaled_dot_product_attention_math.default: attention.math_for_mps,
     _aten._weight_int4pack_mm.default: int4.mm_for_metal,
     _aten.abs.default: complex_numbers.absolute_by_division,
 }
-"""Weights are packed in another way there, and Inductor has no ``hypot`` for it."""
+"""Weights are packed in another way there, and Inductor has no ``hypot`` for it.
+
+``attention_to_metal`` makes the first one of attention whose weights are used.
+"""
+
+_OF_METAL = _aten._scaled_dot_product_attention_math_for_mps.default
+"""The runtime for Apple GPUs has kernels for it."""
 
 MPS_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS
+    {op: how for op, how in DECOMPOSITIONS.items() if op is not _OF_METAL}
     | _WRITES
     | _SCANS
     | _SEARCHES

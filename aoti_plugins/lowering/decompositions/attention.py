@@ -117,9 +117,14 @@ def math_for_mps(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """``aten._scaled_dot_product_attention_math_for_mps.default``: the result and the weights."""
-    if dropout_p or dropout_mask is not None or enable_gqa:
+    """``aten._scaled_dot_product_attention_math_for_mps.default``: the result and the weights.
+
+    ``aten._scaled_dot_product_attention_math.default`` has the same arguments and results.
+    """
+    if dropout_p or dropout_mask is not None:
         return NotImplemented
+    if enable_gqa:
+        k, v = _of_each_query_head(q, k, -3), _of_each_query_head(q, v, -3)
     scores = _scores(q, k, _causal(q, k, 0) if is_causal else None, scale, attn_mask)
     weights = scores.softmax(-1).to(q.dtype)
     return weights @ v, weights
@@ -192,11 +197,24 @@ def _attend(
     scale: float | None,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """``[b, heads, n, d]``, the result, and ``[b, heads, n]``, the logarithms of the sums."""
+    """``[b, heads, n, d]``, the result, and ``[b, heads, n]``, the logarithms of the sums.
+
+    Several heads of queries may share one of keys and values.
+    """
+    k, v = _of_each_query_head(q, k, 1), _of_each_query_head(q, v, 1)
     scores = _scores(q, k, mask, scale, bias)
     # A row that may look at nothing is 0.
-    weights = torch.where((scores == -math.inf).all(-1, keepdim=True), 0, scores.softmax(-1))
+    sees_any = (scores != -math.inf).any(-1, keepdim=True)
+    weights = torch.where(sees_any, scores.softmax(-1), 0)
     return weights.to(q.dtype) @ v, scores.logsumexp(-1)
+
+
+def _of_each_query_head(q: Tensor, shared: Tensor, dim: int) -> Tensor:
+    """Heads of keys or values, each as often as queries share it; ``dim`` is that of heads."""
+    heads, own = q.size(dim), shared.size(dim)
+    if not (isinstance(heads, int) and isinstance(own, int)) or own in (1, heads):
+        return shared
+    return shared.repeat_interleave(heads // own, dim)
 
 
 def _scores(

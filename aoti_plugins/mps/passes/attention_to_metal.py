@@ -23,13 +23,16 @@ from aoti_plugins.lowering.passes.attention import (
 from aoti_plugins.mps.inductor.attention_sizes import attention_results
 
 _attention = torch.ops.aten._scaled_dot_product_attention_math_for_mps.default
+# Of the same arguments and results; it is decomposed.
+_with_weights = torch.ops.aten._scaled_dot_product_attention_math.default
 
 
 def attention_to_metal(program: ExportedProgram) -> None:
     """Replace attention in place, in nested graphs too.
 
     Key and value heads that were repeated for grouped queries are used as they were before, where
-    this PyTorch's op takes such. What ``is_replaced`` says no to stays as it is.
+    this PyTorch's op takes such. What ``is_replaced`` says no to stays as it is, but for that op in
+    a program whose second result is used: the kernels have no weights of keys.
     """
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
@@ -44,9 +47,16 @@ def is_replaced(node: Node) -> bool:
 
 
 def _replace(node: Node) -> None:
+    if node.target is _attention and _weights_are_used(node):
+        node.target = _with_weights
+        return
     found = _supported(node)
     if found is not None:
         replace_attention(node, lambda result: _call(found, result))
+
+
+def _weights_are_used(node: Node) -> bool:
+    return any(user.args[1] == 1 and user.users for user in node.users)
 
 
 def _supported(node: Node) -> Attention | None:
