@@ -50,6 +50,29 @@ def join(module: GraphModule, groups: Sequence[set[Node]]) -> None:
             group |= decisions
 
 
+def put_first(module: GraphModule) -> None:
+    """Put assertions, and the truth values they check, right behind what they are about.
+
+    So their bounds are known of every size that is computed from a number. PyTorch before 2.13
+    sorts the nodes of a partition by their distance from the inputs, and asks behind a slice how
+    long it may be.
+    """
+    for node in list(module.graph.nodes):
+        if is_decision(node):
+            _right_behind_inputs(node).append(node)
+    module.recompile()
+
+
+def _right_behind_inputs(node: Node) -> Node:
+    """The last of a decision's inputs, or of the decisions that already stand behind it."""
+    behind = node.prev
+    while behind not in node.all_input_nodes and behind.op not in ("placeholder", "root"):
+        behind = behind.prev
+    while is_decision(behind.next) and behind.next is not node:
+        behind = behind.next
+    return behind
+
+
 def _connected(module: GraphModule) -> Iterator[set[Node]]:
     """Assertions with the truth values that serve nothing else; each set stands for itself."""
     left = {node for node in module.graph.nodes if is_decision(node)}

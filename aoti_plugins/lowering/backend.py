@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from aoti_plugins.compile_specs import shares_state
 from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import blobs_named, carried_ops, progress, written_buffers
+from aoti_plugins.lowering import assertions, blobs_named, carried_ops, progress, written_buffers
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
@@ -39,12 +39,15 @@ class DeviceBackend:
     def copy_exported_program_for_preprocess(
         cls, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
     ) -> ExportedProgram:
-        """A partition that may be changed; its tensors are those of the original.
+        """The partition that ``preprocess`` gets: it may be changed, its tensors may not.
 
         ExecuTorch would copy the weights as well. Nothing writes to them while a program is
-        lowered: what is stored otherwise is a tensor of its own.
+        lowered: what is stored otherwise is a tensor of its own. It runs its own partition again in
+        later passes, with sizes that nobody knows: there, too, what bounds them has to come first.
         """
         del compile_specs
+        for module in _graphs(edge_program):
+            assertions.put_first(module)
         tables = edge_program.state_dict, edge_program.constants, edge_program._constants
         shared = [v for table in tables for v in table.values() if isinstance(v, torch.Tensor)]
         return copy.deepcopy(edge_program, {id(tensor): tensor for tensor in shared})
