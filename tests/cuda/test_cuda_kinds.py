@@ -165,14 +165,15 @@ def test_data_decides_sizes() -> None:
     (payload,) = lowered.payloads["forward"]
     assert "aoti_torch_item_int64" in payload.targets[0].symbols
     assert not [name for name in payload.targets[0].symbols if name.startswith(KERNELS)]
-    assert [value.dims for value in payload.outputs] == [
-        ((0, 2560), (2, 2)),
-        ((0, 2560),),
-        ((0, 2560),),
+    # In which order a partition returns its results is PyTorch's choice.
+    assert sorted(value.dims for value in payload.outputs) == [
         (),
-        ((40, 40),),
         ((0, 64), (40, 40)),
+        ((0, 2560),),
+        ((0, 2560),),
+        ((0, 2560), (2, 2)),
         ((1, 64),),
+        ((40, 40),),
     ]
 
 

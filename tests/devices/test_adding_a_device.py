@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from support import needs_executorchs_extension
 
 GUIDE = Path(__file__).parents[2] / "docs" / "adding-a-device.md"
 _FILE = re.compile(r"^\*\*`([^`]+)`\*\*\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -160,6 +161,7 @@ def test_it_runs_without_torch(
     assert (is_registered, has_torch) == (True, False)
 
 
+@needs_executorchs_extension
 def test_it_runs_under_executorchs_own_runtime(
     acme: Acme, lowered: tuple[Path, list[str], list[list[float]]]
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from executorch.exir._serialize._program import deserialize_pte_binary
 from filelock import FileLock
+from support import needs_executorchs_extension
 from tiny_checkpoints import greedy_tokens, write_checkpoint
 
 from aoti_plugins.errors import LoweringError
@@ -20,6 +21,7 @@ pytest.importorskip(
     reason="pip install --no-deps optimum-executorch 'optimum~=2.0'; make .venv/.installed does",
 )
 pytestmark = [
+    needs_executorchs_extension,  # optimum-executorch imports its custom ops
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning"),

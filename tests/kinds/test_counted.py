@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
+from support import older_than
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -215,14 +216,18 @@ def test_repeated(program: Program, repeats: list[int]) -> None:
 
 def test_between_delegates(program: Program) -> None:
     for shift in (0, 5, 0):
-        _check(program, "between", Between(), torch.randn(4, 6) + shift)
+        x = torch.randn(4, 6) + shift
+        x[2, 0] = 1.0  # at least one row is chosen
+        _check(program, "between", Between(), x)
 
 
 def test_what_a_model_checks_is_checked(program: Program) -> None:
     x = torch.full((4, 6), -1.0)
     x[0, 1] = x[3, 5] = 1.0
     _check(program, "limited", Limited(), x)
-    with pytest.raises(ProgramError, match=r"Expected .* <= 3"):
+    # Models of PyTorch before 2.13 print the reason and keep it to themselves.
+    reason = "gives no reason" if older_than(2, 13) else "Expected .* <= 3"
+    with pytest.raises(ProgramError, match=reason):
         program.method("limited")(-x)
     _check(program, "limited", Limited(), x)
 

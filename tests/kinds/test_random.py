@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support import needs_executorchs_extension
 from torch import nn
 from torch.nn import functional
 
@@ -158,10 +159,10 @@ def test_two_parts_of_a_program_have_numbers_of_their_own() -> None:
         assert torch.equal(program(x)[1], other)
 
 
+@needs_executorchs_extension
 def test_with_the_stock_runtime(everything: bytes, tmp_path: Path) -> None:
-    runtime = pytest.importorskip(
-        "executorch.runtime", reason="executorch's Python runtime does not fit this torch"
-    )
+    from executorch import runtime
+
     path = tmp_path / "random.pte"
     path.write_bytes(everything)
     register()
