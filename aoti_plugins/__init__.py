@@ -6,6 +6,8 @@ neither torch nor executorch.
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False  # that of typing, whose import would take most of the command line's start
 if TYPE_CHECKING:
     from aoti_plugins.blob_names import ReadableNames
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     )
     from aoti_plugins.hooks import hookimpl
     from aoti_plugins.lowering.scalars import scalar_value
+    from aoti_plugins.lowering.stage_display import show_progress
     from aoti_plugins.mps.backend import AotiMpsBackend
     from aoti_plugins.mps.partitioner import MpsPartitioner
     from aoti_plugins.plugin_system.manager import PluginManager, get_manager
@@ -73,6 +76,7 @@ _MODULE_OF = {
     "get_manager": "plugin_system.manager",
     "hookimpl": "hooks",
     "scalar_value": "lowering.scalars",
+    "show_progress": "lowering.stage_display",
 }
 
 __all__ = [  # must match _MODULE_OF
@@ -106,6 +110,7 @@ __all__ = [  # must match _MODULE_OF
     "get_manager",
     "hookimpl",
     "scalar_value",
+    "show_progress",
 ]
 
 
@@ -133,3 +138,9 @@ def _version() -> str:
         return version(__name__)
     except PackageNotFoundError:
         return "0+unknown"
+
+
+if os.environ.get("AOTI_PLUGINS_LOG"):
+    from aoti_plugins.log_level import follow_environment
+
+    follow_environment()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, move_into_place, writing
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.stage_display import StageDisplay
 
 
 def chosen_partitioner(

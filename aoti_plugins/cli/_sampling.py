@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from aoti_plugins.cli._output import seconds_text
 from aoti_plugins.generation import Sampling, Statistics
+from aoti_plugins.units import seconds_text
 
 _OPTIONS = (
     click.option(

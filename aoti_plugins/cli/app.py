@@ -14,6 +14,7 @@ import click
 from aoti_plugins.cli._interrupts import STATUS, interrupts
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import AotiPluginsError
+from aoti_plugins.log_level import chosen_level, log_to_stderr
 
 _DEFAULT_NAME = "aoti-plugins"
 
@@ -98,7 +99,9 @@ def _explained(error: OSError) -> str:
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show tracebacks and debug messages.")
+@click.option(
+    "--debug", is_flag=True, help="Show tracebacks and debug messages; as AOTI_PLUGINS_LOG=debug."
+)
 @click.version_option(package_name="aoti-plugins", message="%(prog)s %(version)s")
 def app(debug: bool) -> None:
     """AOTInductor delegates for ExecuTorch: lower models, run programs, look into both.
@@ -109,16 +112,12 @@ def app(debug: bool) -> None:
       aoti-plugins lower model.pt2 -o model.pte
       aoti-plugins inspect model.pte
       aoti-plugins run model.pte --repeat 100
+
+    \b
+    Environment, also of Python and C++ programs:
+      AOTI_PLUGINS_LOG=debug|info|warning|error|off   messages shown, native ones too
+      AOTI_PLUGINS_PROGRESS=on|off|auto               stages of a lowering from Python
     """  # noqa: D301
     interrupts.command = click.get_current_context().invoked_subcommand or _DEFAULT_NAME
-    _log_to_stderr(debug)
-
-
-def _log_to_stderr(debug: bool) -> None:
-    """Show our own log messages; other packages keep their settings."""
-    logger = logging.getLogger("aoti_plugins")
-    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
-    logger.propagate = False
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    logger.handlers[:] = [handler]
+    chosen = chosen_level()
+    log_to_stderr(logging.DEBUG if debug else logging.WARNING if chosen is None else chosen)

@@ -12,7 +12,6 @@ import click
 
 from aoti_plugins.cli._options import data_option, random_seed_option
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
-from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import delegates_of
 from aoti_plugins.cli._quiet import quiet
@@ -20,6 +19,7 @@ from aoti_plugins.cli._text import echo
 from aoti_plugins.cli._values import random_inputs, read_inputs
 from aoti_plugins.compile_specs import without_files
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.lowering.stage_display import StageDisplay
 from aoti_plugins.runtime import Program
 
 if TYPE_CHECKING:

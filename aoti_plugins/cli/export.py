@@ -18,14 +18,14 @@ from aoti_plugins.cli._output import (
     json_option,
     nbytes_text,
     print_json,
-    seconds_text,
     table,
 )
-from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.destinations import check_destination, is_stream, writing
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import chat_template_of, tokenizer_of
+from aoti_plugins.lowering.stage_display import StageDisplay
+from aoti_plugins.units import seconds_text
 
 _GUESSED_TOKENS = 4
 """Of a draft model, where ``--speculate`` does not say."""

@@ -22,15 +22,15 @@ from aoti_plugins.cli._output import (
     json_option,
     nbytes_text,
     print_json,
-    seconds_text,
     table,
 )
-from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_destination
+from aoti_plugins.lowering.stage_display import StageDisplay
+from aoti_plugins.units import seconds_text
 
 
 @click.command()

@@ -26,7 +26,6 @@ from aoti_plugins.cli._output import (
     json_option,
     nbytes_text,
     print_json,
-    seconds_text,
     table,
 )
 from aoti_plugins.cli._pt2 import check_model, load_model
@@ -46,6 +45,7 @@ from aoti_plugins.profiling.profile import (
 from aoti_plugins.profiling.report import Page, html, share_text
 from aoti_plugins.profiling.trace import trace_events
 from aoti_plugins.runtime import CallEvent, Program
+from aoti_plugins.units import seconds_text
 
 _NOT_ASKED = "give --model with the exported model to be told why"
 _NOT_REFUSED = "a plan refuses no such op: lowered with other options, or made by ExecuTorch"

@@ -17,7 +17,7 @@ from aoti_plugins.cli._options import (
     program_argument,
     random_seed_option,
 )
-from aoti_plugins.cli._output import console, json_option, print_json, seconds_text, table
+from aoti_plugins.cli._output import console, json_option, print_json, table
 from aoti_plugins.cli._values import (
     check_output_path,
     random_inputs,
@@ -25,6 +25,7 @@ from aoti_plugins.cli._values import (
     save_outputs,
 )
 from aoti_plugins.runtime import Program, current_place
+from aoti_plugins.units import seconds_text
 
 
 @click.command()

@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from aoti_plugins.cli._options import data_option, program_argument, tokenizer_option
-from aoti_plugins.cli._output import json_option, print_json, seconds_text
+from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._sampling import sampling_options
 from aoti_plugins.cli._text import echo
 from aoti_plugins.generation import Sampling, Transcriber, TranscriptionStatistics, read_wave
+from aoti_plugins.units import seconds_text
 
 
 @click.command()

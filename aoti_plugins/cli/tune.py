@@ -9,13 +9,13 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
-from aoti_plugins.cli._progress import StageDisplay
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
 from aoti_plugins.cuda.tuning.records import PRODUCT, Entry, Records
 from aoti_plugins.destinations import check_destination
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.stage_display import StageDisplay
 
 _path = click.Path(path_type=Path)
 _output_option = click.option(

@@ -12,7 +12,14 @@ from torch.fx import GraphModule
 from aoti_plugins.compile_specs import shares_state
 from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import assertions, blobs_named, carried_ops, progress, written_buffers
+from aoti_plugins.lowering import (
+    assertions,
+    blobs_named,
+    carried_ops,
+    progress,
+    stage_display,
+    written_buffers,
+)
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
@@ -79,7 +86,8 @@ class DeviceBackend:
         """
         sharing = _sharing(edge_programs, compile_specs)
         name = cls.device.name
-        with blobs_named.one_program(), written_buffers.known(sharing):
+        shown = stage_display.stages_shown()
+        with blobs_named.one_program(), written_buffers.known(sharing), shown:
             return {
                 method: _preprocess_method(name, method, programs, compile_specs.get(method, ()))
                 for method, programs in edge_programs.items()

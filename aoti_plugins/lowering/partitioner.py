@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
@@ -14,6 +15,7 @@ from torch.export import ExportedProgram
 from aoti_plugins.compile_specs import LoweringOptions, encode
 from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering import stage_display
 from aoti_plugins.lowering.forecast import Forecast, Recorder
 from aoti_plugins.lowering.partitioning import Plan
 from aoti_plugins.plugin_system.manager import get_manager
@@ -110,11 +112,13 @@ class DevicePartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes of an edge program that this delegate takes."""
-        return self._plan.partition(exported_program)
+        with self._asking():
+            return self._plan.partition(exported_program)
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Decompose ops that no edge program may hold, where a plugin says how."""
-        return self._plan.decompose_unknown_ops(exported_program)
+        with self._asking():
+            return self._plan.decompose_unknown_ops(exported_program)
 
     def ops_to_not_decompose(
         self, ep: ExportedProgram
@@ -128,9 +132,14 @@ class DevicePartitioner(Partitioner):
         Raises:
             LoweringError: in the edge program an op is left that ExecuTorch has no kernel for.
         """
-        if ep.dialect == _EDGE:
-            self._plan.check_kernels(ep)
-        return self._plan.ops_to_keep_whole(ep), None
+        with self._asking():
+            if ep.dialect == _EDGE:
+                self._plan.check_kernels(ep)
+            return self._plan.ops_to_keep_whole(ep), None
+
+    def _asking(self) -> AbstractContextManager[None]:
+        """Show that Inductor is asked about ops, which may take seconds."""
+        return stage_display.waiting(f"{self._device.name}: asking which ops can be delegated")
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         specs = tuple((spec.key, spec.value) for spec in self.delegation_spec.compile_specs)

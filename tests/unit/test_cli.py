@@ -15,10 +15,11 @@ from click.testing import CliRunner, Result
 from aoti_plugins.cli import _checks
 from aoti_plugins.cli._checks import LOWER_CPU, LOWER_CUDA, RUN_CPU, Finding
 from aoti_plugins.cli._options import parse_options
-from aoti_plugins.cli._output import nbytes_text, seconds_text
+from aoti_plugins.cli._output import nbytes_text
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import LoweringError, ProgramError
 from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE
+from aoti_plugins.units import seconds_text
 
 COMMANDS = ("lower", "run", "inspect", "plugins", "doctor")
 

@@ -54,8 +54,9 @@ def test_examples_keep_their_lines() -> None:
         for path in ((), ("tune",), ("selftest",))
     ]
     for text, output in zip(help_texts(), shown, strict=True):
-        (example,) = (part for part in inspect.cleandoc(text).split("\n\n") if part[0] == "\b")
-        for line in example.splitlines()[1:]:
+        examples = [part for part in inspect.cleandoc(text).split("\n\n") if part[0] == "\b"]
+        assert examples
+        for line in (line for one in examples for line in one.splitlines()[1:]):
             assert f"  {line}\n" in output
 
 

@@ -14,6 +14,7 @@
 
 #include "delegate/delegate.h"
 #include "delegate/fork_gate.h"
+#include "delegate/log_level.h"
 #include "delegate/trust.h"
 
 namespace aoti_plugins {
@@ -125,6 +126,7 @@ Result<DelegateHandle*> DelegateBackend::init(BackendInitContext& context,
                                               FreeableBuffer* processed,
                                               ArrayRef<CompileSpec> compile_specs) const {
   const InsideLibrary inside;
+  follow_log_level();
   if (processed == nullptr) {
     (void)fail("the runtime gives no payload");
     report("init", context.get_method_name());
