@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 # ExecuTorch's own key: its memory planning reads it, too.
 TARGET_DEVICE_COMPILE_SPEC_KEY = "target_device"
 
+# How the method is called. No option: the partitioner adds it to one delegate of each method. Must
+# match native/src/runner/method_texts.cpp.
+INTERFACE_COMPILE_SPEC_KEY = "aoti_interface"
+
 _OUR_PREFIX = "aoti_"
 _FALSE, _TRUE = b"0", b"1"
 _SEPARATORS = {"tuning": "\n"}  # of names that are paths; those of other lists have no comma
@@ -131,8 +135,8 @@ def decode(compile_specs: Sequence[CompileSpec]) -> LoweringOptions:
     for spec in compile_specs:
         field = _FIELDS.get(spec.key)
         if field is None:
-            if not spec.key.startswith(_OUR_PREFIX):
-                continue  # a plugin's own
+            if not spec.key.startswith(_OUR_PREFIX) or spec.key == INTERFACE_COMPILE_SPEC_KEY:
+                continue  # a plugin's own, or none
             raise LoweringError(
                 f"unknown compile spec {spec.key!r}; known: {', '.join(sorted(_FIELDS))}"
             )
@@ -148,6 +152,11 @@ def shares_state(compile_specs: Sequence[CompileSpec]) -> bool:
         spec.key != f"{_OUR_PREFIX}share_state" or bytes(spec.value) != _FALSE
         for spec in compile_specs
     )
+
+
+def without_interface(compile_specs: Sequence[CompileSpec]) -> list[CompileSpec]:
+    """Compile specs as the user gave them: but for the one that the partitioner adds."""
+    return [spec for spec in compile_specs if spec.key != INTERFACE_COMPILE_SPEC_KEY]
 
 
 def without_files(compile_specs: Sequence[CompileSpec]) -> list[CompileSpec]:

@@ -10,8 +10,10 @@ from typing import Any
 
 from aoti_plugins import payload as payloads
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.compile_specs import INTERFACE_COMPILE_SPEC_KEY, without_interface
 from aoti_plugins.dtypes import dtype_name
 from aoti_plugins.errors import PayloadError, ProgramError
+from aoti_plugins.interface import contents
 from aoti_plugins.payload import pte_header
 from aoti_plugins.payload.header import MAGIC
 
@@ -166,6 +168,7 @@ def _method(plan: Any, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
         "name": plan.name,
         "inputs": [_value(plan.values[index]) for index in plan.inputs],
         "outputs": [_value(plan.values[index]) for index in plan.outputs],
+        "interface": _interface(plan),
         "operators": sorted(
             {f"{one.name}.{one.overload}" if one.overload else one.name for one in plan.operators}
         ),
@@ -175,6 +178,27 @@ def _method(plan: Any, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
             for index, delegate in enumerate(plan.delegates)
         ],
     }
+
+
+def _interface(plan: Any) -> dict[str, Any] | None:
+    """How the method is called, where one of its delegates says it."""
+    specs = [spec for delegate in plan.delegates for spec in delegate.compile_specs]
+    for spec in specs:
+        if spec.key == INTERFACE_COMPILE_SPEC_KEY:
+            try:
+                known = contents.decode(bytes(spec.value))
+            except ProgramError as error:
+                return {"error": str(error)}
+            return None if known is None else _interface_facts(known)
+    return None
+
+
+def _interface_facts(known: contents.Interface) -> dict[str, Any]:
+    texts = {
+        "inputs_text": list(map(str, known.inputs)),
+        "outputs_text": list(map(str, known.outputs)),
+    }
+    return {**asdict(known), **texts}
 
 
 def _value(value: Any) -> str:
@@ -188,7 +212,8 @@ def _value(value: Any) -> str:
 def _delegate(delegate: Any, name: str, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
     data = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
     facts: dict[str, Any] = {"id": delegate.id, "payload_nbytes": len(data)}
-    facts["compile_specs"] = {spec.key: _printable(spec.value) for spec in delegate.compile_specs}
+    given = without_interface(delegate.compile_specs)
+    facts["compile_specs"] = {spec.key: _printable(spec.value) for spec in given}
     if not (delegate.id.startswith(_OUR_BACKENDS) or data.startswith(MAGIC)):
         return facts
     try:

@@ -13,6 +13,7 @@ from rich.console import Console
 from aoti_plugins.cli._options import program_argument
 from aoti_plugins.cli._output import console, json_option, nbytes_text, print_json, table
 from aoti_plugins.cli._pte import inspect_program
+from aoti_plugins.interface.contents import type_text
 
 
 @click.command()
@@ -41,8 +42,8 @@ def _show_methods(out: Console, report: dict[str, Any]) -> None:
     rows = [
         (
             method["name"],
-            ", ".join(method["inputs"]),
-            ", ".join(method["outputs"]),
+            ", ".join(_interface_texts(method, "inputs")),
+            ", ".join(_interface_texts(method, "outputs")),
             ", ".join(one["id"] for one in method["delegates"]) or "none",
             ", ".join(method["operators"]) or "none",
             nbytes_text(method["memory_nbytes"]),
@@ -51,6 +52,12 @@ def _show_methods(out: Console, report: dict[str, Any]) -> None:
     ]
     columns = ("name", "inputs", "outputs", "delegates", "operators outside", ">memory")
     out.print(table("Methods", columns, rows))
+
+
+def _interface_texts(method: dict[str, Any], side: str) -> list[str]:
+    """Inputs or outputs: with names and bounds where the program says them."""
+    known = (method["interface"] or {}).get(f"{side}_text")
+    return known if known and len(known) == len(method[side]) else method[side]
 
 
 def _show_delegate(out: Console, name: str, delegate: dict[str, Any], all_constants: bool) -> None:
@@ -113,14 +120,9 @@ def _constant_rows(payload: dict[str, Any]) -> Iterator[tuple[object, ...]]:
 def _value_text(value: dict[str, Any]) -> str:
     if value["kind"] != "tensor":
         return str(value["kind"])
-    dims = (_dim_text(low, high) for low, high in value["dims"])
-    return f"{value['dtype']}[{', '.join(dims)}]"
-
-
-def _dim_text(low: int, high: int) -> str:
-    if low == high:
-        return str(low)
-    return f"{low}…" if high == 2**63 - 1 else f"{low}…{high}"
+    unbounded = 2**63 - 1
+    bounds = tuple((low, None if high == unbounded else high) for low, high in value["dims"])
+    return type_text(value["dtype"], bounds)
 
 
 def _show_blobs(out: Console, report: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch.fx import GraphModule
 
-from aoti_plugins.compile_specs import shares_state
+from aoti_plugins.compile_specs import shares_state, without_interface
 from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import (
@@ -119,9 +119,10 @@ def _preprocess_method(
         )
     results = []
     for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
+        options = without_interface(spec)
         carried_ops.put_back(n for m in _graphs(program) for n in m.graph.nodes)
         with progress.at(progress.Place(device, method, index, len(programs))):
-            results.append(get_manager().preprocess(device, program, list(spec), method))
+            results.append(get_manager().preprocess(device, program, options, method))
     return results
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
+from executorch.exir.backend.compile_spec_schema import CompileSpec
 from executorch.exir.backend.partitioner import DelegationSpec, PartitionResult
 from executorch.exir.backend.utils import get_non_lowered_nodes, tag_constant_data
 from executorch.exir.graph_module import get_control_flow_submodules
@@ -19,7 +20,13 @@ from aoti_plugins import compile_specs as specs
 from aoti_plugins.destinations import check_destination, check_folder
 from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering import assertions, carried_ops, runtime_shims, size_ranges
+from aoti_plugins.lowering import (
+    assertions,
+    carried_ops,
+    interfaces,
+    runtime_shims,
+    size_ranges,
+)
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
@@ -31,7 +38,6 @@ from aoti_plugins.lowering.support import Refusal, Support, listed, warn, warn_o
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
-    from executorch.exir.backend.compile_spec_schema import CompileSpec
     from torch.export import ExportedProgram
 
 _NO_COMPUTE = (operator.getitem,)
@@ -71,6 +77,7 @@ class Plan:
         # ExecuTorch drops from it what delegates take; the user's program has it, too.
         program._constants = dict(program.constants)
         support = self.support()
+        interface = interfaces.described(program)
         refusals = []
         tags: dict[str, DelegationSpec] = {}
         for module in _graphs(program.graph_module):
@@ -80,7 +87,7 @@ class Plan:
             refusals += [r for r in map(support.refusal, ops) if r is not None]
             for nodes in _partitions(module, {n for n in candidates if support.refusal(n) is None}):
                 tag = f"aoti_{self._device.name}_{len(tags)}"
-                tags[tag] = self.delegation_spec
+                tags[tag] = self.delegation_spec if tags else self._first_delegation_spec(interface)
                 for node in nodes:
                     node.meta["delegation_tag"] = tag
         tag_constant_data(program)
@@ -90,6 +97,13 @@ class Plan:
             warn(refusals, self._device.name)
             warn_of_state(kept_outside, self._device.name)
         return PartitionResult(tagged_exported_program=program, partition_tags=tags)
+
+    def _first_delegation_spec(self, interface: bytes) -> DelegationSpec:
+        """That of the delegate which also carries how the method is called."""
+        if not interface:
+            return self.delegation_spec
+        added = CompileSpec(specs.INTERFACE_COMPILE_SPEC_KEY, interface)
+        return DelegationSpec(self.delegation_spec.backend_id, [*self._specs, added])
 
     def ops_to_keep_whole(self, program: ExportedProgram) -> list[torch._ops.OpOverload]:
         """Ops of an ATen program that Inductor can take as they are, wherever it uses them.

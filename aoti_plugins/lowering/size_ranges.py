@@ -27,7 +27,7 @@ from torch.fx import Interpreter, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.symbol import SymT, symbol_is_type
-from torch.utils._sympy.value_ranges import ValueRanges
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from aoti_plugins.lowering.quiet import quiet
 from aoti_plugins.lowering.values import hint
@@ -53,6 +53,26 @@ def remember(program: ExportedProgram) -> None:
     for symbol, bounds in program.range_constraints.items():
         if bounds.lower in (0, 1):
             _declared.setdefault(shape_env, {})[symbol] = int(bounds.lower)
+
+
+def exported_bounds(size: int | torch.SymInt) -> tuple[int, int | None]:
+    """Smallest and largest value of an input's size, as exported; ``None``: no bound.
+
+    What ``remember`` kept counts, and a lower bound of 2 says nothing. A size within these bounds
+    that PyTorch refuses is refused all the same.
+    """
+    if isinstance(size, int):
+        return size, size
+    shape_env, expression = size.node.shape_env, size.node.expr
+    declared = _declared.get(shape_env, {})
+    ranges = {}
+    for symbol in expression.free_symbols:
+        ranges[symbol] = known = shape_env.var_to_range[symbol]
+        if known.lower == _TRACED_AT_LEAST and symbol_is_type(symbol, SymT.SIZE):
+            ranges[symbol] = ValueRanges(declared.get(symbol, 0), known.upper)
+    found = bound_sympy(expression, ranges)
+    upper = int(found.upper) if found.upper.is_Integer else None
+    return max(int(found.lower) if found.lower.is_Integer else 0, 0), upper
 
 
 @contextlib.contextmanager

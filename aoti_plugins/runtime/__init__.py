@@ -5,6 +5,10 @@ Example:
     >>> with Program("model.pte") as program:           # doctest: +SKIP
     ...     (logits,) = program(images)                 # torch tensors, numpy arrays, or DLPack
 
+Called like the module that was exported, with arguments by name and results as it returned them:
+    >>> model = Program("model.pte").module()           # doctest: +SKIP
+    >>> model(ids, attention_mask=mask).logits          # doctest: +SKIP
+
 With the stock runtime instead:
     >>> from aoti_plugins.runtime import register
     >>> register()                                      # doctest: +SKIP
@@ -24,6 +28,7 @@ from aoti_plugins.runtime._libraries import (
     register,
 )
 from aoti_plugins.runtime.events import CallEvent
+from aoti_plugins.runtime.module import ProgramModule
 from aoti_plugins.runtime.program import Method, Program, backends, get_options, set_options
 from aoti_plugins.runtime.ranks import current_place, data_files_of_rank, set_rank
 from aoti_plugins.runtime.specs import ValueInfo
@@ -34,6 +39,7 @@ __all__ = [
     "CallEvent",
     "Method",
     "Program",
+    "ProgramModule",
     "ValueInfo",
     "backends",
     "cmake_dir",

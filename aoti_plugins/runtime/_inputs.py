@@ -59,7 +59,8 @@ class InputSlot:
         """
         self._value = value
         self._info = info
-        self._what = f"input {index} of method {method!r}"
+        named = f" ({info.name})" if info.name else ""
+        self._what = f"input {index}{named} of method {method!r}"
         ndim = len(info.shape)
         self._sizes = (ctypes.c_int64 * max(ndim, 1))(*info.shape)
         self._strides = (ctypes.c_int64 * max(ndim, 1))(*_dlpack.contiguous(info.shape))

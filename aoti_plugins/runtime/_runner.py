@@ -25,6 +25,14 @@ class Tag(IntEnum):
     STRING = 6
 
 
+class Text(IntEnum):
+    """What a program says of a method."""
+
+    INPUT_SPEC = 0
+    OUTPUT_SPEC = 1
+    INTERFACE = 2
+
+
 class Value(ctypes.Structure):
     """``aotip_value``: one input or output.
 
@@ -84,6 +92,10 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "aotip_program_destroy": (None, (c_void_p,)),
     "aotip_program_method_count": (c_int32, (c_void_p, _OUT_SIZE)),
     "aotip_program_method_name": (c_int32, (c_void_p, c_size_t, _OUT_STRING)),
+    "aotip_program_method_text": (
+        c_int32,
+        (c_void_p, c_char_p, c_int32, _OUT, _OUT_SIZE),
+    ),
     "aotip_method_load_with": (c_int32, (c_void_p, c_char_p, c_void_p, c_size_t, _OUT)),
     "aotip_method_load_sharing": (
         c_int32,
@@ -193,6 +205,14 @@ class Runner:
             self.call("aotip_program_method_name", doing, program, index, ctypes.byref(name))
             names.append((name.value or b"").decode())
         return tuple(names)
+
+    def method_text(self, program: int, method: str, which: Text) -> bytes:
+        """What a program says of a method; empty where it says nothing."""
+        doing = f"cannot read how method {method!r} is called"
+        text, nbytes = c_void_p(), c_size_t()
+        arguments = (program, method.encode(), which, ctypes.byref(text), ctypes.byref(nbytes))
+        self.call("aotip_program_method_text", doing, *arguments)
+        return ctypes.string_at(text.value, nbytes.value) if text.value else b""
 
     def load_method(
         self,

@@ -7,11 +7,13 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from aoti_plugins.errors import ProgramError
+from aoti_plugins.interface.arguments import in_order
+from aoti_plugins.interface.contents import InterfaceValue
 from aoti_plugins.payload import pte_header
 from aoti_plugins.runtime import trust
 from aoti_plugins.runtime._dlpack import gpu_of
@@ -19,10 +21,12 @@ from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot
 from aoti_plugins.runtime._locks import new_lock
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Options, Runner, Value, runner
+from aoti_plugins.runtime.call_structure import CallStructure
 from aoti_plugins.runtime.closing import Closing
 from aoti_plugins.runtime.events import CallEvent, call_event
+from aoti_plugins.runtime.module import ProgramModule
 from aoti_plugins.runtime.ranks import current_place, data_files_of_rank
-from aoti_plugins.runtime.specs import value_info
+from aoti_plugins.runtime.specs import ValueInfo, value_info
 
 
 class _NotCopied:
@@ -141,14 +145,44 @@ class Program(_NotCopied, Closing):
             handle = self._runner.load_method(
                 self._handle, name, options or {}, state_of, doing, trace
             )
-            method = Method(self._runner, handle, name, str(self), call_lock)
+            method = Method(self._runner, handle, name, str(self), call_lock, self._structure(name))
             self._methods.add(method)
         return method
 
-    def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
+    def __call__(self, *inputs: Any, copy: bool = True, **named: Any) -> tuple[Any, ...]:
         """Run ``forward``, or the only method there is; see ``Method.__call__``."""
         default = self._default or self._load_default()
-        return default(*inputs, copy=copy)
+        return default(*inputs, copy=copy, **named)
+
+    def module(
+        self,
+        name: str | None = None,
+        *,
+        copy: bool = True,
+        classes: Mapping[str, type] | None = None,
+    ) -> ProgramModule:
+        """Return what is called like the exported module, as ``ExportedProgram.module`` does.
+
+        Args:
+            name: of the method; by default ``forward``, or the only one there is, in the instance
+                that calls of the program use. A named one is loaded, as by ``method``.
+            copy: as for ``Method.__call__``.
+            classes: of arguments and results, by the name that PyTorch's pytree has for them;
+                others are looked for (``docs/running.md``).
+
+        Raises:
+            ProgramError: the method cannot be loaded, or the program does not say how the module
+                was called.
+
+        Example:
+            >>> model = program.module()                               # doctest: +SKIP
+            >>> model(ids, attention_mask=mask).logits                 # doctest: +SKIP
+        """
+        method = self.method(name) if name else self._default or self._load_default()
+        return method.module(copy=copy, classes=classes)
+
+    def _structure(self, name: str) -> CallStructure:
+        return CallStructure.read(self._runner, self._handle, name, str(self))
 
     def close(self) -> None:
         """Free the program and all methods that were loaded from it. May be called twice."""
@@ -198,8 +232,16 @@ class Program(_NotCopied, Closing):
         return self._name
 
     def __repr__(self) -> str:
-        state = "" if self._handle else ", closed"
-        return f"<{self._name}: {', '.join(self.methods)}{state}>"
+        if not self._handle:
+            return f"<{self._name}: {', '.join(self.methods)}, closed>"
+        return f"<{self._name}: {', '.join(map(self._described, self.methods))}>"
+
+    def _described(self, name: str) -> str:
+        """A method, with what it takes and gives where the program says it."""
+        try:
+            return f"{name}{self._structure(name)}"
+        except ProgramError:  # damaged, which is for those to hear who load the method
+            return name
 
 
 class _NativeMethod(_NotCopied):
@@ -228,7 +270,10 @@ class Method(_NotCopied, Closing):
         name: str,
         program: str,
         lock: threading.Lock | None = None,
+        structure: CallStructure | None = None,
     ) -> None:
+        self._structure = structure or CallStructure(f"method {name!r} of the {program}")
+        known = self._structure.interface
         self._runner = native
         self._native: _NativeMethod | None = _NativeMethod(native, address)
         self._lock = lock or new_lock()
@@ -237,13 +282,13 @@ class Method(_NotCopied, Closing):
         self._kept: list[object] = []
         self.name = name
         described = native.infos(address, "input")
-        self.inputs = tuple(map(value_info, described))
+        self.inputs = _infos(described, known.inputs)
         """What the method takes."""
         self._out_infos = native.infos(address, "output")
         self._is_on_gpu = False
         self._gpu: Any = None  # torch.device, once an input was there
-        self.outputs = tuple(map(value_info, self._out_infos))
-        """What the method gives."""
+        self.outputs = _infos(self._out_infos, known.outputs)
+        """What the method gives; first the new values of inputs that it writes to, if any."""
         # One array of C structs for all calls; the slots write to and read from it in place.
         ins, outs = (Value * len(self.inputs))(), (Value * len(self.outputs))()
         self._structs = (ins, outs)
@@ -261,8 +306,8 @@ class Method(_NotCopied, Closing):
             len(outs),
         )
 
-    def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
-        """Run the method.
+    def __call__(self, *inputs: Any, copy: bool = True, **named: Any) -> tuple[Any, ...]:
+        """Run the method on plain inputs; ``module`` gives what takes and returns structures.
 
         Args:
             *inputs: one per input: torch tensors, numpy arrays, anything with ``__dlpack__``, or
@@ -274,6 +319,8 @@ class Method(_NotCopied, Closing):
             copy: ``False`` gives tensors that look at the method's own memory, or at an input's
                 where the model returns one. The next call of the method changes them; that memory
                 stays as long as they do, also when method and program are closed.
+            **named: inputs by their name in ``inputs``, where the program says it; those that are
+                not given so come first.
 
         Returns:
             One value per output. Torch tensors on the GPU if an input was there, of whatever
@@ -285,9 +332,11 @@ class Method(_NotCopied, Closing):
             torch tensors there in any case.
 
         Raises:
-            ProgramError: an input has the wrong type, dtype or shape, the method is closed, or it
-                failed.
+            ProgramError: an input has the wrong type, dtype or shape, is missing, unknown or given
+                twice, the method is closed, or it failed.
         """
+        if named:
+            inputs = self._in_order(inputs, named)
         with self._lock:
             native = self._native
             if native is None:
@@ -314,6 +363,21 @@ class Method(_NotCopied, Closing):
                 if self._kept:
                     native.viewed = None if copy else list(self._kept)
                     self._kept.clear()
+
+    def module(
+        self, *, copy: bool = True, classes: Mapping[str, type] | None = None
+    ) -> ProgramModule:
+        """Return what calls this method like the exported module; see ``Program.module``."""
+        return ProgramModule(self, self._structure, copy=copy, classes=classes or {})
+
+    def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = [info.name for info in self.inputs]
+        if not any(names):
+            raise ProgramError(
+                f"the program does not say the names of the inputs of method {self.name!r}: give "
+                f"them by position, or lower the model again; found {', '.join(map(repr, named))}"
+            )
+        return tuple(in_order(names, inputs, named, f"method {self.name!r}"))
 
     def events(self) -> tuple[CallEvent, ...]:
         """What took time in the last call, in the order in which it began.
@@ -378,13 +442,15 @@ class Method(_NotCopied, Closing):
             self._native = None
 
     def _wrong_count(self, found: int) -> ProgramError:
-        taken = ", ".join(map(str, self.inputs)) or "nothing"
+        taken = ", ".join(info.named for info in self.inputs) or "nothing"
         return ProgramError(
             f"method {self.name!r} got {found} inputs, expected {self._n_in}: {taken}"
         )
 
     def __repr__(self) -> str:
-        takes, gives = (", ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        takes, gives = (
+            ", ".join(info.named for info in infos) for infos in (self.inputs, self.outputs)
+        )
         return f"<method {self.name!r}: ({takes}) -> ({gives})>"
 
 
@@ -419,6 +485,18 @@ def get_options(backend: str) -> dict[str, bool | int]:
 def backends() -> tuple[str, ...]:
     """Return the ids of the delegates that this process knows, ExecuTorch's own ones included."""
     return runner().backends()
+
+
+def _infos(values: Sequence[Value], known: Sequence[InterfaceValue]) -> tuple[ValueInfo, ...]:
+    """Describe inputs or outputs.
+
+    Args:
+        values: what the native side says.
+        known: what the program says of the last ones; of outputs the first ones are inputs' values.
+    """
+    others = [None] * (len(values) - len(known))
+    named = [*others, *known] if len(known) <= len(values) else [None] * len(values)
+    return tuple(map(value_info, values, named))
 
 
 def _data_files_here(source: str | os.PathLike[str]) -> Sequence[str | os.PathLike[str]]:

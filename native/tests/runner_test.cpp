@@ -127,6 +127,28 @@ BOOST_AUTO_TEST_CASE(says_what_a_program_has) {
   BOOST_TEST(info.strides[0] == 3);
 }
 
+BOOST_AUTO_TEST_CASE(says_how_a_method_is_called) {
+  const ProgramPtr program = load_program();
+  const char* text = nullptr;
+  size_t nbytes = 0;
+  for (const int32_t which : {AOTIP_TEXT_INPUT_SPEC, AOTIP_TEXT_OUTPUT_SPEC}) {
+    BOOST_TEST_REQUIRE(
+        aotip_program_method_text(program.get(), "again", which, &text, &nbytes) == 0,
+        aotip_last_error());
+    BOOST_TEST(std::string(text, nbytes).find("builtins.tuple") != std::string::npos);
+  }
+  BOOST_TEST_REQUIRE(
+      aotip_program_method_text(program.get(), "again", AOTIP_TEXT_INTERFACE, &text, &nbytes) == 0,
+      aotip_last_error());
+  BOOST_TEST(nbytes == 0u);  // the stand-in's partitioner says nothing
+  BOOST_TEST(aotip_program_method_text(program.get(), "other", 0, &text, &nbytes) != 0);
+  check_error("no method 'other'");
+  BOOST_TEST(aotip_program_method_text(program.get(), "again", 3, &text, &nbytes) != 0);
+  check_error("no text 3");
+  BOOST_TEST(aotip_program_method_text(program.get(), nullptr, 0, &text, &nbytes) != 0);
+  check_error("method is null");
+}
+
 BOOST_AUTO_TEST_CASE(runs_from_a_map_a_file_and_a_buffer) {
   const std::vector<char> bytes = read_program();
   aotip_program* buffered = nullptr;

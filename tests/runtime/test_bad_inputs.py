@@ -38,7 +38,7 @@ class BrokenExport(OnAppleGpu):
         return (1, 0)
 
 
-WHAT = r"^input 0 of method 'forward': "
+WHAT = r"^input 0 \(input\) of method 'forward': "
 RIGHT = torch.zeros(4, 64)
 
 
@@ -60,7 +60,10 @@ RIGHT = torch.zeros(4, 64)
         (1.5, WHAT + r"found a float, expected a float32\[4, 64\]"),
         (RIGHT.to_sparse(), WHAT + r"the tensor has device 'cpu' and layout torch.sparse_coo"),
         (torch.empty(4, 64, device="meta"), WHAT + r"the tensor has device 'meta' and layout"),
-        (OnAppleGpu(), r"^input 0 of method 'forward' is a OnAppleGpu on DLPack device \(8, 0\)"),
+        (
+            OnAppleGpu(),
+            r"^input 0 \(input\) of method 'forward' is a OnAppleGpu on DLPack device \(8, 0\)",
+        ),
         (BrokenExport(), WHAT + r"BrokenExport.__dlpack__\(\) failed: it is sparse"),
     ],
 )
@@ -71,7 +74,7 @@ def test_wrong_input(mlp: Program, value: Any, message: str) -> None:
 
 
 def test_wrong_number_of_inputs(mlp: Program) -> None:
-    message = r"method 'forward' got 2 inputs, expected 1: float32\[4, 64\]"
+    message = r"method 'forward' got 2 inputs, expected 1: input: float32\[4, 64\]"
     with pytest.raises(ProgramError, match=message):
         mlp(RIGHT, RIGHT)
     with pytest.raises(ProgramError, match=r"got 0 inputs"):

@@ -12,6 +12,7 @@ import numpy
 import pytest
 import torch
 from click.testing import CliRunner, Result
+from support import lower
 
 from aoti_plugins.cli.app import app
 
@@ -62,6 +63,29 @@ def test_inspect_tables(lowered_programs: Lowered) -> None:
     ):
         assert part in text
     assert "float32[4, 64]" in text
+
+
+def test_inspect_shows_names_and_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "linear.pte"
+    rows = torch.export.Dim("rows", max=8)
+    shapes = {"input": {0: rows}}
+    program = lower(torch.nn.Linear(4, 3), (torch.ones(2, 4),), dynamic_shapes=shapes)
+    path.write_bytes(program.buffer)
+    report = json.loads(invoke("inspect", path, "--json").stdout)
+    (method,) = report["methods"]
+    assert method["inputs"] == ["float32[8, 4] (dynamic)"]
+    interface = method["interface"]
+    assert interface["inputs_text"] == ["input: float32[0..8, 4]"]
+    assert interface["inputs"][0]["bounds"] == [[0, 8], [4, 4]]
+    assert method["delegates"][0]["compile_specs"] == {}
+    text = invoke("inspect", path).stdout
+    assert "input: float32[0..8, 4]" in text
+    assert "float32[0..8, 3]" in text
+    at = program.buffer.index(b'{"version":1,"parameters"')
+    path.write_bytes(program.buffer[:at] + b"[" + program.buffer[at + 1 :])
+    report = json.loads(invoke("inspect", path, "--json").stdout)
+    assert "damaged" in report["methods"][0]["interface"]["error"]
+    assert "float32[8, 4] (dynamic)" in invoke("inspect", path).stdout
 
 
 def test_inspect_shows_a_damaged_payload(lowered_programs: Lowered, tmp_path: Path) -> None:
@@ -125,7 +149,7 @@ def test_run_saves_bfloat16(lowered_programs: Lowered, tmp_path: Path) -> None:
     [
         ("x.txt", "--input x.txt: expected a number, true, false, none, or a file that ends in"),
         ("none.npy", "--input none.npy: there is no such file"),
-        ("1.5", "input 0 of method 'forward': found a float, expected a float32[4, 64]"),
+        ("1.5", "input 0 (input) of method 'forward': found a float, expected a float32[4, 64]"),
     ],
 )
 def test_run_refuses_inputs(lowered_programs: Lowered, source: str, message: str) -> None:

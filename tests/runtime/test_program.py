@@ -36,8 +36,8 @@ def test_names_and_specs(mlp: Program) -> None:
     method = mlp.method()
     assert method.inputs == (ValueInfo("tensor", "float32", (4, 64)),)
     assert method.outputs == (ValueInfo("tensor", "float32", (4, 64)),)
-    assert repr(method) == "<method 'forward': (float32[4, 64]) -> (float32[4, 64])>"
-    assert repr(mlp).endswith(": forward>")
+    assert repr(method) == "<method 'forward': (input: float32[4, 64]) -> (float32[4, 64])>"
+    assert repr(mlp).endswith(": forward(input: float32[4, 64]) -> (float32[4, 64])>")
 
 
 def test_torch_in_torch_out(mlp: Program, model_and_inputs: Any) -> None:

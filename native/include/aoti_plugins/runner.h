@@ -87,6 +87,19 @@ AOTIP_RUNNER_EXPORT int32_t aotip_program_method_count(aotip_program* program, s
 AOTIP_RUNNER_EXPORT int32_t aotip_program_method_name(aotip_program* program, size_t index,
                                                       const char** ret_name);
 
+/// What a program says about how a method is called.
+enum {
+  AOTIP_TEXT_INPUT_SPEC = 0,   ///< structure of the arguments, PyTorch's `treespec_dumps`
+  AOTIP_TEXT_OUTPUT_SPEC = 1,  ///< structure of the results, likewise
+  AOTIP_TEXT_INTERFACE = 2,    ///< names, bounds of sizes, constants; docs/decisions/0059
+};
+
+/// One of these texts, `*ret_nbytes` of UTF-8 without a final NUL; empty where the program has
+/// none. Borrowed from the program.
+AOTIP_RUNNER_EXPORT int32_t aotip_program_method_text(aotip_program* program, const char* method,
+                                                      int32_t which, const char** ret_text,
+                                                      size_t* ret_nbytes);
+
 /// A new instance of a method, with memory and delegates of its own. Freed with
 /// `aotip_method_destroy`.
 ///

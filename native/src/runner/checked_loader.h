@@ -28,6 +28,9 @@ class CheckedLoader final : public ::executorch::runtime::DataLoader {
                                          void* buffer) const override;
   ::executorch::runtime::Result<size_t> size() const override { return file_nbytes_; }
 
+  /// The bytes that were checked; they stay as long as this does.
+  const FreeableBuffer& flatbuffer() const { return flatbuffer_; }
+
  private:
   bool has(size_t offset, size_t size) const {
     return offset <= file_nbytes_ && size <= file_nbytes_ - offset;

@@ -137,6 +137,10 @@ int32_t ProgramFile::load(const void* data, size_t nbytes, std::shared_ptr<Progr
   return 0;
 }
 
+const ::executorch::runtime::FreeableBuffer& ProgramFile::flatbuffer() const {
+  return static_cast<const CheckedLoader&>(*loader_).flatbuffer();
+}
+
 const NamedDataMap* ProgramFile::data_map() const {
   if (merged_ != nullptr) {
     return merged_.get();

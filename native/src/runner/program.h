@@ -36,6 +36,9 @@ class ProgramFile {
 
   const std::vector<std::string>& method_names() const { return method_names_; }
 
+  /// The flatbuffer in the file.
+  const ::executorch::runtime::FreeableBuffer& flatbuffer() const;
+
   /// The states that its loaded methods have.
   StateGroups& states() const { return *states_; }
 

@@ -47,6 +47,7 @@ inline constexpr Field tensor_layout{2, "tensor_layout"};  ///< in data files
 
 namespace execution_plan {
 inline constexpr Field name{0, "name"};
+inline constexpr Field container_meta_type{1, "container_meta_type"};
 inline constexpr Field values{2, "values"};
 inline constexpr Field inputs{3, "inputs"};
 inline constexpr Field outputs{4, "outputs"};
@@ -56,6 +57,11 @@ inline constexpr Field delegates{7, "delegates"};
 inline constexpr Field non_const_buffer_sizes{8, "non_const_buffer_sizes"};
 inline constexpr Field non_const_buffer_device{9, "non_const_buffer_device"};
 }  // namespace execution_plan
+
+namespace container_metadata {
+inline constexpr Field encoded_inp_str{0, "encoded_inp_str"};
+inline constexpr Field encoded_out_str{1, "encoded_out_str"};
+}  // namespace container_metadata
 
 namespace non_const_buffer_device {
 inline constexpr Field buffer_idx{0, "buffer_idx"};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runner/c_function.h"
+#include "runner/method_texts.h"
 #include "runner/options.h"
 
 using namespace aoti_plugins::runner;
@@ -102,6 +103,23 @@ int32_t aotip_program_method_name(aotip_program* program, size_t index, const ch
     }
     *ret_name = names[index].c_str();
     return 0;
+  });
+}
+
+int32_t aotip_program_method_text(aotip_program* program, const char* method, int32_t which,
+                                  const char** ret_text, size_t* ret_nbytes) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(program);
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_text);
+    AOTIP_CHECK_NOT_NULL(ret_nbytes);
+    std::string_view text;
+    const int32_t code = find_method_text(*program->file, method, which, &text);
+    if (code == 0) {
+      *ret_text = text.empty() ? "" : text.data();
+      *ret_nbytes = text.size();
+    }
+    return code;
   });
 }
 

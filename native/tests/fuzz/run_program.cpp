@@ -83,6 +83,16 @@ void run_program(const ProgramPtr& program) {
   for (size_t i = 0; i < count; ++i) {
     const char* name = nullptr;
     (void)aotip_program_method_name(program.get(), i, &name);
+    for (int32_t which = AOTIP_TEXT_INPUT_SPEC; which <= AOTIP_TEXT_INTERFACE; ++which) {
+      const char* text = nullptr;
+      size_t nbytes = 0;
+      volatile uint64_t sum = 0;
+      if (succeeded(aotip_program_method_text(program.get(), name, which, &text, &nbytes))) {
+        for (size_t k = 0; k < nbytes; ++k) {
+          sum = sum + static_cast<uint8_t>(text[k]);
+        }
+      }
+    }
     aotip_method* method = nullptr;
     if (succeeded(aotip_method_load(program.get(), name, &method))) {
       run_method(MethodPtr(method));
