@@ -23,7 +23,7 @@ CHAT := build/chat
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart chat test test-python test-native test-versions fuzz lint format benchmark clean
+.PHONY: help quickstart chat test test-python test-native test-versions fuzz lint format docs benchmark clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -72,6 +72,10 @@ format: $(INSTALLED) ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp' | xargs $(BIN)/clang-format -i
+
+docs: $(INSTALLED) ## The documentation as a site, in build/site; a warning is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+	@echo "Look at it: $(BIN)/python -m mkdocs serve"
 
 benchmark: $(INSTALLED) ## Per-call and load times against AOTInductor with libtorch.
 	$(BIN)/python benchmarks/cpu_overhead.py

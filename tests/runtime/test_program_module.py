@@ -335,6 +335,7 @@ def test_a_named_tuple_without_a_name_is_executorchs_to_refuse() -> None:
         edge.to_executorch()
 
 
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable")  # of torch.export.load
 def test_saved_exports_keep_their_names(tmp_path: Path, model: Structured) -> None:
     """Also through the file that ``aoti-plugins lower`` reads."""
     linear = torch.nn.Linear(4, 3)
