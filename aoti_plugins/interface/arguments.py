@@ -46,13 +46,18 @@ def in_order(
             values[index] = by_name[name]
         if values[index] is _MISSING:
             values[index] = default(index)
+    if problems or any(value is _MISSING for value in values):
+        raise _wrong_call(names, values, problems, what)
+    return values
+
+
+def _wrong_call(
+    names: Sequence[str], values: Sequence[Any], problems: Sequence[str], what: str
+) -> ProgramError:
     shown = [name or f"argument {index} (by position)" for index, name in enumerate(names)]
     missing = [one for one, value in zip(shown, values, strict=True) if value is _MISSING]
-    if missing:
-        problems.append(f"missing: {', '.join(missing)}")
-    if problems:
-        raise ProgramError(f"{what} takes {', '.join(shown) or 'nothing'}. {'; '.join(problems)}")
-    return values
+    all_problems = [*problems, *([f"missing: {', '.join(missing)}"] if missing else [])]
+    return ProgramError(f"{what} takes {', '.join(shown) or 'nothing'}. {'; '.join(all_problems)}")
 
 
 def _unknown(names: Sequence[str], given: Mapping[str, Any]) -> list[str]:
