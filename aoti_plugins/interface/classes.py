@@ -49,9 +49,15 @@ class Classes:
 
 
 def pytree_functions(found: type) -> Any:
-    """How PyTorch takes a class apart and puts it together; ``None`` where it does not."""
+    """How PyTorch takes a class apart and puts it together; ``None`` where it does not.
+
+    Nor where the class has no name of its own there, by which its context could be read.
+    """
     pytree = sys.modules.get("torch.utils._pytree")
-    return None if pytree is None else pytree.SUPPORTED_NODES.get(found)
+    written = pytree and pytree.SUPPORTED_SERIALIZED_TYPES.get(found)
+    if not pytree or not written or _registered(written.serialized_type_name) is not found:
+        return None
+    return pytree.SUPPORTED_NODES.get(found)
 
 
 def pytree_context(found: type, node: Node) -> Any:

@@ -122,6 +122,12 @@ def test_classes_may_be_given() -> None:
     assert Results(node, Classes({"other.Pair": Pair}, {}), "it")([1, 3]) == Pair(1, None, 3)
 
 
+def test_a_class_that_pytree_knows_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = renamed(node_of(Pair(1, None, 4)), "other.Pair")
+    monkeypatch.delitem(pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE, "pairs.Pair")
+    assert Results(node, Classes({"other.Pair": Pair}, {}), "it")([1, 4]) == Pair(1, None, 4)
+
+
 def test_without_the_class_of_a_dataclass(caplog: pytest.LogCaptureFixture) -> None:
     node = renamed(node_of(Pair(1, None, 3)), "no_such_module.Pair")
     made = Results(node, Classes({}, {}), "method 'forward'")([1, 3])
