@@ -49,6 +49,18 @@ def test_tensor_parallel(tmp_path: Path) -> None:
     assert result["all_reduce_16_kB"]["us_of_a_sum"] > 0
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_lowering_memory(tmp_path: Path) -> None:
+    output = tmp_path / "result.json"
+    command = [sys.executable, str(ROOT / "benchmarks" / "lowering_memory.py"), "--size=tiny"]
+    command += ["--device=cpu", f"--folder={tmp_path}", f"--output={output}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(output.read_text())
+    assert 0 < result["weights_nbytes"] < result["program_nbytes"] < result["own_nbytes"]
+    assert result["seconds"] > 0
+
+
 def test_lowering_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module("lowering_time")
