@@ -91,9 +91,10 @@ input_option = click.option(
     "--input",
     "sources",
     multiple=True,
-    metavar="FILE|NUMBER",
+    metavar="[NAME=]FILE|NUMBER",
     help="An input: .npy, .npz or .pt (several values each are taken in order), a number, true, "
-    "false or none; may be repeated.  [default: random inputs]",
+    "false or none; may be repeated. By name, in any order, where the program says names: "
+    "x=x.npy.  [default: random inputs]",
 )
 
 random_seed_option = click.option(

@@ -14,9 +14,29 @@ from aoti_plugins.runtime import Method, ValueInfo
 _LITERALS = {"true": True, "false": False, "none": None}
 
 
-def read_inputs(sources: Iterable[str]) -> list[Any]:
-    """Read the values of all ``--input`` options, in order; one file may hold several."""
-    return [value for source in sources for value in _read(source)]
+def read_inputs(sources: Iterable[str], method: Method) -> list[Any]:
+    """Read the values of all ``--input`` options; one file may hold several.
+
+    Args:
+        sources: each a file or a number, or a name of an input, ``=`` and one of these.
+        method: says the names.
+
+    Raises:
+        ProgramError: what cannot be read, or given so.
+    """
+    values: list[Any] = []
+    named: dict[str, Any] = {}
+    for source in sources:
+        name, is_named, rest = source.partition("=")
+        if not is_named or Path(source).is_file():
+            values += _read(source)
+            continue
+        found = _read(rest)
+        if name in named or len(found) != 1:
+            why = "it is given twice" if name in named else f"{rest} holds {len(found)} values"
+            raise ProgramError(f"--input {source}: one value for {name!r}, please; {why}")
+        named[name] = found[0]
+    return list(method.in_order(tuple(values), named)) if named else values
 
 
 def _read(source: str) -> list[Any]:

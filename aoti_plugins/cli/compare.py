@@ -112,7 +112,7 @@ def _inputs(exported: Any, method: Any, sources: Sequence[str], seed: int) -> li
     import torch
 
     if sources:
-        return read_inputs(sources)
+        return read_inputs(sources, method)
     if exported.example_inputs is None:
         return random_inputs(method, seed)
     leaves = torch.utils._pytree.tree_leaves(exported.example_inputs)

@@ -127,7 +127,7 @@ def command(
         only_one = len(loaded.methods) == 1
         name = method_name or (loaded.methods[0] if only_one else "forward")
         method = loaded.method(name, trace=True)
-        inputs = read_inputs(sources) if sources else random_inputs(method, random_seed)
+        inputs = read_inputs(sources, method) if sources else random_inputs(method, random_seed)
         for _ in range(warmup):
             method(*inputs)
         calls = []

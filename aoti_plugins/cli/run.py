@@ -76,7 +76,7 @@ def command(
     with loaded:
         name = method_name or _default_method(loaded)
         method = _timed(times, "load_method", lambda: loaded.method(name))
-        inputs = read_inputs(sources) if sources else random_inputs(method, random_seed)
+        inputs = read_inputs(sources, method) if sources else random_inputs(method, random_seed)
         outputs = _timed(times, "first_call", lambda: method(*inputs))
         for _ in range(warmup - 1):
             method(*inputs)

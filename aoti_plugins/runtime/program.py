@@ -336,7 +336,7 @@ class Method(_NotCopied, Closing):
                 twice, the method is closed, or it failed.
         """
         if named:
-            inputs = self._in_order(inputs, named)
+            inputs = self.in_order(inputs, named)
         with self._lock:
             native = self._native
             if native is None:
@@ -370,7 +370,16 @@ class Method(_NotCopied, Closing):
         """Return what calls this method like the exported module; see ``Program.module``."""
         return ProgramModule(self, self._structure, copy=copy, classes=classes or {})
 
-    def _in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    def in_order(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return all inputs by position.
+
+        Args:
+            inputs: those that are given by position.
+            named: the others, by their name in ``inputs``.
+
+        Raises:
+            ProgramError: one is missing, unknown or given twice, or the program says no names.
+        """
         names = [info.name for info in self.inputs]
         if not any(names):
             raise ProgramError(

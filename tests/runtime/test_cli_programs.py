@@ -134,6 +134,28 @@ def test_run_on_a_file(
         numpy.testing.assert_allclose(outputs["output_0"], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_run_on_an_input_by_name(
+    lowered_programs: Lowered, example_models: dict[str, Callable[[], Any]], tmp_path: Path
+) -> None:
+    model, (x,) = example_models["mlp"]()
+    source, result = tmp_path / "x.npy", tmp_path / "y.npz"
+    numpy.save(source, x.numpy())
+    given = f"input={source}"
+    path = lowered_programs("mlp")
+    found = invoke("run", path, "--input", given, "--repeat", 1, "--save-outputs", result)
+    assert found.exit_code == 0, found.stderr
+    with numpy.load(result) as outputs:
+        expected = model(x).detach().numpy()
+        numpy.testing.assert_allclose(outputs["output_0"], expected, rtol=1e-4, atol=1e-5)
+    for other in ("none", str(source)):  # once more, by name or by position
+        twice = invoke("run", path, "--input", given, "--input", given.replace(str(source), other))
+        assert twice.exit_code == 1
+        assert "one value for 'input', please; it is given twice" in twice.stderr
+    both = invoke("run", path, "--input", source, "--input", given)
+    assert both.exit_code == 1
+    assert "method 'forward'" in both.stderr
+
+
 def test_run_saves_bfloat16(lowered_programs: Lowered, tmp_path: Path) -> None:
     path = lowered_programs("transformer_bf16")
     refused = invoke("run", path, "--repeat", 1, "--save-outputs", tmp_path / "y.npz")
@@ -149,6 +171,8 @@ def test_run_saves_bfloat16(lowered_programs: Lowered, tmp_path: Path) -> None:
     [
         ("x.txt", "--input x.txt: expected a number, true, false, none, or a file that ends in"),
         ("none.npy", "--input none.npy: there is no such file"),
+        ("input=none.npy", "--input none.npy: there is no such file"),
+        ("y=1", "method 'forward'"),
         ("1.5", "input 0 (input) of method 'forward': found a float, expected a float32[4, 64]"),
     ],
 )
