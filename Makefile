@@ -16,6 +16,7 @@ FUZZ_SECONDS ?= 60
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+QUICK := $(VENV)/.installed-for-cpu
 # The CUDA part needs nvcc and headers, no GPU: those of a toolkit, or PyPI's.
 CUDA_TOOLKIT := $(shell command -v nvcc || ls "$$CUDA_HOME/bin/nvcc" /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl
@@ -28,7 +29,8 @@ NATIVE := $(shell find native -type f -not -path 'native/build/*')
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-quickstart: $(INSTALLED) ## Lower four models, run them, compare with PyTorch.
+# Without the CUDA runtime, whose kernels take half of the build, and without what development needs.
+quickstart: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(QUICK)) ## Lower four models, run them, compare with PyTorch.
 	$(BIN)/python examples/quickstart.py
 
 chat: $(CHAT)/chat.pte ## Train a small model, export it with 4-bit weights, ask it something.
@@ -87,12 +89,22 @@ clean: ## Remove the environment and everything built.
 # to find only the one with CUDA libraries, that takes some gigabytes: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
 # executorch is installed before our own build, which compiles against it in this environment. optimum-executorch pins an
 # old transformers, and works with ours.
-$(INSTALLED): pyproject.toml $(NATIVE)
+define install_packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
 	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES))
+	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(1)
+endef
+
+$(QUICK): pyproject.toml $(NATIVE)
+	$(call install_packages)
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable . \
+		--config-settings=cmake.define.AOTIP_CUDA=OFF
+	touch $@
+
+$(INSTALLED): pyproject.toml $(NATIVE)
+	$(call install_packages,$(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES)))
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
-		--config-settings=cmake.define.AOTIP_OPERATOR_TESTS=ON
+		--config-settings=cmake.define.AOTIP_CUDA=AUTO --config-settings=cmake.define.AOTIP_OPERATOR_TESTS=ON
 	$(BIN)/python -m pip install --quiet --no-deps "optimum-executorch==1.1.*" "optimum==2.0.*"
 	touch $@

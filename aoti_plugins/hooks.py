@@ -39,7 +39,7 @@ def aoti_preprocess(
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"mps"``, or one of another package.
         edge_program: the partition, in the edge dialect. A plugin that returns ``None`` must not
-            have changed it.
+            have changed it. Its tensors are the model's own, and must not be written to.
         compile_specs: the delegate's compile specs, as the partitioner made them.
         method: name of the exported method; two partitions of one method pass the same value.
 

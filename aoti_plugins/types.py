@@ -177,7 +177,8 @@ class GraphPass:
     Attributes:
         name: unique among all passes of a device, e.g. ``acme.fuse_rms_norm``.
         run: takes the program and returns a new one, or ``None`` after changing it in place or
-            leaving it alone.
+            leaving it alone. Its tensors are the model's own: a pass makes new ones, and writes to
+            none.
         before: names of passes that must run later; names that nobody provides are ignored.
         after: names of passes that must have run; names that nobody provides are ignored.
         handles: says of a node whether the pass replaces it by something that the device can run;

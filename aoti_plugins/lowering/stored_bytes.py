@@ -38,6 +38,9 @@ class TensorBytes(FileBackedData):
     def __len__(self) -> int:
         return self._view.nbytes
 
+    def __bytes__(self) -> bytes:
+        return self.to_bytes()
+
     def prefix(self, size: int) -> bytes:
         """The first bytes."""
         return bytes(self._view[:size])

@@ -45,6 +45,7 @@ def test_a_part_of_a_storage() -> None:
     data = stored(tensor, 4000, 400_000, may_change=False)
     assert isinstance(data, TensorBytes)
     assert (len(data), data.prefix(8), data.to_bytes()) == (396_000, expected[:8], expected)
+    assert bytes(data) == expected  # as hook packages read named data
     assert data.sha256() == sha256_of(data) == sha256_of(expected)
     assert data.sha256() == hashlib.sha256(expected).digest()
     file = io.BytesIO()
