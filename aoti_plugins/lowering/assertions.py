@@ -57,10 +57,11 @@ def put_first(module: GraphModule) -> None:
     sorts the nodes of a partition by their distance from the inputs, and asks behind a slice how
     long it may be.
     """
-    for node in list(module.graph.nodes):
-        if is_decision(node):
-            _right_behind_inputs(node).append(node)
-    module.recompile()
+    decisions = [node for node in module.graph.nodes if is_decision(node)]
+    for node in decisions:
+        _right_behind_inputs(node).append(node)
+    if decisions:
+        module.recompile()
 
 
 def _right_behind_inputs(node: Node) -> Node:

@@ -13,16 +13,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Any
 
 from aoti_plugins.hooks import hookimpl
 from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.types import ProgressEvent
 from aoti_plugins.units import seconds_text
+
+# rich is imported where something is shown: a lowering that shows nothing does not wait for it.
+if TYPE_CHECKING:
+    from rich.console import Console
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ class StageDisplay:
     def __init__(
         self, console: Console, thread: int | None = None, least_seconds: float = 0
     ) -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         self._thread = thread
         self._least_seconds = least_seconds
         self.stages: list[dict[str, Any]] = []
@@ -103,6 +105,8 @@ class StageDisplay:
 
     def wait_for(self, label: str) -> None:
         """Show a step until this display ends; its time is not kept."""
+        from rich.markup import escape
+
         self._progress.add_task(escape(label), total=None)
 
     def _start(self, label: str) -> None:
@@ -110,6 +114,8 @@ class StageDisplay:
         self._tasks[label] = self._progress.add_task(f"{indent}{label}", total=None)
 
     def _end(self, label: str, seconds: float, failed: bool, detail: str) -> None:
+        from rich.markup import escape
+
         task = self._tasks.pop(label, None)
         if task is not None:
             self._progress.remove_task(task)
@@ -173,5 +179,7 @@ def waiting(label: str) -> Iterator[None]:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     width = None if sys.stderr.isatty() else 160
     return Console(file=sys.stderr, width=width, highlight=False)

@@ -16,7 +16,7 @@ from executorch.exir._serialize._cord import FileBackedData
 from aoti_plugins.errors import LoweringError
 
 # Less is copied: nothing is gained, and what a caller does to such a tensor does not matter.
-_FEWEST = 2**16
+_LEAST_NBYTES = 2**16
 
 
 class TensorBytes(FileBackedData):
@@ -87,7 +87,7 @@ def stored(tensor: torch.Tensor, low: int, high: int, may_change: bool) -> bytes
     """
     storage = tensor.untyped_storage()
     raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)[low:high].cpu()
-    if may_change or high - low < _FEWEST:
+    if may_change or high - low < _LEAST_NBYTES:
         return raw.numpy().tobytes()
     return TensorBytes(raw)
 

@@ -27,9 +27,11 @@ from aoti_plugins.runtime._libraries import (
     library_path,
     register,
 )
+from aoti_plugins.runtime.delegate_options import backends, get_options, set_options
 from aoti_plugins.runtime.events import CallEvent
+from aoti_plugins.runtime.method import Method
 from aoti_plugins.runtime.module import ProgramModule
-from aoti_plugins.runtime.program import Method, Program, backends, get_options, set_options
+from aoti_plugins.runtime.program import Program
 from aoti_plugins.runtime.ranks import current_place, data_files_of_rank, set_rank
 from aoti_plugins.runtime.specs import ValueInfo
 from aoti_plugins.runtime.trust import require_signatures

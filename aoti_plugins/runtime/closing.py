@@ -1,11 +1,11 @@
-"""What has to be closed, in a ``with`` statement."""
+"""What holds native memory: it is closed, and not copied."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 _Closed = TypeVar("_Closed", bound="Closing")
 
@@ -27,3 +27,13 @@ class Closing(AbstractContextManager["Closing"]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class NotCopied:
+    """What owns native memory has one owner: ``copy`` and ``pickle`` refuse it and say so."""
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled, since it owns native memory; "
+            "load the program once more instead"
+        )

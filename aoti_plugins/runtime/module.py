@@ -13,7 +13,7 @@ from aoti_plugins.interface.results import Results
 
 if TYPE_CHECKING:
     from aoti_plugins.runtime.call_structure import CallStructure
-    from aoti_plugins.runtime.program import Method
+    from aoti_plugins.runtime.method import Method
 
 
 class ProgramModule:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import subprocess
@@ -12,9 +13,13 @@ import pytest
 import torch
 from executorch.exir import ExecutorchProgramManager, to_edge_transform_and_lower
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 
 from aoti_plugins import CpuPartitioner
 from aoti_plugins.errors import LoweringError, ProgramError
+from aoti_plugins.lowering import stored_bytes
+from aoti_plugins.lowering.backend import DeviceBackend
+from aoti_plugins.lowering.inductor import probe
 from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of, stored
 from aoti_plugins.runtime import Program
 
@@ -94,6 +99,23 @@ def test_a_state_is_as_it_was_exported() -> None:
     expected = model(x)  # changes the model's own state before the program is written
     with Program(program.buffer) as loaded:
         torch.testing.assert_close(loaded(x)[0], expected)
+
+
+def test_programs_are_those_of_lowering_with_copies_and_single_questions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, x = Counting(), torch.randn(2, WIDTH)
+    found = lowered(model, x).buffer
+    monkeypatch.setattr(stored_bytes, "_LEAST_NBYTES", 2**40)
+    monkeypatch.setattr(probe, "_FEWEST_TOGETHER", 2**40)
+    monkeypatch.setattr(DeviceBackend, "copy_exported_program_for_preprocess", _whole_copy)
+    assert lowered(model, x).buffer == found
+
+
+def _whole_copy(program: ExportedProgram, compile_specs: object) -> ExportedProgram:
+    """As ExecuTorch does it."""
+    del compile_specs
+    return copy.deepcopy(program)
 
 
 def test_the_model_keeps_its_weights() -> None:

@@ -15,7 +15,7 @@ from aoti_plugins.runtime import _dlpack, _outputs
 from aoti_plugins.runtime._inputs import BORROWED, CUDA, NEUTRAL, NUMPY, TORCH, InputSlot
 from aoti_plugins.runtime._outputs import OutputSlot, numpy_dtype
 from aoti_plugins.runtime._runner import Tag, Value
-from aoti_plugins.runtime.program import Method
+from aoti_plugins.runtime.method import Method
 from aoti_plugins.runtime.specs import ValueInfo, read_i64
 
 

@@ -189,7 +189,7 @@ def _cached(
             _build(build, building)
             seal_folder(building, name)
             _publish(building, folder)
-        _drop_unused(folder.parent)
+        _make_room(folder.parent)
         return folder / wanted
     except OSError as error:
         raise LoweringError(
@@ -235,7 +235,7 @@ def _mark_used(path: Path) -> None:
         logger.debug("%s stays as old as it was", path, exc_info=True)
 
 
-def _drop_unused(parent: Path) -> None:
+def _make_room(parent: Path) -> None:
     """Remove what was not used for long, what a killed process left behind included.
 
     Of the rest as much stays as there is room for, what was used last first; what a compiler may

@@ -2,7 +2,7 @@
 
 Inductor writes one for the trace that ``TORCH_TRACE`` asks for, also where nothing asks: with the
 source of every kernel of a user's that the process knows, for every graph, and so for every
-question about an op. That was a quarter of the time of lowering a small network for a GPU.
+question about an op.
 """
 
 from __future__ import annotations

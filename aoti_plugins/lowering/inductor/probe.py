@@ -15,8 +15,8 @@ from __future__ import annotations
 import functools
 import logging
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from aoti_plugins.errors import UnsupportedError
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import (
+    Generation,
     forget_pending_sizes,
     generation,
     shims_called,
@@ -145,6 +146,10 @@ class _Part:
     is_decomposed: bool
 
 
+class _OpRefusedError(Exception):
+    """An op does not take what a node calls it with; the cause says why."""
+
+
 class Probe:
     """Answers questions about nodes for one device and one set of options.
 
@@ -185,8 +190,7 @@ class Probe:
             Exception: what is not about the op: a patch of PyTorch that does not fit, a plugin's
                 decomposition or option that raises, a full disk.
         """
-        op = aten_op(node.target)
-        if _is_generated(op, node) or _is_view(op, node):
+        if _is_known(node):
             return Answer()
         question = _question_of(node)
         if question.key not in self._answers:
@@ -199,23 +203,22 @@ class Probe:
         Args:
             nodes: as ``ask`` takes them.
         """
-        asked = [n for n in nodes if not _is_generated(aten_op(n.target), n)]
-        asked = [n for n in asked if not _is_view(aten_op(n.target), n)]
-        questions = {question.key: question for question in map(_question_of, asked)}
+        asked = (_question_of(node) for node in nodes if not _is_known(node))
+        questions = {question.key: question for question in asked}
         left = [q for q in questions.values() if q.key not in self._answers and q.can_be_together]
         for start in range(0, len(left), _MOST_TOGETHER):
             self._answer_together(left[start : start + _MOST_TOGETHER])
 
     def _answer_together(self, questions: Sequence[_Question]) -> None:
         """Ask questions as one graph; what that does not tell is left to ``ask``."""
+        if len(questions) < _FEWEST_TOGETHER:
+            return
         with inductor_lock, quiet():
             parts = self._parts(questions)
-            if len(parts) < _FEWEST_TOGETHER:
+            if not parts:
                 return
             module, inputs = joined([(part.module, part.inputs) for part in parts])
-            options = self._all_options(module)
-            environment = self._environment()
-            with generation(module, inputs, options, environment, self._torch_device) as prepared:
+            with self._generation(module, inputs) as (prepared, options):
                 try:
                     code = prepared.run()
                 except Exception as error:
@@ -245,37 +248,44 @@ class Probe:
         return found
 
     def _part(self, question: _Question, mode: FakeTensorMode) -> _Part:
+        """The graph of one question.
+
+        Raises:
+            _OpRefusedError: the op itself, called with what the node calls it with.
+            UnsupportedError: its decomposition.
+        """
         op = question.op
-        module, inputs = _graph_of_one(VIEWS.get(op, op), question.described, question.spec, mode)
-        if op in self._decompositions:
+        try:
+            module, inputs = _graph_of_one(
+                VIEWS.get(op, op), question.described, question.spec, mode
+            )
+        except Exception as error:
+            raise _OpRefusedError from error
+        has_decomposition = op in self._decompositions
+        if has_decomposition:
             module = self._decomposed(module, inputs)
-        return _Part(question, module, inputs, self._is_decomposed(module, op))
+        return _Part(question, module, inputs, has_decomposition and not _calls(module, op))
 
-    def _is_decomposed(self, module: GraphModule, op: Any) -> bool:
-        return op in self._decompositions and not _calls(module, op)
-
-    def _all_options(self, module: GraphModule) -> dict[str, Any]:
-        return {**merge(self._options, custom_op_options(module, self._kernels)), **_OPTIONS}
+    @contextmanager
+    def _generation(
+        self, module: GraphModule, inputs: list[Any]
+    ) -> Iterator[tuple[Generation, dict[str, Any]]]:
+        """Set a question up; gives the options, too."""
+        options = merge(self._options, custom_op_options(module, self._kernels)) | _OPTIONS
+        environment = self._environment()
+        with generation(module, inputs, options, environment, self._torch_device) as prepared:
+            yield prepared, options
 
     def _answer(self, question: _Question) -> Answer:
         op = question.op
         with inductor_lock, quiet():
             try:
-                mode = _mode_for(op)
-                module, inputs = _graph_of_one(
-                    VIEWS.get(op, op), question.described, question.spec, mode
-                )
-            except Exception as error:  # the op itself, called with what the node calls it with
-                return _refused(op, error)
-            try:
-                if op in self._decompositions:
-                    module = self._decomposed(module, inputs)
+                part = self._part(question, _mode_for(op))
+            except _OpRefusedError as error:
+                return _refused(op, error.__cause__ or error)
             except UnsupportedError as error:
                 return _refused(op, error)
-            is_decomposed = self._is_decomposed(module, op)
-            options = self._all_options(module)
-            environment = self._environment()
-            with generation(module, inputs, options, environment, self._torch_device) as prepared:
+            with self._generation(part.module, part.inputs) as (prepared, options):
                 try:
                     code = prepared.run()
                 except Exception as error:
@@ -285,7 +295,7 @@ class Probe:
                     if blamed is None:
                         raise
                     raise blamed from error
-        return Answer(shims_called(code), code.proxy_ops, is_decomposed=is_decomposed)
+        return Answer(shims_called(code), code.proxy_ops, is_decomposed=part.is_decomposed)
 
     def _decomposed(self, module: GraphModule, inputs: list[Any]) -> GraphModule:
         # Tensors that a decomposition makes must be as fake as the inputs.
@@ -299,13 +309,19 @@ class Probe:
         return traced
 
 
-def _refused(op: Any, error: Exception) -> Answer:
+def _refused(op: Any, error: BaseException) -> Answer:
     logger.debug("probing %s failed", op, exc_info=error)
     return Answer(error=_first_line(error))
 
 
+def _is_known(node: Node) -> bool:
+    """Whether no question is needed."""
+    op = aten_op(node.target)
+    return _is_generated(op, node) or _is_view(op, node)
+
+
 def _is_generated(op: Any, node: Node) -> bool:
-    """Whether no question is needed; integer, complex and random forms may be kernels."""
+    """Whether it is generated for sure; integer, complex and random forms may be kernels."""
     if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
         return False
     if getattr(op, "_opname", None) in _special_functions():
@@ -396,6 +412,6 @@ def _data_decides(op: Any) -> bool:
     return torch.Tag.dynamic_output_shape in tags or torch.Tag.data_dependent_output in tags
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
