@@ -74,7 +74,8 @@ def check_host_compiler(target: Target) -> None:
     check_compiler(target.machine, target.name)
 
 
-def _no_passes() -> Iterable[GraphPass]:
+def _no_passes(options: LoweringOptions) -> Iterable[GraphPass]:
+    del options
     return ()
 
 
@@ -133,7 +134,8 @@ class Device:
         probe_environment: for asking what code would be generated; compiles nothing.
         decompositions: of ops that Inductor does not generate.
         kernels: ops of ATen that the delegate has kernels for, each with the dtypes these take.
-        passes: over the program of a partition, beside those that every device needs.
+        passes: over the program of a partition, beside those that every device needs, by the
+            user's options.
         inductor_options: options of Inductor, by the user's.
         aliases: names that stand for a target found on this machine, for instance ``"native"``.
         torch_device: where the program's tensors are while code is generated.
@@ -160,7 +162,7 @@ class Device:
     probe_environment: Environment
     decompositions: Callable[[], Mapping[OpOverload, Callable[..., Any]]]
     kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    passes: Callable[[], Iterable[GraphPass]] = _no_passes
+    passes: Callable[[LoweringOptions], Iterable[GraphPass]] = _no_passes
     inductor_options: Callable[[LoweringOptions], Mapping[str, Any]] = _no_options
     aliases: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     torch_device: str = "cpu"

@@ -39,8 +39,9 @@ def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
     return INDUCTOR_OPTIONS
 
 
-def _passes() -> Iterable[GraphPass]:
+def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Convolutions and products with small weights to the runtime's kernels."""
+    del options
     from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
     from aoti_plugins.cpu.passes.folded_norms import folded_norms
     from aoti_plugins.cpu.passes.quantized_convolutions import quantized_convolutions

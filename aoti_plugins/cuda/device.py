@@ -41,10 +41,11 @@ def _targets() -> Iterable[Target]:
         yield cuda_target.as_target(here)
 
 
-def _passes() -> Iterable[GraphPass]:
+def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
     from aoti_plugins.cuda.passes.fused_linears import fused_linears
+    from aoti_plugins.cuda.passes.row_linears import row_linears
     from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
     from aoti_plugins.cuda.passes.separate_bias import separate_bias
     from aoti_plugins.cuda.passes.small_weights import small_weights
@@ -71,9 +72,29 @@ def _passes() -> Iterable[GraphPass]:
     yield GraphPass(
         "aoti_plugins.fused_linears", fused_linears, after=("aoti_plugins.rows_of_tiles",)
     )
+    if _all_copy_to_shared_memory(options):
+        yield GraphPass(
+            "aoti_plugins.row_linears",
+            row_linears,
+            after=("aoti_plugins.fused_linears",),
+            before=("aoti_plugins.separate_bias",),
+        )
     yield GraphPass(
         "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.fused_linears",)
     )
+
+
+def _all_copy_to_shared_memory(options: LoweringOptions) -> bool:
+    """Whether the GPUs to lower for copy to shared memory by themselves.
+
+    A pass runs once for all of them. Older ones have no kernel for ``row_linear`` that is as fast
+    as what Inductor generates.
+    """
+    from aoti_plugins.plugin_system.manager import get_manager
+
+    targets = CUDA.resolve(options.targets, get_manager().targets(CUDA.name))
+    gpus = [target.properties.get(cuda_target.GPU_PROPERTY) for target in targets]
+    return all(gpu is not None and gpu.capability >= (9, 0) for gpu in gpus)
 
 
 def _decompositions() -> Mapping[OpOverload, Callable[..., Any]]:
@@ -102,6 +123,7 @@ CUDA = Device(
         **usual_kernels(FLOATS, products=FLOATS),
         "aten::histc": FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
+        "aoti_plugins::row_linear": ("float16", "bfloat16"),
         "aoti_plugins::token_attention": ("float16", "bfloat16"),
         "aoti_plugins::attended_range": ("bool",),
         **dict.fromkeys(

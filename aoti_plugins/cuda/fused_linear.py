@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 import torch
 from torch import Tensor
-from torch.nn.functional import gelu, linear, silu
+from torch.nn.functional import linear
 
+from aoti_plugins.cuda.gates import Gate, activated
 from aoti_plugins.cuda.small_weights.layout import ROWS, unpack_codes, unpack_groups
 from aoti_plugins.lowering.small_weights.weight import MIDDLE, ZERO_POINT
-
-
-class Gate(IntEnum):
-    """What the first half of the columns goes through; as in native/src/cuda/kernels/one_row.h."""
-
-    NONE = 0
-    SILU = 1
-    GELU = 2
-    GELU_TANH = 3
 
 
 @torch.library.custom_op(
@@ -71,14 +61,8 @@ def fused_linear(
     found = linear(rows, values, None if bias is None else bias.float())
     if gate != Gate.NONE:
         first, second = found.chunk(2, -1)
-        found = _activated(first, Gate(gate)) * second
+        found = activated(first, Gate(gate)) * second
     return (found if residual is None else found + residual.float()).to(x.dtype)
-
-
-def _activated(x: Tensor, gate: Gate) -> Tensor:
-    if gate == Gate.SILU:
-        return silu(x)
-    return gelu(x, approximate="tanh" if gate == Gate.GELU_TANH else "none")
 
 
 def _values(

@@ -39,8 +39,9 @@ def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
     return INDUCTOR_OPTIONS
 
 
-def _passes() -> Iterable[GraphPass]:
+def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Attention to our kernels."""
+    del options
     from aoti_plugins.mps.passes.attention_to_metal import attention_to_metal, is_replaced
 
     yield GraphPass(

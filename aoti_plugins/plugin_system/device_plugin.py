@@ -54,7 +54,9 @@ class DevicePlugin:
         return [aten_kernel(self.device.torch_type, op, dtypes) for op, dtypes in kernels]
 
     @hookimpl
-    def aoti_graph_passes(self, device: str) -> Iterable[GraphPass]:
+    def aoti_graph_passes(
+        self, device: str, compile_specs: list[CompileSpec]
+    ) -> Iterable[GraphPass]:
         """From the edge dialect to ATen, one rank's constants, views for copies, the device's own.
 
         Last, what these left of weights of few bits.
@@ -85,7 +87,7 @@ class DevicePlugin:
         )
         equal = GraphPass("aoti_plugins.equal_weights", equal_weights, after=(bits.name,))
         rows = GraphPass("aoti_plugins.gathered_rows", gathered_rows, after=(equal.name,))
-        own = tuple(self.device.passes())
+        own = tuple(self.device.passes(specs.decode(compile_specs)))
         last = GraphPass(
             "aoti_plugins.packed_weights",
             packed_weights,

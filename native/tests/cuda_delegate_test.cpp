@@ -205,6 +205,24 @@ BOOST_AUTO_TEST_CASE(large_values_need_no_staging) {
   BOOST_TEST(y->const_data_ptr<float>()[rows * 3 - 1] == 3.0f);
 }
 
+// The memory that a small call's input went through has no room for the next one's.
+BOOST_AUTO_TEST_CASE(inputs_that_grow_are_copied) {
+  Program program;
+  const int32_t rows = 20000;
+  program.payload.inputs[0].dims[0].max = rows;
+  program.payload.outputs[0].dims[0].max = rows;
+  const Loaded loaded(program);
+  Call first(2);
+  BOOST_TEST_REQUIRE((first.run(loaded) == Error::Ok), reason());
+  for (int32_t call = 1; call < 3; ++call) {
+    auto x = make_tensor_ptr({rows, 3}, std::vector<float>(static_cast<size_t>(rows) * 3, 1.0f));
+    auto y = make_tensor_ptr({rows, 3}, std::vector<float>(static_cast<size_t>(rows) * 3, 0.0f));
+    EValue args[] = {EValue(*x), EValue(*y)};
+    BOOST_TEST_REQUIRE((loaded.run(args[0], args[1]) == Error::Ok), reason());
+    BOOST_TEST(y->const_data_ptr<float>()[rows * 3 - 1] == 3.0f + static_cast<float>(call));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(empty_inputs) {
   const Program program;
   const Loaded loaded(program);

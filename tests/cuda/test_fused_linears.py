@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from decoder_blocks import ACTIVATIONS, WIDTH, Block, LooksAlike, Norm, as_pipeline_has_it
 from small_weight_cases import values_of
 from support import lower
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram, export
+from torch.export import Dim, ExportedProgram
 from torchao.quantization import IntxWeightOnlyConfig, quantize_
 from torchao.quantization.granularity import PerGroup
 
@@ -20,45 +21,7 @@ from aoti_plugins.cuda.passes.fused_linears import fused_linears
 from aoti_plugins.cuda.passes.small_weights import small_weights
 from aoti_plugins.lowering.program_constants import constant_of
 
-WIDTH, HIDDEN = 256, 512
 FUSED = "aoti_plugins.fused_linear.default"
-
-
-class Norm(nn.Module):
-    """A root-mean-square norm as models of transformers write it."""
-
-    def __init__(self, inside: bool) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.rand(WIDTH) + 0.5)
-        self.inside = inside
-
-    def forward(self, x: Tensor) -> Tensor:
-        rows = x.float()
-        rows = rows * torch.rsqrt(rows.pow(2).mean(-1, keepdim=True) + 1e-5)
-        return (rows * self.weight).to(x.dtype) if self.inside else self.weight * rows.to(x.dtype)
-
-
-class Block(nn.Module):
-    """What one layer of a language model does, without attention."""
-
-    def __init__(self, *, joined: bool, inside: bool, activation: nn.Module) -> None:
-        super().__init__()
-        torch.manual_seed(2)
-        self.norm = Norm(inside)
-        self.activation = activation
-        if joined:
-            self.gate_up = nn.Linear(WIDTH, 2 * HIDDEN, bias=False)
-        else:
-            self.gate, self.up = nn.Linear(WIDTH, HIDDEN), nn.Linear(WIDTH, HIDDEN)
-        self.down = nn.Linear(HIDDEN, WIDTH, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        normed = self.norm(x)
-        if hasattr(self, "gate_up"):
-            first, second = self.gate_up(normed).chunk(2, -1)
-        else:
-            first, second = self.gate(normed), self.up(normed)
-        return x + self.down(self.activation(first) * second)
 
 
 BITS = {4: torch.int4, 8: torch.int8}
@@ -80,10 +43,7 @@ def fused(program: ExportedProgram) -> list[Any]:
 
 
 def after_passes(model: nn.Module, inputs: tuple[Tensor, ...], **kwargs: Any) -> ExportedProgram:
-    program = export(model, inputs, **kwargs).run_decompositions({})
-    for node in list(program.graph.nodes):
-        if node.target is torch.ops.aten._assert_tensor_metadata.default:  # not ExecuTorch's
-            program.graph.erase_node(node)
+    program = as_pipeline_has_it(model, inputs, **kwargs)
     small_weights(program)
     fused_linears(program)
     return program
@@ -101,9 +61,6 @@ def exact(model: nn.Module, **kwargs: Any) -> nn.Module:
             elif isinstance(one, Norm):
                 one.weight.copy_(other.weight)
     return plain
-
-
-ACTIVATIONS = {"silu": nn.SiLU(), "gelu": nn.GELU(), "gelu, tanh": nn.GELU(approximate="tanh")}
 
 
 @pytest.mark.parametrize("joined", [False, True])
@@ -138,34 +95,8 @@ def test_any_number_of_rows_goes_to_the_same_op() -> None:
         torch.testing.assert_close(program.module()(x), model(x), rtol=0.03, atol=0.03)
 
 
-class Other(nn.Module):
-    """Looks like a block's parts and is none of them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.product = nn.Linear(WIDTH, WIDTH, bias=False)
-        self.factors = nn.Parameter(torch.ones(WIDTH))
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        rows = x.float()
-        over_rows = rows * torch.rsqrt(rows.pow(2).mean(0, keepdim=True) + 1e-5)
-        cubes = rows * torch.rsqrt(rows.pow(4).mean(-1, keepdim=True) + 1e-5)
-        read_twice = self.product(x)
-        first, second = self.product(x + 1).chunk(2, -1)
-        return (
-            self.product(over_rows.to(x.dtype) * self.factors),
-            self.product(cubes.to(x.dtype) * self.factors),
-            read_twice + x,
-            read_twice,
-            torch.nn.functional.silu(second) * first,
-            self.product(x + 2) + x[..., :1],
-            torch.add(x, self.product(x + 3), alpha=2),
-        )
-
-
 def test_what_only_looks_alike_stays() -> None:
-    model, x = quantised(Other()), torch.randn(1, WIDTH).bfloat16()
+    model, x = quantised(LooksAlike()), torch.randn(1, WIDTH).bfloat16()
     program = after_passes(model, (x,))
     assert len(fused(program)) == 6
     for node in fused(program):

@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.cuda.fused_linear import Gate
+from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.lowering.program_constants import constant_of
 
 _aten = torch.ops.aten

@@ -6,7 +6,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-import aoti_plugins.cuda.small_weights.rows_of_tiles  # noqa: F401  it defines the op
+import aoti_plugins.cuda.fused_linear
+import aoti_plugins.cuda.small_weights.rows_of_tiles  # noqa: F401  they define ops
 from aoti_plugins.cuda.small_weights.layout import DEPTH
 from aoti_plugins.cuda.small_weights.names import codes_name
 from aoti_plugins.lowering.small_weights.constants import source_name

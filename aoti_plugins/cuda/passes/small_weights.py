@@ -6,7 +6,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.cuda.fused_linear import Gate
+import aoti_plugins.cuda.fused_linear  # noqa: F401  it defines the op
+from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pack_groups
 from aoti_plugins.cuda.small_weights.names import codes_name, prefix_of
 from aoti_plugins.lowering.program_constants import add_constant

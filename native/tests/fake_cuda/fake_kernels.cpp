@@ -119,6 +119,8 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_streamed_row_4_bf16_7_1),
       FAKE_KERNEL(aotip_streamed_row_8_bf16_31_0),
       FAKE_KERNEL(aotip_streamed_row_8_bf16_31_1),
+      FAKE_KERNEL(aotip_streamed_halves_bf16),
+      FAKE_KERNEL(aotip_streamed_halves_f16),
       FAKE_KERNEL(aotip_norm_of_rows_bf16),
       FAKE_KERNEL(aotip_norm_of_rows_f16),
       FAKE_KERNEL(aotip_end_of_rows_bf16),

@@ -16,9 +16,10 @@ enum Gate : int32_t {
   kGeluTanhGate,  ///< with the approximation of Phi by tanh
 };
 
-/// A product of one row, m is 1. Of 16 bits the weight is [n, k] as x, aligned to 16 bytes, and has
-/// no scale. With a gate, out has n / 2 columns.
+/// A product of one row, m is 1. With a gate, out has n / 2 columns. A weight of 16 bits is [n, k]
+/// as x, [n / 2, k] with a gate, aligned to 16 bytes, and has no scale.
 struct OneRowProduct : SmallWeightProduct {
+  const void* gated_weight;  ///< [n / 2, k], of 16 bits with a gate: the second half of the weight
   const void* norm;      ///< [k] as x, or null: what x is multiplied with, see `epsilon`
   const void* residual;  ///< as out, or null: what is added to it
   float epsilon;         ///< of a norm: x is divided by sqrt(mean of its squares + epsilon)

@@ -11,11 +11,7 @@
 // Integers are as exact as 16-bit floats for any row: the step is at most 2^-15 of the largest of
 // a chunk's elements, which is at most 16 times their root mean square.
 
-#include "cuda/kernels/gate.cuh"
-#include "cuda/kernels/half_pair.cuh"
-#include "cuda/kernels/ptx.cuh"
-#include "cuda/kernels/streamed_row.h"
-#include "cuda/kernels/warp.cuh"
+#include "cuda/kernels/streamed_block.cuh"
 
 using namespace aoti_plugins::cuda;
 
@@ -67,7 +63,20 @@ __device__ void digits_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32
 /// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. HELD: the row has a chunk
 /// for each warp at most, whose digits stay in registers.
 template <int BITS, typename T, int SHIFT, bool HELD>
-class StreamedRow {
+class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
+  using Base = StreamedBlock<T, SHIFT == kGroupOfRow>;
+  using typename Base::Around;
+  using Base::chunks_;
+  using Base::empty_;
+  using Base::first_;
+  using Base::full_;
+  using Base::is_gated_;
+  using Base::lane_;
+  using Base::last_;
+  using Base::p_;
+  using Base::pieces_;
+  using Base::shape_;
+  using Base::warp_;
   using Code = Bytes<BITS>;
   static constexpr int kDepth = Code::kDepth;
   static constexpr int kParts = kDepth / 32;               ///< of 32 weights in a tile
@@ -78,7 +87,6 @@ class StreamedRow {
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
   static constexpr int kRun = 8 / kRuns;              ///< parts of such a sum
   static constexpr int kLoads = HELD ? 1 : 4;         ///< chunks of the row at once
-  static constexpr int kThreads = kStreamedWarps * 32;
   static constexpr float kMost = 32639.0f;         ///< the largest integer of two digits
   static constexpr float kRounding = 12582912.0f;  ///< 1.5 * 2^23, whose last bit is worth 1
 
@@ -95,29 +103,12 @@ class StreamedRow {
     float unit;
   };
 
-  /// What a thread adds to its column of the result, and multiplies it with; bits of T, so that
-  /// nothing waits for them. The second is of the column that is gated.
-  struct Around {
-    uint32_t bias[2];
-    uint32_t scale[2];
-    uint32_t residual;
-  };
-
  public:
   __device__ StreamedRow(const OneRowProduct& product, const StreamedShape& shape, char* memory)
-      : p_(product),
-        shape_(shape),
-        lane_(static_cast<int>(threadIdx.x) % 32),
-        warp_(static_cast<int>(__shfl_sync(kAllLanes, threadIdx.x / 32, 0))),
-        block_(static_cast<int>(blockIdx.x)),
+      : Base(product, shape),
         places_((p_.k + kDepth - 1) / kDepth),
         tiles_(p_.n / kWeightTileRows),
-        chunks_((p_.k + kStreamedChunk - 1) / kStreamedChunk),
-        pieces_((chunks_ + shape.piece - 1) / shape.piece),
         groups_(kByRow ? 0 : max(p_.k >> SHIFT, 1)),
-        first_(block_ * shape.pairs + min(block_, shape.more)),
-        last_(first_ + shape.pairs + (block_ < shape.more ? 1 : 0)),
-        is_gated_(p_.gate != kNoGate),
         tile_step_(shape.piece * kPlaces * kWeightTileNbytes),
         scale_step_(shape.piece * kGroups * kGroupNbytes),
         stage_step_(2 * (tile_step_ + scale_step_)),
@@ -125,28 +116,13 @@ class StreamedRow {
     memory += shape.stages * stage_step_;
     row_ = reinterpret_cast<uint4*>(memory);
     memory += chunks_ * kStreamedChunk * 2;
-    parts_ = reinterpret_cast<float*>(memory);
-    memory += shape.kept * kStreamedWarps * kStreamedRows * 4;
     units_ = reinterpret_cast<float*>(memory);
-    memory += (chunks_ + 3) / 4 * 16;
-    squares_ = reinterpret_cast<float*>(memory);
-    memory += kStreamedWarps * 4;
-    full_ = reinterpret_cast<Arrivals*>(memory);
-    empty_ = full_ + shape.stages;
+    this->share(memory + (chunks_ + 3) / 4 * 16);
   }
 
   __device__ void run() {
-    let_next_begin();
-    if (threadIdx.x == 0) {
-#pragma unroll 1
-      for (int stage = 0; stage < shape_.stages; ++stage) {
-        begin_arrivals(&full_[stage], 1);
-        begin_arrivals(&empty_[stage], kStreamedWarps);
-      }
-      show_arrivals_to_copies();
-    }
-    __syncthreads();
-    if (warp_ == kStreamedWarps) {
+    this->begin();
+    if (this->is_fetching()) {
       if (is_chosen_lane()) {
         fetch_all();
       }
@@ -154,14 +130,7 @@ class StreamedRow {
     }
     uint4 factors[kLoads];
     fetch_norm(factors, warp_);
-    const int column = first_ * columns_of_pair() + static_cast<int>(threadIdx.x);
-    const bool is_there = column < min(columns(), last_ * columns_of_pair());
-    Around around;
-    if (is_there) {
-      fetch_constants(around, column);
-    }
-    wait_for_inputs();
-    around.residual = is_there ? bits_of(p_.residual, column) : 0;
+    Around around = this->wait_for_row();
     const uint4* const x = static_cast<const uint4*>(p_.x);
     float square = 0.0f;
 #pragma unroll 1
@@ -187,10 +156,6 @@ class StreamedRow {
   }
 
  private:
-  __device__ int columns() const { return is_gated_ ? p_.n / 2 : p_.n; }
-
-  __device__ int columns_of_pair() const { return is_gated_ ? kStreamedRows / 2 : kStreamedRows; }
-
   /// With a gate, the second of a pair is of the second half of the weight.
   __device__ int tile_of(int pair, int half) const {
     return is_gated_ ? pair + half * (tiles_ / 2) : pair * 2 + half;
@@ -226,15 +191,8 @@ class StreamedRow {
                 scales_nbytes, &full_[stage]);
           }
         }
-        next(stage, parity);
+        this->next(stage, parity);
       }
-    }
-  }
-
-  __device__ void next(int& stage, uint32_t& parity) const {
-    if (++stage == shape_.stages) {
-      stage = 0;
-      parity ^= 1;
     }
   }
 
@@ -246,21 +204,6 @@ class StreamedRow {
     for (int i = 0; i < kLoads; ++i) {
       const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
       factors[i] = at * 8 < p_.k ? static_cast<const uint4*>(p_.norm)[at] : make_uint4(0, 0, 0, 0);
-    }
-  }
-
-  __device__ static uint32_t bits_of(const void* from, int i) {
-    return from != nullptr ? static_cast<const uint16_t*>(from)[i] : 0;
-  }
-
-  __device__ static float number(uint32_t bits) { return HalfPair<T>::floats(bits).x; }
-
-  __device__ void fetch_constants(Around& around, int column) const {
-    around.bias[0] = bits_of(p_.bias, column);
-    around.scale[0] = kByRow ? bits_of(p_.scale, column) : 0;
-    if (is_gated_) {
-      around.bias[1] = bits_of(p_.bias, column + p_.n / 2);
-      around.scale[1] = kByRow ? bits_of(p_.scale, column + p_.n / 2) : 0;
     }
   }
 
@@ -375,27 +318,11 @@ class StreamedRow {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const float one =
-              kByRow ? digits[i]->unit : digits[i]->unit * number(held[i].scale[half][run]);
+              kByRow ? digits[i]->unit : digits[i]->unit * Base::number(held[i].scale[half][run]);
           const int32_t* const sum = &found[i][run][2 * half];
           sums[i][half] += one * static_cast<float>(sum[0] * 256 + sum[1]);
         }
       }
-    }
-  }
-
-  __device__ void keep(int slot, const float (&sums)[2]) {
-    if (lane_ % 4 == 0) {
-      float* const to = parts_ + (slot * kStreamedWarps + warp_) * kStreamedRows + lane_ / 4;
-      to[0] = sums[0];
-      to[kWeightTileRows] = sums[1];
-    }
-  }
-
-  /// A warp has read a stage.
-  __device__ void leave(int stage) {
-    __syncwarp();
-    if (is_chosen_lane()) {
-      arrive(&empty_[stage]);
     }
   }
 
@@ -406,23 +333,13 @@ class StreamedRow {
     }
     int stage = 0;
     uint32_t parity = 0;
-#pragma unroll 1
-    for (int first = first_; first < last_; first += shape_.kept) {
-      const int last = min(first + shape_.kept, last_);
-      if (first != first_) {
-        meet_first_threads<kThreads>();
-      }
+    this->in_shares(around, square, [&](int first, int last) {
       if constexpr (HELD) {
         compute_held(digits, first, last, stage, parity);
       } else {
         compute_pieces(first, last, stage, parity);
       }
-      if (first == first_) {
-        keep_square(square);
-      }
-      meet_first_threads<kThreads>();
-      write(around, first, last);
-    }
+    });
   }
 
   /// Two pairs at once.
@@ -436,7 +353,7 @@ class StreamedRow {
       take(held[0], stage, parity);
       const bool is_alone = shape_.stages == 1;
       if (is_alone) {
-        leave(before);
+        this->leave(before);
       }
       const int here = stage;
       take(held[1], stage, parity);
@@ -444,11 +361,11 @@ class StreamedRow {
       const Digits* const all[2] = {&digits, &digits};
       multiply<2>(held, all, sums);
       if (!is_alone) {
-        leave(before);
+        this->leave(before);
       }
-      leave(here);
-      keep(pair - first, sums[0]);
-      keep(pair - first + 1, sums[1]);
+      this->leave(here);
+      this->keep(pair - first, sums[0]);
+      this->keep(pair - first + 1, sums[1]);
     }
     if (pair < last) {
       Held held[1];
@@ -457,8 +374,8 @@ class StreamedRow {
       float sums[1][2] = {};
       const Digits* const all[1] = {&digits};
       multiply<1>(held, all, sums);
-      leave(here);
-      keep(pair - first, sums[0]);
+      this->leave(here);
+      this->keep(pair - first, sums[0]);
     }
   }
 
@@ -467,7 +384,7 @@ class StreamedRow {
     const int chunk = min(warp_, chunks_ - 1);
     wait_for_turn(&full_[stage], parity);
     fetch(held, stage, chunk, chunk);
-    next(stage, parity);
+    this->next(stage, parity);
   }
 
   /// A pair at a time, two of its chunks at once.
@@ -494,113 +411,30 @@ class StreamedRow {
           const Digits* const all[2] = {&own[0], &own[1]};
           multiply<2>(held, all, sums);
         }
-        leave(stage);
-        next(stage, parity);
+        this->leave(stage);
+        this->next(stage, parity);
       }
       const float sum[2] = {sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]};
-      keep(pair - first, sum);
+      this->keep(pair - first, sum);
     }
   }
 
-  __device__ void keep_square(float square) {
-    if (p_.norm == nullptr) {
-      return;
-    }
-#pragma unroll
-    for (int reach = 16; reach > 0; reach /= 2) {
-      square += __shfl_xor_sync(kAllLanes, square, reach);
-    }
-    if (lane_ == 0) {
-      squares_[warp_] = square;
-    }
-  }
-
-  /// One over the root of the mean square.
-  __device__ float inverse() const {
-    if (p_.norm == nullptr) {
-      return 1.0f;
-    }
-    float all = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kStreamedWarps; ++i) {
-      all += squares_[i];
-    }
-    return rsqrtf(__fdividef(all, static_cast<float>(p_.k)) + p_.epsilon);
-  }
-
-  /// Puts the parts of pairs together; `around` is of the first 256 columns of the block.
-  __device__ void write(Around& around, int first, int last) const {
-    const float factor = inverse();
-    const int shift = is_gated_ ? 3 : 4;
-    const int from = first << shift;
-    const int count = min((last - first) << shift, columns() - from);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < count; i += kThreads) {
-      if (first != first_ || i >= kThreads) {
-        fetch_constants(around, from + i);
-        around.residual = bits_of(p_.residual, from + i);
-      }
-      const int pair = i >> shift;
-      const int row = i & ((1 << shift) - 1);
-      float value = sum_of(pair, row, factor, around.scale[0], around.bias[0]);
-      if (is_gated_) {
-        value = activated(value, p_.gate) *
-                sum_of(pair, row + kWeightTileRows, factor, around.scale[1], around.bias[1]);
-      }
-      static_cast<T*>(p_.out)[from + i] = static_cast<T>(value + number(around.residual));
-    }
-  }
-
-  __device__ float sum_of(int pair, int row, float factor, uint32_t scale, uint32_t bias) const {
-    float sum = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kStreamedWarps; ++i) {
-      sum += parts_[(pair * kStreamedWarps + i) * kStreamedRows + row];
-    }
-    return sum * (kByRow ? factor * number(scale) : factor) + number(bias);
-  }
-
-  const OneRowProduct& p_;
-  const StreamedShape& shape_;
-  const int lane_;
-  const int warp_;
-  const int block_;
   const int places_;
   const int tiles_;
-  const int chunks_;
-  const int pieces_;
   const int groups_;
-  const int first_;  ///< of the block's pairs
-  const int last_;
-  const bool is_gated_;
   const int tile_step_;  ///< in bytes
   const int scale_step_;
   const int stage_step_;
-  char* ring_;       ///< [stages]: two tiles, then their scales
-  uint4* row_;       ///< [chunks, 32]: digits
-  float* parts_;     ///< [kept, warps, rows]
-  float* units_;     ///< [chunks]: what a sum of digits is multiplied with
-  float* squares_;   ///< [warps]
-  Arrivals* full_;   ///< [stages]
-  Arrivals* empty_;  ///< [stages]
+  char* ring_;    ///< [stages]: two tiles, then their scales
+  uint4* row_;    ///< [chunks, 32]: digits
+  float* units_;  ///< [chunks]: what a sum of digits is multiplied with
 };
 
 }  // namespace
 
-// Two blocks have room beside each other: one that computes, one whose weights are on their way.
-#define AOTIP_STREAMED_ROW(BITS, KIND, TYPE, SHIFT, HELD)                                      \
-  extern "C" __global__ void __launch_bounds__(kStreamedWarps * 32 + 32, 2)                    \
-      aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD(const OneRowProduct p,             \
-                                                            const StreamedShape shape) {       \
-    AOTIP_STREAMED_BODY((StreamedRow < BITS, TYPE, SHIFT,                                      \
-                         HELD != 0 > (p, shape, static_cast<char*>(launched_memory())).run())) \
-  }
-
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define AOTIP_STREAMED_BODY(BODY) BODY;
-#else
-#define AOTIP_STREAMED_BODY(BODY)
-#endif
+#define AOTIP_STREAMED_ROW(BITS, KIND, TYPE, SHIFT, HELD)                             \
+  AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD,        \
+                        StreamedRow<BITS, TYPE, SHIFT, HELD != 0>)
 
 #define AOTIP_STREAMED_ROWS(BITS, SHIFT)                  \
   AOTIP_STREAMED_ROW(BITS, bf16, __nv_bfloat16, SHIFT, 0) \

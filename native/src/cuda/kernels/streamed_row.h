@@ -17,6 +17,12 @@ inline constexpr int32_t kStreamedWarps = 8;
 /// Rows of a weight that are computed together: a pair of tiles.
 inline constexpr int32_t kStreamedRows = 2 * kWeightTileRows;
 
+/// Chunks of a row in a stage of a weight of 16 bits.
+inline constexpr int32_t kHalvesPiece = 4;
+
+/// Bytes between the rows of such a stage.
+inline constexpr int32_t kHalvesGap = 64;
+
 /// How a block goes through its share of a weight: pairs of tiles, one after the other, of which a
 /// ring of shared memory holds those that come next.
 struct StreamedShape {

@@ -25,6 +25,7 @@ class AttentionOfToken {
   static constexpr int kPairs = SIZE / 64;   ///< of a lane's elements of a value
   static constexpr int kLanes = SIZE / 8;    ///< with 8 elements of a head each
   static constexpr int kFound = SIZE + 2;    ///< of a head: sums, their weight, the maximum
+  static constexpr int kOwnKey = 8;          ///< behind rows of the query, the token's own key
   static constexpr float kNone = -1e30f;     ///< below any score
   static constexpr float kLog2E = 1.44269504f;
 
@@ -58,26 +59,28 @@ class AttentionOfToken {
   __device__ void run() {
     let_next_begin();
     begin_cluster();
-    if (rank_ == 0) {
-      prefetch();
-    }
+    const int guess = guessed_base();
+    prefetch(guess);
     wait_for_inputs();
-    position_ = *p_.position;
-    fetch(rank_ * kTokenChunk + warp_ * kRows, p_.capacity);  // a guess
-    read_range();
+    const int64_t position = *p_.position;
+    fetch(guess, p_.capacity);
+    const int4 range = read_range();
     take_in();
+    position_ = position >= 0 && position < p_.capacity ? static_cast<int>(position) : -1;
+    begin_ = range.x;
+    end_ = range.y;
+    mask_ = range.z != 0 ? nullptr : p_.mask;
     __syncthreads();
     const int first = begin_ / kTokenChunk;
     const int chunks = end_ > begin_ ? (end_ - 1) / kTokenChunk + 1 - first : 0;
-    const int leader = first % p_.sharers;
-    const int order = (rank_ + p_.sharers - leader) % p_.sharers;  // of this block's first chunk
+    const int order = order_of(first);
     write_cache(first + order, order == 0);
-    attend(first, chunks, order);
+    attend(first, chunks, order, guess);
     __syncthreads();
     wait_for_cluster();
     const int sharers = min(chunks, p_.sharers);
     if (order > 0 && order < sharers) {
-      give(leader, order);
+      give(first & (p_.sharers - 1), order);
     }
     if (sharers > 1) {
       meet_cluster();
@@ -97,10 +100,30 @@ class AttentionOfToken {
     }
   }
 
-  /// Begins to bring the first positions of the cache into the GPU's, before they may be read.
-  __device__ void prefetch() const {
-    const int row = warp_ * kRows + lane_ % kRows;
-    if (row < p_.capacity) {
+  /// Which of the chunks from the first one on is this block's first; sharers are a power of two.
+  __device__ int order_of(int first) const {
+    return (rank_ - first) & (p_.sharers - 1);
+  }
+
+  /// The mask's range, or all.
+  __device__ int4 read_range() const {
+    return p_.range != nullptr ? *reinterpret_cast<const int4*>(p_.range)
+                               : make_int4(0, p_.capacity, 1, 0);
+  }
+
+  /// The first of this warp's first positions, before one may know: by the range that is in memory,
+  /// which may be of another token. Negative for none.
+  __device__ int guessed_base() const {
+    const int4 range = read_range();
+    const int first = min(max(range.x, 0), p_.capacity) / kTokenChunk;
+    const int base = (first + order_of(first)) * kTokenChunk + warp_ * kRows;
+    return base < min(range.y, p_.capacity) ? base : -1;
+  }
+
+  /// Begins to bring keys and values of 16 positions into the GPU's cache.
+  __device__ void prefetch(int base) const {
+    const int row = base + lane_ % kRows;
+    if (base >= 0 && row < p_.capacity) {
       const bool is_key = lane_ < kRows;
       const T* const from =
           is_key ? at(p_.keys, head_ * p_.keys_step + row * p_.keys_row)
@@ -112,32 +135,27 @@ class AttentionOfToken {
     }
   }
 
-  __device__ void read_range() {
-    end_ = p_.capacity;
-    if (p_.range != nullptr) {
-      const int4 range = *reinterpret_cast<const int4*>(p_.range);
-      begin_ = range.x;
-      end_ = range.y;
-      mask_ = range.z != 0 ? nullptr : p_.mask;
-    }
-  }
-
-  /// The query, and the token's own key and value, for all warps.
+  /// The query, and the token's own key and value, for all warps; some lanes have a row each.
   __device__ void take_in() {
-    uint4 eight = make_uint4(0, 0, 0, 0);
-    if (warp_ < heads_) {
-      eight = rotated(at(p_.query, (query_head_ + warp_) * p_.query_step), p_.query_norm);
+    const int row = warp_ * (32 / kLanes) + lane_ / kLanes;
+    const int place = lane_ % kLanes;
+    const bool is_key = row == kOwnKey;
+    const bool is_value = row == kOwnKey + 1;
+    if (row - lane_ / kLanes > kOwnKey + 1) {
+      return;
     }
-    if (lane_ < kLanes) {
-      shared_.query[warp_][lane_] = eight;
-    }
-    if (warp_ == kTokenWarps - 1) {
-      eight = rotated(at(p_.key, head_ * p_.key_step), p_.key_norm);
-      if (lane_ < kLanes) {
-        shared_.key[lane_] = eight;
-        shared_.value[lane_] =
-            reinterpret_cast<const uint4*>(at(p_.value, head_ * p_.value_step))[lane_];
-      }
+    const T* head = at(p_.query, (query_head_ + min(row, heads_ - 1)) * p_.query_step);
+    head = is_key ? at(p_.key, head_ * p_.key_step) : head;
+    head = is_value ? at(p_.value, head_ * p_.value_step) : head;
+    const void* const norm = is_value ? nullptr : is_key ? p_.key_norm : p_.query_norm;
+    const uint4 plain = reinterpret_cast<const uint4*>(head)[place];
+    const uint4 turned = rotated(plain, head, norm);
+    if (row < kOwnKey) {
+      shared_.query[row][place] = row < heads_ ? turned : make_uint4(0, 0, 0, 0);
+    } else if (is_key) {
+      shared_.key[place] = turned;
+    } else if (is_value) {
+      shared_.value[place] = plain;
     }
   }
 
@@ -145,19 +163,21 @@ class AttentionOfToken {
     return static_cast<const T*>(from) + i;
   }
 
-  /// This lane's elements of a head, normed if there are factors, and rotated.
-  __device__ uint4 rotated(const T* head, const void* norm) const {
+  /// This lane's elements of a head, which are `plain`, normed if there are factors, and rotated.
+  __device__ uint4 rotated(const uint4& plain, const T* head, const void* norm) const {
     const int first = lane_ % kLanes * 8;
     const int other = (first + SIZE / 2) % SIZE;
     float own[8], far[8], cos[8], sin[8];
-    floats_of(*reinterpret_cast<const uint4*>(head + first), own);
+    floats_of(plain, own);
     floats_of(*reinterpret_cast<const uint4*>(head + other), far);
     floats_of(*reinterpret_cast<const uint4*>(at(p_.cos, first)), cos);
     floats_of(*reinterpret_cast<const uint4*>(at(p_.sin, first)), sin);
-    if (norm != nullptr) {
-      const float factor = inverse(own);
-      scale(own, factor, at(norm, first));
-      scale(far, factor, at(norm, other));
+    if (p_.query_norm != nullptr || p_.key_norm != nullptr) {
+      const float factor = inverse(own);  // all lanes
+      if (norm != nullptr) {
+        scale(own, factor, at(norm, first));
+        scale(far, factor, at(norm, other));
+      }
     }
     const float sign = first < SIZE / 2 ? -1.0f : 1.0f;
     uint32_t found[4];
@@ -195,13 +215,13 @@ class AttentionOfToken {
   /// Who reads the token's position writes it; the first block if nobody may read it. All take what
   /// they need of it from shared memory.
   __device__ void write_cache(int chunk, bool is_first) const {
-    const bool is_inside = position_ >= 0 && position_ < p_.capacity;
+    const bool is_inside = position_ >= 0;
     if (!is_inside && is_first && threadIdx.x == 0 && p_.fault != nullptr) {
       *p_.fault = kFaultIndex;
     }
     const bool is_read = position_ >= begin_ && position_ < end_;
-    const int64_t of_chunk = position_ / kTokenChunk - chunk;
-    const bool is_here = is_read ? of_chunk >= 0 && of_chunk % p_.sharers == 0 : is_first;
+    const int of_chunk = position_ / kTokenChunk - chunk;
+    const bool is_here = is_read ? of_chunk >= 0 && (of_chunk & (p_.sharers - 1)) == 0 : is_first;
     if (is_inside && is_here && warp_ < 2 && lane_ < kLanes) {
       void* const to = warp_ == 0 ? p_.keys : p_.values;
       const int64_t i = warp_ == 0 ? head_ * p_.keys_step + position_ * p_.keys_row
@@ -214,7 +234,7 @@ class AttentionOfToken {
   /// Sets out to fetch keys and values of 16 positions, if they begin before `end`. Of each 32 elements
   /// of a key a lane has 8, of two positions; of a value every 32nd pair, of all positions.
   __device__ void fetch(int base, int end) {
-    if (base >= end) {
+    if (base < 0 || base >= end) {
       return;
     }
 #pragma unroll
@@ -237,15 +257,15 @@ class AttentionOfToken {
     }
   }
 
-  __device__ void attend(int first, int chunks, int order) {
+  /// `fetched`: the positions that are on their way.
+  __device__ void attend(int first, int chunks, int order, int fetched) {
     float most[2] = {kNone, kNone};
     float weight[2] = {0.0f, 0.0f};
     float sum[HEADS][2 * kPairs] = {};
-    bool is_fetched = first == 0;  // then the guess was right
 #pragma unroll 1
     for (int chunk = order; chunk < chunks; chunk += p_.sharers) {
       const int base = (first + chunk) * kTokenChunk + warp_ * kRows;
-      if (!is_fetched) {
+      if (base != fetched) {
         fetch(base, end_);
       }
       if (base < end_ && base + kRows > begin_) {
@@ -256,15 +276,15 @@ class AttentionOfToken {
         add_values(base, sum);
         __syncwarp();
       }
-      fetch(base + p_.sharers * kTokenChunk, end_);
-      is_fetched = true;
+      fetched = base + p_.sharers * kTokenChunk;
+      fetch(fetched, end_);
     }
     keep(most, weight, sum);
   }
 
   /// Scores of positions lane / 4 and 8 on, of heads lane % 4 * 2 and the next one.
   __device__ void multiply(int base, float (&scores)[4]) const {
-    const int64_t own = position_ - base;  // in the cache it is only now
+    const int own = position_ - base;  // in the cache it is only now
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const uint4 query = shared_.query[lane_ / 4][part * 4 + lane_ % 4];
@@ -323,7 +343,7 @@ class AttentionOfToken {
         sum[h][i] *= before;
       }
     }
-    const int64_t own = position_ - base;
+    const int own = position_ - base;
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
       float value[2 * kPairs];
@@ -450,7 +470,7 @@ class AttentionOfToken {
   int head_;  ///< of the cache
   int query_head_;
   int heads_;
-  int64_t position_ = 0;  ///< of the token
+  int position_ = 0;  ///< of the token; negative for one outside of the cache
   int begin_ = 0;         ///< of the positions that are attended to
   int end_ = 0;
   const bool* mask_ = nullptr;  ///< null where all between are

@@ -59,7 +59,7 @@ struct TokenAttention {
   int32_t heads;
   int32_t kv_heads;
   int32_t capacity;
-  int32_t sharers;  ///< blocks of a cluster
+  int32_t sharers;  ///< blocks of a cluster, a power of two
   float scale;      ///< of the scores
   float epsilon;    ///< of the norms
 };

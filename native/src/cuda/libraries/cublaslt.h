@@ -56,10 +56,17 @@ enum LayoutAttribute : int32_t { kLayoutBatchCount = 5, kLayoutBatchStride = 6 }
 
 enum PreferenceAttribute : int32_t {
   kMaxWorkspaceNbytes = 1,
+  kReductionSchemes = 3,
   kMinAlignmentA = 5,
   kMinAlignmentB = 6,
   kMinAlignmentC = 7,
   kMinAlignmentD = 8,
+};
+
+/// How the sums of a product whose k is divided are put together: bits of a mask.
+enum ReductionScheme : uint32_t {
+  kNoReduction = 0,
+  kReductionInComputeType = 2,
 };
 
 struct Algorithm {

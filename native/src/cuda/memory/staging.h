@@ -37,7 +37,8 @@ class Staging {
   Status to_device() noexcept;
   Status to_host() noexcept;
 
-  bool empty() const noexcept { return blocks_.empty() || blocks_.front()->used == 0; }
+  /// Whether nothing was taken. A block may be empty that was too small for the first piece.
+  bool empty() const noexcept { return blocks_.empty() || blocks_.back()->used == 0; }
 
  private:
   struct Block {

@@ -1,18 +1,14 @@
 #pragma once
 
+#include "cuda/ops/around_products.h"
 #include "cuda/ops/small_weights.h"
 
 namespace aoti_plugins::cuda {
 
-/// A product and what stands around it in language models.
+/// A product with a weight of 4 or 8 bits and what stands around it.
 struct FusedLinear {
   SmallWeight weight;
-  const Tensor* bias;  ///< [n] as x, or null
-  const Tensor*
-      norm;  ///< [k] as x, or null: x is divided by the root of its mean square, times this
-  const Tensor* residual;  ///< as the result, or null: is added
-  double epsilon;          ///< added to the mean square
-  int64_t gate;            ///< a Gate of kernels/one_row.h: the result has n / 2 columns
+  Around around;
 };
 
 /// A new tensor: the product of x [..., k], float16 or bfloat16 on a GPU, of any strides. One row

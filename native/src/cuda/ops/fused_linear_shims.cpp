@@ -1,8 +1,9 @@
-// The C shim of products with what stands around them.
+// The C shims of products with what stands around them.
 
 #include <aoti_plugins/cuda_shim.h>
 
 #include "cuda/ops/fused_linear.h"
+#include "cuda/ops/row_linear.h"
 #include "shim/run_shim.h"
 
 using namespace aoti_plugins;
@@ -20,13 +21,28 @@ AOTITorchError aoti_torch_cuda_fused_linear(AtenTensorHandle x, AtenTensorHandle
     AOTIP_CHECK_ARG(ret0);
     const cuda::FusedLinear linear{
         {unwrap(weight), unwrap(scale), unwrap_optional(zero), bits, group_size, zero_kind},
-        unwrap_optional(bias),
-        unwrap_optional(norm),
-        unwrap_optional(residual),
-        epsilon,
-        gate};
+        {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
     Tensor* out = nullptr;
     AOTIP_RETURN_IF_FAILED(cuda::fused_linear(*unwrap(x), linear, &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}
+
+AOTITorchError aoti_torch_cuda_row_linear(AtenTensorHandle x, AtenTensorHandle weight,
+                                          AtenTensorHandle* gated_weight, AtenTensorHandle* bias,
+                                          AtenTensorHandle* norm, AtenTensorHandle* residual,
+                                          double epsilon, int64_t gate, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(x);
+    AOTIP_CHECK_TENSOR(weight);
+    AOTIP_CHECK_ARG(ret0);
+    const cuda::RowLinear linear{
+        unwrap(weight),
+        unwrap_optional(gated_weight),
+        {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cuda::row_linear(*unwrap(x), linear, &out));
     *ret0 = wrap(out);
     return Status::kOk;
   });

@@ -192,6 +192,9 @@ class Plan {
     };
     const uint64_t workspace = gpu.major >= 9 ? kLargeWorkspaceNbytes : kWorkspaceNbytes;
     AOTIP_RETURN_IF_FAILED(prefer(lt::kMaxWorkspaceNbytes, workspace));
+    // Else sums of parts of k may be added in the result's dtype, and rounded each time.
+    AOTIP_RETURN_IF_FAILED(
+        prefer(lt::kReductionSchemes, lt::kNoReduction | lt::kReductionInComputeType));
     AOTIP_RETURN_IF_FAILED(prefer(lt::kMinAlignmentA, alignment_of(g.a.data)));
     AOTIP_RETURN_IF_FAILED(prefer(lt::kMinAlignmentB, alignment_of(g.b.data)));
     AOTIP_RETURN_IF_FAILED(prefer(lt::kMinAlignmentC, alignment_of(g.c.data)));

@@ -54,6 +54,14 @@ bool fits_one_row(int64_t k) noexcept {
   return shared_nbytes(4, 1, k) <= kMostSharedNbytes;
 }
 
+void set_around(const Around& around, const Tensor* residual, OneRowProduct& product) noexcept {
+  product.bias = around.bias != nullptr ? around.bias->data() : nullptr;
+  product.norm = around.norm != nullptr ? around.norm->data() : nullptr;
+  product.residual = residual != nullptr ? residual->data() : nullptr;
+  product.epsilon = static_cast<float>(around.epsilon);
+  product.gate = static_cast<int32_t>(around.gate);
+}
+
 Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noexcept {
   const Gpu* where = find_gpu(gpu);
   if (where == nullptr) {

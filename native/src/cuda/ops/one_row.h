@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cuda/kernels/one_row.h"
+#include "cuda/ops/around_products.h"
 #include "slim/status.h"
 
 namespace aoti_plugins::cuda {
@@ -15,6 +16,9 @@ struct OneRowKind {
 
 /// Whether a row of `k` elements fits into a block's memory.
 bool fits_one_row(int64_t k) noexcept;
+
+/// Tells kernels what stands around a product.
+void set_around(const Around& around, const Tensor* residual, OneRowProduct& product) noexcept;
 
 /// One kernel, launched early on this thread's current stream.
 Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noexcept;

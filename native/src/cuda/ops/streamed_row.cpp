@@ -34,7 +34,13 @@ int32_t chunks_of(const OneRowProduct& product) {
   return (product.k + kStreamedChunk - 1) / kStreamedChunk;
 }
 
-/// As the kernel divides its memory.
+/// What a block has beside its ring and its row, as kernels/streamed_block.cuh divides it.
+int64_t shared_nbytes(const StreamedShape& shape) {
+  return shape.kept * kStreamedWarps * kStreamedRows * int64_t{4} + kStreamedWarps * 4 +
+         shape.stages * 2 * int64_t{8};
+}
+
+/// Of a product with codes, as the kernel divides its memory.
 int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShape& shape) {
   const int64_t chunks = chunks_of(product);
   const int64_t places = kStreamedChunk / (bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8);
@@ -42,30 +48,46 @@ int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShap
       product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
   const int64_t tile =
       shape.piece * (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes);
-  return shape.stages * 2 * tile + chunks * kStreamedChunk * 2 +
-         shape.kept * kStreamedWarps * kStreamedRows * int64_t{4} + (chunks + 3) / 4 * 16 +
-         kStreamedWarps * 4 + shape.stages * 2 * int64_t{8};
+  return shape.stages * 2 * tile + chunks * kStreamedChunk * 2 + (chunks + 3) / 4 * 16 +
+         shared_nbytes(shape);
 }
 
-/// None where a stage does not fit.
-std::optional<StreamedShape> shape_of(const Gpu& gpu, int64_t bits, const OneRowProduct& product) {
-  const int32_t pairs = (product.n + kStreamedRows - 1) / kStreamedRows;
-  const int32_t chunks = chunks_of(product);
+int64_t halves_nbytes_of(const OneRowProduct& product, const StreamedShape& shape) {
+  const int64_t row = shape.piece * kStreamedChunk * 2 + kHalvesGap;
+  return shape.stages * kStreamedRows * row + chunks_of(product) * kStreamedChunk * int64_t{2} +
+         shared_nbytes(shape);
+}
+
+/// Divides pairs among all blocks; none where a stage does not fit. `nbytes_of` a shape.
+template <typename Nbytes>
+std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& product, int32_t pairs,
+                                     int32_t piece, const Nbytes& nbytes_of) {
   StreamedShape shape{};
-  shape.piece = std::min(chunks, most_piece(bits));
+  shape.piece = piece;
   shape.pairs = pairs / gpu.multiprocessors;
   shape.more = pairs % gpu.multiprocessors;
   const int32_t most = shape.pairs + (shape.more > 0 ? 1 : 0);
   shape.kept = std::min(most, kMostKept);
   const int64_t room = std::min(kMostNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes));
-  const int64_t items = int64_t{most} * ((chunks + shape.piece - 1) / shape.piece);
+  const int64_t items = int64_t{most} * ((chunks_of(product) + piece - 1) / piece);
   for (shape.stages = static_cast<int32_t>(std::min<int64_t>(items, kMostStages)); shape.stages > 0;
        --shape.stages) {
-    if (nbytes_of(bits, product, shape) <= room) {
+    if (nbytes_of(shape) <= room) {
       return shape;
     }
   }
   return std::nullopt;
+}
+
+/// Also blocks without a share: each multiprocessor then has one block of each kernel.
+Status launch(const Gpu& gpu, const char* name, int64_t nbytes, bool is_constant,
+              StreamedShape& shape, OneRowProduct& product) {
+  const int64_t least = std::min(kLeastNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes) / 3);
+  void* arguments[] = {&product, &shape};
+  return launch_wide(gpu.index, name,
+                     {static_cast<unsigned int>(gpu.multiprocessors), (kStreamedWarps + 1) * 32,
+                      static_cast<unsigned int>(std::max(least, nbytes))},
+                     is_constant, arguments);
 }
 
 }  // namespace
@@ -76,9 +98,12 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
   const bool has_kernel = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
   const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0 &&
                         product.is_tile_packed == 0 && is_aligned(product.scale);
-  return gpu.major >= 9 && kind.kind[0] == 'b' && has_kernel && is_plain
-             ? shape_of(gpu, kind.bits, product)
-             : std::nullopt;
+  if (gpu.major < 9 || kind.kind[0] != 'b' || !has_kernel || !is_plain) {
+    return std::nullopt;
+  }
+  return divided(gpu, product, (product.n + kStreamedRows - 1) / kStreamedRows,
+                 std::min(chunks_of(product), most_piece(kind.bits)),
+                 [&](const StreamedShape& shape) { return nbytes_of(kind.bits, product, shape); });
 }
 
 Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
@@ -87,14 +112,25 @@ Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
   (void)std::snprintf(name, sizeof(name), "aotip_streamed_row_%d_%s_%d_%d",
                       static_cast<int>(kind.bits), kind.kind, static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
-  const int64_t least = std::min(kLeastNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes) / 3);
-  void* arguments[] = {&product, &shape};
-  // Also blocks without a share: each multiprocessor then has one block of each kernel.
-  return launch_wide(
-      gpu.index, name,
-      {static_cast<unsigned int>(gpu.multiprocessors), (kStreamedWarps + 1) * 32,
-       static_cast<unsigned int>(std::max(least, nbytes_of(kind.bits, product, shape)))},
-      kind.is_constant, arguments);
+  return launch(gpu, name, nbytes_of(kind.bits, product, shape), kind.is_constant, shape, product);
+}
+
+std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,
+                                                   const OneRowProduct& product) noexcept {
+  if (gpu.major < 9 || product.k % 32 != 0) {
+    return std::nullopt;
+  }
+  const int32_t columns = product.gate != kNoGate ? product.n / 2 : product.n;
+  const int32_t rows = product.gate != kNoGate ? kWeightTileRows : kStreamedRows;
+  return divided(gpu, product, (columns + rows - 1) / rows, kHalvesPiece,
+                 [&](const StreamedShape& shape) { return halves_nbytes_of(product, shape); });
+}
+
+Status streamed_halves(const Gpu& gpu, const char* kind, bool is_constant, StreamedShape shape,
+                       OneRowProduct& product) noexcept {
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_streamed_halves_%s", kind);
+  return launch(gpu, name, halves_nbytes_of(product, shape), is_constant, shape, product);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -18,4 +18,13 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
 Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
                     OneRowProduct& product) noexcept;
 
+/// The same for a weight of 16 bits as it lies: on GPUs that copy by themselves, for rows of a
+/// multiple of 32 elements.
+std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,
+                                                   const OneRowProduct& product) noexcept;
+
+/// One kernel, likewise. `kind`: "bf16" or "f16".
+Status streamed_halves(const Gpu& gpu, const char* kind, bool is_constant, StreamedShape shape,
+                       OneRowProduct& product) noexcept;
+
 }  // namespace aoti_plugins::cuda

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+#include "slim/status.h"
+#include "slim/tensor.h"
+
+namespace aoti_plugins::cuda {
+
+/// What stands around a product of rows [m, k] in language models.
+struct Around {
+  const Tensor* bias;  ///< [n] as x, or null
+  const Tensor*
+      norm;  ///< [k] as x, or null: x is divided by the root of its mean square, times this
+  const Tensor* residual;  ///< as the result, or null: is added
+  double epsilon;          ///< added to the mean square
+  int64_t gate;            ///< a Gate of kernels/one_row.h: the result has n / 2 columns
+};
+
+/// Whether x is float16 or bfloat16 on a GPU, of rows that kernels can read.
+Status check_rows_of_halves(const Tensor& x);
+
+/// Whether bias, norm and gate go with x and `n` columns of the product.
+Status check_around(const Tensor& x, const Around& around, int64_t n);
+
+/// Rows [m, k] divided by the root of their mean square, times the norm's factors.
+Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret);
+
+/// What becomes of a product [m, n] behind it: gate and residual.
+Status end_of_rows(const Tensor& product, const Around& around, const Tensor* residual,
+                   Tensor& out);
+
+/// A product of rows: writes to `out` [m, columns], which is not empty. Rows and residual have no
+/// gaps and are aligned.
+using ProductOfRows = Status (*)(const Tensor& rows, const void* product, const Tensor* residual,
+                                 Tensor& out);
+
+/// A new tensor, [..., columns] for x [..., k] of any strides, that `compute` writes.
+Status product_of_rows(const Tensor& x, const Around& around, int64_t n, ProductOfRows compute,
+                       const void* product, Tensor** ret);
+
+}  // namespace aoti_plugins::cuda

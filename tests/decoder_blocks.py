@@ -1,0 +1,97 @@
+"""Parts of language models, with what stands around their products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram, export
+
+WIDTH, HIDDEN = 256, 512
+
+
+class Norm(nn.Module):
+    """A root-mean-square norm as models of transformers write it."""
+
+    def __init__(self, inside: bool, width: int = WIDTH) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width) + 0.5)
+        self.inside = inside
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.float()
+        rows = rows * torch.rsqrt(rows.pow(2).mean(-1, keepdim=True) + 1e-5)
+        return (rows * self.weight).to(x.dtype) if self.inside else self.weight * rows.to(x.dtype)
+
+
+class Block(nn.Module):
+    """What one layer of a language model does, without attention."""
+
+    def __init__(
+        self,
+        *,
+        joined: bool,
+        inside: bool,
+        activation: nn.Module,
+        bias: bool = True,
+        width: int = WIDTH,
+        hidden: int = HIDDEN,
+    ) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.norm = Norm(inside, width)
+        self.activation = activation
+        if joined:
+            self.gate_up = nn.Linear(width, 2 * hidden, bias=False)
+        else:
+            self.gate, self.up = (nn.Linear(width, hidden, bias=bias) for _ in range(2))
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed = self.norm(x)
+        if hasattr(self, "gate_up"):
+            first, second = self.gate_up(normed).chunk(2, -1)
+        else:
+            first, second = self.gate(normed), self.up(normed)
+        return x + self.down(self.activation(first) * second)
+
+
+ACTIVATIONS = {"silu": nn.SiLU(), "gelu": nn.GELU(), "gelu, tanh": nn.GELU(approximate="tanh")}
+
+
+class LooksAlike(nn.Module):
+    """Looks like a block's parts and is none of them."""
+
+    def __init__(self, width: int = WIDTH) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.product = nn.Linear(width, width, bias=False)
+        self.factors = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        rows = x.float()
+        over_rows = rows * torch.rsqrt(rows.pow(2).mean(0, keepdim=True) + 1e-5)
+        cubes = rows * torch.rsqrt(rows.pow(4).mean(-1, keepdim=True) + 1e-5)
+        read_twice = self.product(x)
+        first, second = self.product(x + 1).chunk(2, -1)
+        return (
+            self.product(over_rows.to(x.dtype) * self.factors),
+            self.product(cubes.to(x.dtype) * self.factors),
+            read_twice + x,
+            read_twice,
+            torch.nn.functional.silu(second) * first,
+            self.product(x + 2) + x[..., :1],
+            torch.add(x, self.product(x + 3), alpha=2),
+        )
+
+
+def as_pipeline_has_it(
+    model: nn.Module, inputs: tuple[Tensor, ...], **kwargs: Any
+) -> ExportedProgram:
+    """An exported program of ATen ops, without what ExecuTorch does not have."""
+    program = export(model, inputs, **kwargs).run_decompositions({})
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            program.graph.erase_node(node)
+    return program

@@ -1,0 +1,62 @@
+"""Products of one row with weights of 16 bits on a GPU: as exact as PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from decoder_blocks import Block
+from executorch.exir import to_edge_transform_and_lower
+from torch import nn
+from torch.export import export
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.runtime import Program
+
+pytestmark = pytest.mark.gpu
+
+
+def _check(model: nn.Module, width: int, dtype: torch.dtype, graphs: bool) -> None:
+    torch.manual_seed(1)
+    model = model.to(dtype).eval()
+    plain = copy.deepcopy(model).cuda()
+    exact = copy.deepcopy(plain).double()
+    edge = to_edge_transform_and_lower(
+        export(model, (torch.randn(1, width).to(dtype),)), partitioner=[CudaPartitioner()]
+    )
+    options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
+    with Program(bytes(edge.to_executorch().buffer)) as program:
+        method = program.method(options=options)
+        for _ in range(5):
+            x = torch.randn(1, width, device="cuda").to(dtype)
+            with torch.no_grad():
+                expected, usual = exact(x.double()), plain(x).double()
+            (found,) = method(x)
+            error = (found.double() - expected).norm()
+            assert error <= 1.05 * (usual - expected).norm() + 1e-9
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize(
+    ("width", "hidden"), [(2048, 8192), (4096, 14336), (1056, 4232), (512, 1024)]
+)
+def test_blocks(width: int, hidden: int, joined: bool, graphs: bool) -> None:
+    block = Block(
+        joined=joined,
+        inside=False,
+        activation=nn.SiLU(),
+        bias=False,
+        width=width,
+        hidden=hidden,
+    )
+    _check(block, width, torch.bfloat16, graphs)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("k", "n"), [(32, 40000), (64, 9001), (2048, 3072), (9216, 300), (28672, 64), (2048, 128256)]
+)
+def test_layers(k: int, n: int, dtype: torch.dtype) -> None:
+    _check(nn.Linear(k, n), k, dtype, graphs=True)
