@@ -25,6 +25,7 @@ class AttentionOfToken {
   static constexpr int kPairs = SIZE / 64;   ///< of a lane's elements of a value
   static constexpr int kLanes = SIZE / 8;    ///< with 8 elements of a head each
   static constexpr int kFound = SIZE + 2;    ///< of a head: sums, their weight, the maximum
+  static constexpr int kNoBase = -1;
   static constexpr int kOwnKey = 8;          ///< behind rows of the query, the token's own key
   static constexpr float kNone = -1e30f;     ///< below any score
   static constexpr float kLog2E = 1.44269504f;
@@ -32,8 +33,8 @@ class AttentionOfToken {
   struct Shared {
     float found[kTokenWarps][HEADS][kFound];
     float of_blocks[kMostSharers][HEADS][kFound];  ///< of the other blocks of the cluster
-    float weights[kTokenWarps][kRows][HEADS];      ///< of a warp's positions
-    float factors[kTokenWarps][HEADS];             ///< for what it found before
+    float4 weights[kTokenWarps][kRows][HEADS / 4];  ///< of a warp's positions
+    float4 factors[kTokenWarps][HEADS / 4];         ///< for what it found before
     uint4 query[8][kLanes];                        ///< of heads that there are not, zeros
     uint4 key[kLanes];                             ///< the token's own
     uint4 value[kLanes];
@@ -61,6 +62,7 @@ class AttentionOfToken {
     begin_cluster();
     const int guess = guessed_base();
     prefetch(guess);
+    prefetch_arguments();
     wait_for_inputs();
     const int64_t position = *p_.position;
     fetch(guess, p_.capacity);
@@ -79,18 +81,24 @@ class AttentionOfToken {
     __syncthreads();
     wait_for_cluster();
     const int sharers = min(chunks, p_.sharers);
-    if (order > 0 && order < sharers) {
-      give(first & (p_.sharers - 1), order);
+    if (order < max(sharers, 1)) {
+      put_together(first & (p_.sharers - 1), order, sharers);
     }
     if (sharers > 1) {
       meet_cluster();
-    }
-    if (order == 0) {
-      write(chunks, sharers);
+      if (order == 0) {
+        write(sharers);
+      }
     }
   }
 
  private:
+  __device__ static float* numbers_of(float4* fours) { return reinterpret_cast<float*>(fours); }
+
+  __device__ static float number_of(const float4& four, int i) {
+    return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
+  }
+
   __device__ static void floats_of(const uint4& eight, float (&ret)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -112,12 +120,12 @@ class AttentionOfToken {
   }
 
   /// The first of this warp's first positions, before one may know: by the range that is in memory,
-  /// which may be of another token. Negative for none.
+  /// which may be of another token.
   __device__ int guessed_base() const {
     const int4 range = read_range();
     const int first = min(max(range.x, 0), p_.capacity) / kTokenChunk;
     const int base = (first + order_of(first)) * kTokenChunk + warp_ * kRows;
-    return base < min(range.y, p_.capacity) ? base : -1;
+    return base < min(range.y, p_.capacity) ? base : kNoBase;
   }
 
   /// Begins to bring keys and values of 16 positions into the GPU's cache.
@@ -131,6 +139,23 @@ class AttentionOfToken {
 #pragma unroll
       for (int i = 0; i < SIZE; i += 64) {
         prefetch_line(from + i);
+      }
+    }
+  }
+
+  /// The same for what all layers read, which weights have driven out of it since the last one.
+  __device__ void prefetch_arguments() const {
+    const void* line = nullptr;
+    line = lane_ == 0 ? p_.position : line;
+    line = lane_ == 1 ? p_.range : line;
+    line = lane_ == 2 ? p_.cos : line;
+    line = lane_ == 3 ? p_.sin : line;
+    line = lane_ == 4 ? p_.query_norm : line;
+    line = lane_ == 5 ? p_.key_norm : line;
+    if (warp_ == kTokenWarps - 1 && line != nullptr) {
+      prefetch_line(line);
+      if (lane_ > 1) {
+        prefetch_line(at(line, SIZE - 1));  // 128 elements are two lines
       }
     }
   }
@@ -237,27 +262,34 @@ class AttentionOfToken {
     if (base < 0 || base >= end) {
       return;
     }
+    const T* const keys = at(p_.keys, head_ * p_.keys_step + lane_ % 4 * 8);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = min(base + lane_ / 4 + half * 8, end - 1);
-      const T* const from = at(p_.keys, head_ * p_.keys_step + row * p_.keys_row + lane_ % 4 * 8);
+      const T* const from = row_of(keys, min(base + lane_ / 4 + half * 8, end - 1), p_.keys_row);
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         keys_[part][half] = *reinterpret_cast<const uint4*>(from + part * 32);
       }
     }
+    const T* const values = at(p_.values, head_ * p_.values_step + lane_ * 2);
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
-      const int of_all = min(base + row, end - 1);
-      const T* const from = at(p_.values, head_ * p_.values_step + of_all * p_.values_row);
+      const T* const from = row_of(values, min(base + row, end - 1), p_.values_row);
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        values_[row][i] = reinterpret_cast<const uint32_t*>(from)[i * 32 + lane_];
+        values_[row][i] = *reinterpret_cast<const uint32_t*>(from + i * 64);
       }
     }
   }
 
-  /// `fetched`: the positions that are on their way.
+  /// A row of a cache, for which one instruction is enough.
+  __device__ static const T* row_of(const T* cache, int row, int32_t step) {
+    const uint32_t nbytes = static_cast<uint32_t>(step) * sizeof(T);
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(cache) +
+                                      static_cast<uint64_t>(static_cast<uint32_t>(row)) * nbytes);
+  }
+
+  /// `fetched`: the first of the positions that are on their way.
   __device__ void attend(int first, int chunks, int order, int fetched) {
     float most[2] = {kNone, kNone};
     float weight[2] = {0.0f, 0.0f};
@@ -276,8 +308,7 @@ class AttentionOfToken {
         add_values(base, sum);
         __syncwarp();
       }
-      fetched = base + p_.sharers * kTokenChunk;
-      fetch(fetched, end_);
+      fetched = kNoBase;
     }
     keep(most, weight, sum);
   }
@@ -324,10 +355,10 @@ class AttentionOfToken {
       weight[i] = weight[i] * before + first + second;
       const int head = lane_ % 4 * 2 + i;
       if (head < HEADS) {
-        shared_.weights[warp_][lane_ / 4][head] = first;
-        shared_.weights[warp_][lane_ / 4 + 8][head] = second;
+        numbers_of(shared_.weights[warp_][lane_ / 4])[head] = first;
+        numbers_of(shared_.weights[warp_][lane_ / 4 + 8])[head] = second;
         if (lane_ < 4) {
-          shared_.factors[warp_][head] = before;
+          numbers_of(shared_.factors[warp_])[head] = before;
         }
       }
     }
@@ -337,11 +368,16 @@ class AttentionOfToken {
   __device__ void add_values(int base, float (&sum)[HEADS][2 * kPairs]) const {
 #pragma unroll
     for (int h = 0; h < HEADS; ++h) {
-      const float before = shared_.factors[warp_][h];
+      const float before = number_of(shared_.factors[warp_][h / 4], h % 4);
 #pragma unroll
       for (int i = 0; i < 2 * kPairs; ++i) {
         sum[h][i] *= before;
       }
+    }
+    uint32_t own_value[kPairs];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      own_value[i] = reinterpret_cast<const uint32_t*>(shared_.value)[i * 32 + lane_];
     }
     const int own = position_ - base;
 #pragma unroll
@@ -349,16 +385,13 @@ class AttentionOfToken {
       float value[2 * kPairs];
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        const uint32_t bits = row == own
-                                  ? reinterpret_cast<const uint32_t*>(shared_.value)[i * 32 + lane_]
-                                  : values_[row][i];
-        const float2 pair = HalfPair<T>::floats(bits);
+        const float2 pair = HalfPair<T>::floats(row == own ? own_value[i] : values_[row][i]);
         value[2 * i] = pair.x;
         value[2 * i + 1] = pair.y;
       }
 #pragma unroll
       for (int h = 0; h < HEADS; ++h) {
-        const float weight = shared_.weights[warp_][row][h];
+        const float weight = number_of(shared_.weights[warp_][row][h / 4], h % 4);
 #pragma unroll
         for (int i = 0; i < 2 * kPairs; ++i) {
           sum[h][i] += weight * value[i];
@@ -415,13 +448,18 @@ class AttentionOfToken {
     return make_float3(value, weight, most);
   }
 
-  /// Gives what this block found to the one that puts all together.
-  __device__ void give(int leader, int order) {
+  /// What the warps found becomes the result, or goes to the block that puts all blocks' together.
+  __device__ void put_together(int leader, int order, int sharers) {
     float* const to = shared_of_block(&shared_.of_blocks[order][0][0], leader);
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < heads_ * SIZE; i += kTokenWarps * 32) {
       const int head = i / SIZE;
       const int element = i % SIZE;
-      const float3 all = sum_over(shared_.found, kTokenWarps, head, element);
+      const float3 all = sum_over(shared_.found, sharers > 0 ? kTokenWarps : 0, head, element);
+      if (sharers <= 1) {
+        write_element(head, element, all);
+        continue;
+      }
       to[head * kFound + element] = all.x;
       if (element == 0) {
         to[head * kFound + SIZE] = all.y;
@@ -430,30 +468,12 @@ class AttentionOfToken {
     }
   }
 
-  /// The result.
-  __device__ void write(int chunks, int sharers) {
+  /// The result of all blocks.
+  __device__ void write(int sharers) {
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < heads_ * SIZE; i += kTokenWarps * 32) {
-      const int head = i / SIZE;
-      const int element = i % SIZE;
-      float3 all = sum_over(shared_.found, chunks > 0 ? kTokenWarps : 0, head, element);
-      if (sharers > 1) {
-        float(&first)[kFound] = shared_.of_blocks[0][head];
-        // Elements of one head are put together by threads that each need its weight and maximum.
-        first[element] = all.x;
-        if (element == 0) {
-          first[SIZE] = all.y;
-          first[SIZE + 1] = all.z;
-        }
-      } else {
-        write_element(head, element, all);
-      }
-    }
-    if (sharers > 1) {
-      __syncthreads();
-      for (int i = static_cast<int>(threadIdx.x); i < heads_ * SIZE; i += kTokenWarps * 32) {
-        write_element(i / SIZE, i % SIZE,
-                      sum_over(shared_.of_blocks, sharers, i / SIZE, i % SIZE));
-      }
+      write_element(i / SIZE, i % SIZE,
+                    sum_over(shared_.of_blocks, sharers, i / SIZE, i % SIZE));
     }
   }
 

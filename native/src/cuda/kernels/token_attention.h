@@ -54,8 +54,8 @@ struct TokenAttention {
   int64_t value_step;
   int64_t keys_step;  ///< from head to head of the cache
   int64_t values_step;
-  int64_t keys_row;  ///< from position to position
-  int64_t values_row;
+  int32_t keys_row;  ///< from position to position
+  int32_t values_row;
   int32_t heads;
   int32_t kv_heads;
   int32_t capacity;

@@ -77,6 +77,8 @@ Status check_caches(const CachedAttention& a, int64_t kv_heads, int64_t d) {
     AOTIP_RETURN_IF_FAILED(check_like(*cache, name, *a.query, a.query->dtype()));
     AOTIP_CHECK(is_as_kernels_want(*cache), "rows of %s have gaps or are not aligned to 16 bytes",
                 name);
+    AOTIP_CHECK(cache->stride(2) >= 0 && cache->stride(2) <= std::numeric_limits<int32_t>::max(),
+                "rows of %s are too far apart", name);
   }
   AOTIP_RETURN_IF_FAILED(check_row(a.position, "position", *a.query, kInt64, 1));
   AOTIP_RETURN_IF_FAILED(check_row(a.mask, "mask", *a.query, kBool, capacity));
@@ -134,8 +136,8 @@ TokenAttention arguments_of(const CachedAttention& a, const Tensor& out) {
   p.value_step = a.value->stride(1);
   p.keys_step = a.keys->stride(1);
   p.values_step = a.values->stride(1);
-  p.keys_row = a.keys->stride(2);
-  p.values_row = a.values->stride(2);
+  p.keys_row = static_cast<int32_t>(a.keys->stride(2));
+  p.values_row = static_cast<int32_t>(a.values->stride(2));
   p.heads = static_cast<int32_t>(a.query->size(1));
   p.kv_heads = static_cast<int32_t>(a.key->size(1));
   p.capacity = static_cast<int32_t>(a.keys->size(2));
