@@ -106,16 +106,17 @@ class Decoder(nn.Module):
 class CachedLayer(nn.Module):
     """A layer of a Llama: grouped heads, rotary positions, keys and values in buffers."""
 
-    def __init__(self, width: int, heads: int, kv_heads: int, hidden: int, capacity: int) -> None:
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.size = heads, kv_heads, width // heads
+        width, hidden, size = shape.width, shape.hidden, shape.width // shape.heads
+        self.heads, self.kv_heads, self.size = shape.heads, shape.kv_heads, size
         self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
-        self.qkv = nn.Linear(width, width + 2 * kv_heads * self.size, bias=False)
+        self.qkv = _side_by_side(width, (width, *2 * [self.kv_heads * size]), shape.separate)
         self.out = nn.Linear(width, width, bias=False)
-        self.gate_up = nn.Linear(width, 2 * hidden, bias=False)
+        self.gate_up = _side_by_side(width, (hidden, hidden), shape.separate)
         self.down = nn.Linear(hidden, width, bias=False)
         for name in ("keys", "values"):
-            self.register_buffer(name, torch.zeros(1, kv_heads, capacity, self.size))
+            self.register_buffer(name, torch.zeros(1, self.kv_heads, shape.capacity, size))
 
     def forward(
         self,
@@ -126,10 +127,9 @@ class CachedLayer(nn.Module):
     ) -> torch.Tensor:
         """One layer over ``x [batch, tokens, width]`` at ``positions [tokens]``."""
         batch, tokens, width = x.shape
-        sizes = (width, self.kv_heads * self.size, self.kv_heads * self.size)
         query, key, value = (
             part.view(batch, tokens, -1, self.size).transpose(1, 2)
-            for part in self.qkv(self.norm1(x)).split(sizes, -1)
+            for part in self.qkv(self.norm1(x))
         )
         self.keys.index_copy_(2, positions, _rotated(key, *angles))
         self.values.index_copy_(2, positions, value)
@@ -137,8 +137,36 @@ class CachedLayer(nn.Module):
             _rotated(query, *angles), self.keys, self.values, mask, enable_gqa=True
         )
         x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
-        gate, up = self.gate_up(self.norm2(x)).chunk(2, -1)
+        gate, up = self.gate_up(self.norm2(x))
         return x + self.down(functional.silu(gate) * up)
+
+
+class Joined(nn.Module):
+    """Products of the same rows as one."""
+
+    def __init__(self, width: int, columns: tuple[int, ...]) -> None:
+        super().__init__()
+        self.columns, self.layer = columns, nn.Linear(width, sum(columns), bias=False)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """All products of ``x [..., width]``."""
+        return self.layer(x).split(self.columns, -1)
+
+
+class Separate(nn.Module):
+    """Products of the same rows, as checkpoints have them."""
+
+    def __init__(self, width: int, columns: tuple[int, ...]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, n, bias=False) for n in columns)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """All products of ``x [..., width]``."""
+        return tuple(layer(x) for layer in self.layers)
+
+
+def _side_by_side(width: int, columns: tuple[int, ...], separate: bool) -> nn.Module:
+    return Separate(width, columns) if separate else Joined(width, columns)
 
 
 def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -157,6 +185,7 @@ class Shape:
     heads: int = 32
     kv_heads: int = 8
     hidden: int = 8192
+    separate: bool = False  # query, key and value, gate and up: weights of their own
 
 
 class CachedDecoder(nn.Module):
@@ -164,13 +193,10 @@ class CachedDecoder(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        layers, vocabulary, capacity = shape.layers, shape.vocabulary, shape.capacity
-        width, heads, kv_heads, hidden = shape.width, shape.heads, shape.kv_heads, shape.hidden
-        self.capacity = capacity
+        vocabulary, width, heads = shape.vocabulary, shape.width, shape.heads
+        self.capacity = shape.capacity
         self.tokens = nn.Embedding(vocabulary, width)
-        self.layers = nn.ModuleList(
-            CachedLayer(width, heads, kv_heads, hidden, capacity) for _ in range(layers)
-        )
+        self.layers = nn.ModuleList(CachedLayer(shape) for _ in range(shape.layers))
         self.norm, self.head = RmsNorm(width), nn.Linear(width, vocabulary, bias=False)
         steps = torch.arange(0, width // heads, 2) / (width // heads)
         self.register_buffer("frequencies", 500_000**-steps)
@@ -332,9 +358,11 @@ SMALL: dict[str, Callable[[], Model]] = {"small_cnn": small_cnn, "small_decoder"
 DECODERS: dict[str, Callable[[], Model]] = {
     "llama_4_layers": lambda: llama(Shape(4, 32_000)),
     "llama_16_layers": lambda: llama(Shape()),
+    "llama_16_layers_separate": lambda: llama(Shape(separate=True)),
     "llama_4_layers_int4": lambda: small_weights(4, 128, Shape(4, 32_000)),
     "llama_16_layers_int8": lambda: small_weights(8, None, Shape()),
     "llama_16_layers_int4": lambda: small_weights(4, 128, Shape()),
+    "llama_16_layers_int4_separate": lambda: small_weights(4, 128, Shape(separate=True)),
     "llama_16_layers_int4_groups_of_32": lambda: small_weights(4, 32, Shape()),
     "llama_16_layers_int4_cache_of_32768": lambda: small_weights(4, 128, Shape(capacity=32_768)),
     "llama_32_layers_int4": lambda: small_weights(

@@ -60,6 +60,20 @@ class Block(nn.Module):
 ACTIVATIONS = {"silu": nn.SiLU(), "gelu": nn.GELU(), "gelu, tanh": nn.GELU(approximate="tanh")}
 
 
+class Together(nn.Module):
+    """Products of one norm's result, as query, key and value are."""
+
+    def __init__(self, width: int, columns: tuple[int, ...], bias: bool) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.norm = Norm(inside=False, width=width)
+        self.layers = nn.ModuleList(nn.Linear(width, n, bias=bias) for n in columns)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        normed = self.norm(x)
+        return tuple(layer(normed) for layer in self.layers)
+
+
 class LooksAlike(nn.Module):
     """Looks like a block's parts and is none of them."""
 

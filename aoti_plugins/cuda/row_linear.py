@@ -19,23 +19,24 @@ from aoti_plugins.cuda.gates import Gate, activated
 def row_linear(
     x: Tensor,
     weight: Tensor,
-    gated_weight: Tensor | None,
+    second: Tensor | None,
+    third: Tensor | None,
     bias: Tensor | None,
     norm: Tensor | None,
     residual: Tensor | None,
     epsilon: float,
     gate: int,
 ) -> Tensor:
-    """Product with the transpose of a weight of 16 bits, and what stands around it.
+    """Product with the transposes of weights of 16 bits, and what stands around it.
 
     Here it is computed by PyTorch, in float32; programs call the runtime.
 
     Args:
         x: ``[..., k]``, float16 or bfloat16; the kernels are for one row.
-        weight: ``[n, k]``, the dtype of ``x``.
-        gated_weight: the same: with a gate, the second half of the columns is of it. Without it,
-            both halves are of ``weight``.
-        bias: ``[n]``, the dtype of ``x``; none where there are two weights.
+        weight: ``[columns, k]``, the dtype of ``x``.
+        second: the same, for the columns behind; ``n`` are those of all.
+        third: the same.
+        bias: ``[n]``, the dtype of ``x``.
         norm: ``[k]``, likewise: rows of ``x`` are divided by the root of their mean square, and
             multiplied with it.
         residual: as the result, is added to it.
@@ -43,27 +44,23 @@ def row_linear(
         gate: a ``Gate``: the first half of the columns goes through it, times the second.
 
     Returns:
-        ``[..., n]`` in the dtype of ``x``, for one weight without a gate and for two with one;
-        ``[..., n / 2]`` for one with a gate.
+        ``[..., n]`` in the dtype of ``x``; ``[..., n / 2]`` with a gate.
     """
     rows = x.float()
     if norm is not None:
         rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon) * norm.float()
-    found = linear(rows, weight.float(), None if bias is None else bias.float())
+    weights = torch.cat([one.float() for one in (weight, second, third) if one is not None])
+    found = linear(rows, weights, None if bias is None else bias.float())
     if gate != Gate.NONE:
-        first, second = (
-            found.chunk(2, -1)
-            if gated_weight is None
-            else (found, linear(rows, gated_weight.float()))
-        )
-        found = activated(first, Gate(gate)) * second
+        first, other = found.chunk(2, -1)
+        found = activated(first, Gate(gate)) * other
     return (found if residual is None else found + residual.float()).to(x.dtype)
 
 
 @row_linear.register_fake
 def _(  # type: ignore[no-untyped-def]
-    x, weight, gated_weight, bias, norm, residual, epsilon, gate
+    x, weight, second, third, bias, norm, residual, epsilon, gate
 ):
     del bias, norm, residual, epsilon
-    is_halved = gate != Gate.NONE and gated_weight is None
-    return x.new_empty((*x.shape[:-1], weight.size(0) // 2 if is_halved else weight.size(0)))
+    columns = sum(one.size(0) for one in (weight, second, third) if one is not None)
+    return x.new_empty((*x.shape[:-1], columns if gate == Gate.NONE else columns // 2))

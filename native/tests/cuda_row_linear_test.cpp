@@ -10,16 +10,27 @@ using namespace aoti_plugins::testing;
 
 namespace {
 
-AOTITorchError call(const Handle& x, const Handle& weight, const Handle& gated,
-                    const Around& around, AtenTensorHandle* ret) {
-  AtenTensorHandle handles[] = {gated.get(), around.bias.get(), around.norm.get(),
-                                around.residual.get()};
-  AtenTensorHandle* given[4];
-  for (size_t i = 0; i < 4; ++i) {
+/// Weights whose columns are one behind the other.
+using Weights = std::vector<Handle>;
+
+AOTITorchError call(const Handle& x, const Weights& weights, const Around& around,
+                    AtenTensorHandle* ret) {
+  AtenTensorHandle handles[] = {weights.size() > 1 ? weights[1].get() : nullptr,
+                                weights.size() > 2 ? weights[2].get() : nullptr, around.bias.get(),
+                                around.norm.get(), around.residual.get()};
+  AtenTensorHandle* given[5];
+  for (size_t i = 0; i < 5; ++i) {
     given[i] = handles[i] != nullptr ? &handles[i] : nullptr;
   }
-  return aoti_torch_cuda_row_linear(x.get(), weight.get(), given[0], given[1], given[2], given[3],
-                                    kEpsilon, around.gate, ret);
+  return aoti_torch_cuda_row_linear(x.get(), weights[0].get(), given[0], given[1], given[2],
+                                    given[3], given[4], kEpsilon, around.gate, ret);
+}
+
+/// One weight.
+Weights whole(Handle weight) {
+  Weights weights;
+  weights.push_back(std::move(weight));
+  return weights;
 }
 
 /// Rows of a weight on the host, from `first` on.
@@ -31,25 +42,22 @@ Handle rows_of(const Handle& weight, int64_t first, int64_t count) {
   return part;
 }
 
-/// With a gate, from one weight and from two.
+/// From one weight, and from two and three of any sizes.
 void check_product(int32_t dtype, int64_t m, int64_t n, int64_t k, const Parts& parts = {}) {
   const Handle host = host_numbers({n, k}, dtype);
-  const Handle whole = to_gpu(host);
-  const bool is_gated = parts.gate != 0;
-  const Handle none;
-  const Handle first = is_gated ? to_gpu(rows_of(host, 0, n / 2)) : nullptr;
-  const Handle second = is_gated ? to_gpu(rows_of(host, n / 2, n / 2)) : nullptr;
-  for (const bool is_split : {false, true}) {
-    if (is_split && (!is_gated || parts.bias)) {
-      continue;
-    }
+  for (const Ints& sizes : {Ints{n}, Ints{n / 2, n - n / 2}, Ints{1, n / 3, n - n / 3 - 1}}) {
     BOOST_TEST_INFO_SCOPE("[" << m << ", " << k << "] x " << n << ", norm " << parts.norm
                               << ", gate " << parts.gate << ", residual " << parts.residual
-                              << ", two weights " << is_split);
+                              << ", weights " << sizes.size());
+    Weights weights;
+    int64_t first = 0;
+    for (const int64_t size : sizes) {
+      weights.push_back(to_gpu(rows_of(host, first, size)));
+      first += size;
+    }
     const double worst = worst_error(numbers(host), dtype, m, n, k, parts,
                                      [&](const Handle& x, const Around& around, auto* ret) {
-                                       return call(x, is_split ? first : whole,
-                                                   is_split ? second : none, around, ret);
+                                       return call(x, weights, around, ret);
                                      });
     // A norm's products are rounded to 16 bits, and what stands between kernels for several rows.
     BOOST_TEST(worst < (m > 1 || parts.norm ? 4e-3 : 1e-4));
@@ -91,25 +99,25 @@ BOOST_AUTO_TEST_CASE(leaves_the_rest_to_cublaslt) {
 }
 
 BOOST_AUTO_TEST_CASE(says_what_is_no_number) {
-  const Handle weight = to_gpu(host_numbers({16, 512}, kBFloat16));
+  const Weights weight = whole(to_gpu(host_numbers({16, 512}, kBFloat16)));
   const Handle x = host_numbers({1, 512}, kBFloat16);
   data_of<uint16_t>(x)[300] = 0x7fc0;
-  const Handle found = one([&](auto* ret) { return call(to_gpu(x), weight, nullptr, {}, ret); });
+  const Handle found = one([&](auto* ret) { return call(to_gpu(x), weight, {}, ret); });
   for (const double value : numbers(found)) {
     BOOST_TEST(std::isnan(value));
   }
 }
 
 BOOST_AUTO_TEST_CASE(takes_any_strides_and_no_rows) {
-  const Handle weight = to_gpu(host_numbers({16, 64}, kBFloat16));
+  const Weights weight = whole(to_gpu(host_numbers({16, 64}, kBFloat16)));
   const Handle x = host_numbers({2, 3, 64}, kBFloat16);
-  const Handle plain = one([&](auto* ret) { return call(to_gpu(x), weight, nullptr, {}, ret); });
+  const Handle plain = one([&](auto* ret) { return call(to_gpu(x), weight, {}, ret); });
   const Handle gaps =
-      one([&](auto* ret) { return call(to_gpu(x, {64, 130, 1}), weight, nullptr, {}, ret); });
+      one([&](auto* ret) { return call(to_gpu(x, {64, 130, 1}), weight, {}, ret); });
   BOOST_TEST(sizes_of(plain) == (Ints{2, 3, 16}), boost::test_tools::per_element());
   check_same(gaps, plain);
   const Handle none = to_gpu(host_numbers({0, 64}, kBFloat16));
-  const Handle empty = one([&](auto* ret) { return call(none, weight, nullptr, {}, ret); });
+  const Handle empty = one([&](auto* ret) { return call(none, weight, {}, ret); });
   BOOST_TEST(sizes_of(empty) == (Ints{0, 16}), boost::test_tools::per_element());
 }
 
@@ -118,26 +126,29 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
     return to_gpu(host_numbers(sizes, dtype));
   };
   const Handle x = gpu({1, 64});
-  const Handle weight = gpu({16, 64});
+  const Weights weight = whole(gpu({16, 64}));
   AtenTensorHandle raw = nullptr;
-  const auto refused = [&](const Handle& left, const Handle& right, const Handle& gated,
-                           const Around& around, const char* reason) {
-    check_refused(call(left, right, gated, around, &raw), reason);
+  const auto refused = [&](const Handle& left, const Weights& right, const Around& around,
+                           const char* reason) {
+    check_refused(call(left, right, around, &raw), reason);
   };
-  refused(gpu({1, 64}, kFloat32), weight, nullptr, {}, "x is float32, expected float16 or");
-  refused(gpu({1, 60}), weight, nullptr, {}, "rows of 60 elements, expected a multiple of 8");
-  refused(gpu({1, 72}), weight, nullptr, {}, "the weight is not [n, 72] of bfloat16 without gaps");
-  refused(gpu({1, 64}, kFloat16), weight, nullptr, {}, "the weight is not [n, 64] of float16");
-  refused(host_numbers({1, 64}, kBFloat16), weight, nullptr, {}, "x is on cpu, expected cuda");
-  refused(x, host_numbers({16, 64}, kBFloat16), nullptr, {}, "weight");
-  refused(x, weight, weight, {}, "a gated weight without a gate");
-  refused(x, weight, gpu({24, 64}), {nullptr, nullptr, nullptr, 1}, "have 16 and 24 rows");
-  refused(x, weight, weight, {gpu({32}), nullptr, nullptr, 1}, "a bias with the two weights");
-  refused(x, weight, nullptr, {gpu({8}), nullptr, nullptr, 0}, "the bias is not [16] of bfloat16");
-  refused(x, weight, nullptr, {nullptr, gpu({8}), nullptr, 0}, "the norm is not [64] of bfloat16");
-  refused(x, weight, nullptr, {nullptr, nullptr, gpu({8}), 0}, "the residual is not as the result");
-  refused(x, weight, nullptr, {nullptr, nullptr, nullptr, 4}, "no gate has number 4");
-  refused(x, gpu({8, 64}), nullptr, {nullptr, nullptr, nullptr, 1}, "a gate of 8 columns");
+  refused(gpu({1, 64}, kFloat32), weight, {}, "x is float32, expected float16 or");
+  refused(gpu({1, 60}), weight, {}, "rows of 60 elements, expected a multiple of 8");
+  refused(gpu({1, 72}), weight, {}, "the weight is not [n, 72] of bfloat16 without gaps");
+  refused(gpu({1, 64}, kFloat16), weight, {}, "the weight is not [n, 64] of float16");
+  refused(host_numbers({1, 64}, kBFloat16), weight, {}, "x is on cpu, expected cuda");
+  refused(x, whole(host_numbers({16, 64}, kBFloat16)), {}, "weight");
+  Weights wrong = whole(gpu({16, 64}));
+  wrong.push_back(gpu({8, 32}));
+  refused(x, wrong, {}, "the second weight is not [n, 64] of bfloat16");
+  wrong[1] = nullptr;
+  wrong.push_back(gpu({8, 64}));
+  refused(x, wrong, {}, "a third weight without a second one");
+  refused(x, weight, {gpu({8}), nullptr, nullptr, 0}, "the bias is not [16] of bfloat16");
+  refused(x, weight, {nullptr, gpu({8}), nullptr, 0}, "the norm is not [64] of bfloat16");
+  refused(x, weight, {nullptr, nullptr, gpu({8}), 0}, "the residual is not as the result");
+  refused(x, weight, {nullptr, nullptr, nullptr, 4}, "no gate has number 4");
+  refused(x, whole(gpu({8, 64})), {nullptr, nullptr, nullptr, 1}, "a gate of 8 columns");
   BOOST_TEST(raw == nullptr);
 }
 

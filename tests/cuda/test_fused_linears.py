@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_blocks import ACTIVATIONS, WIDTH, Block, LooksAlike, Norm, as_pipeline_has_it
+from decoder_blocks import ACTIVATIONS, WIDTH, Block, LooksAlike, Norm, Together, as_pipeline_has_it
 from small_weight_cases import values_of
 from support import lower
 from torch import Tensor, nn
@@ -83,6 +83,19 @@ def test_a_block_becomes_two_products(
     expected = exact(model, **options)(x.double())
     error = (program.module()(x).double() - expected).norm()
     assert error <= 1.05 * (model(x).double() - expected).norm()
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_products_of_the_same_rows_become_one(rows: int) -> None:
+    """Of any number of rows, so that two methods hold the same weights."""
+    model = quantised(Together(WIDTH, (256, 64, 72, 8), bias=True))
+    x = torch.randn(rows, WIDTH).bfloat16()
+    program = after_passes(model, (x,))
+    sizes = [node.args[1].meta["val"].size(0) * 8 for node in fused(program)]
+    assert sizes == [256 + 64 + 72, 8]
+    assert [node.args[5] is None for node in fused(program)] == [rows > 1] * 2
+    for found, expected in zip(program.module()(x), model(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 
 
 def test_any_number_of_rows_goes_to_the_same_op() -> None:

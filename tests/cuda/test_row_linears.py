@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_blocks import ACTIVATIONS, Block, LooksAlike, as_pipeline_has_it
+from decoder_blocks import ACTIVATIONS, Block, LooksAlike, Together, as_pipeline_has_it
 from support import lower
 from torch import Tensor, nn
 from torch.export import ExportedProgram
@@ -50,10 +50,10 @@ def test_a_block_becomes_two_products(joined: bool, inside: bool, activation: st
     first, second = products(program)
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     assert called == [first, second]
-    _, _, gated_weight, _, norm, _, epsilon, gate = first.args
-    assert (gated_weight is None, norm is None, epsilon) == (joined, False, 1e-5)
+    _, _, second_weight, _, _, norm, _, epsilon, gate = first.args
+    assert (second_weight is None, norm is None, epsilon) == (joined, False, 1e-5)
     assert gate == 1 + list(ACTIVATIONS).index(activation)
-    assert second.args[5] is first.args[0]  # the residual
+    assert second.args[6] is first.args[0]  # the residual
     exact = model.double()(x.double())
     error = (program.module()(x).double() - exact).norm()
     assert error <= (model.bfloat16()(x).double() - exact).norm()
@@ -67,11 +67,25 @@ def test_no_weight_is_made() -> None:
     assert not program.constants
 
 
-def test_biases_stay_with_their_products() -> None:
+def test_biases_of_two_products_become_one() -> None:
     model, x = block(bias=True), a_row()
     program = after_pass(model, x)
-    assert [node.args[3] is None for node in products(program)] == [False, False, True]
+    assert [node.args[4] is None for node in products(program)] == [False, True]
     torch.testing.assert_close(program.module()(x), model(x), rtol=0.03, atol=0.03)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_products_of_the_same_row_become_one(bias: bool) -> None:
+    model = Together(WIDTH, (1024, 64, 65, 1030), bias).bfloat16().eval()
+    x = a_row()
+    program = after_pass(model, x)
+    assert [[one is None for one in node.args[1:4]] for node in products(program)] == [
+        [False, False, False],
+        [False, True, True],
+    ]
+    assert all(node.args[5] is not None for node in products(program))
+    for found, expected in zip(program.module()(x), model(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 
 
 def test_what_only_looks_alike_stays() -> None:
@@ -79,7 +93,7 @@ def test_what_only_looks_alike_stays() -> None:
     program = after_pass(model, x)
     assert len(products(program)) == 6
     for node in products(program):
-        assert (node.args[2], node.args[4], node.args[5], node.args[7]) == (None, None, None, 0)
+        assert (node.args[2], node.args[5], node.args[6], node.args[8]) == (None, None, None, 0)
     for found, expected in zip(program.module()(x), model(x), strict=True):
         torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from decoder_blocks import Block
+from decoder_blocks import Block, Together
 from executorch.exir import to_edge_transform_and_lower
 from torch import nn
 from torch.export import export
@@ -52,6 +52,21 @@ def test_blocks(width: int, hidden: int, joined: bool, graphs: bool) -> None:
         hidden=hidden,
     )
     _check(block, width, torch.bfloat16, graphs)
+
+
+class Sum(nn.Module):
+    """The results of several products of one row, one behind the other."""
+
+    def __init__(self, width: int, columns: tuple[int, ...]) -> None:
+        super().__init__()
+        self.parts = Together(width, columns, bias=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat(self.parts(x), -1)
+
+
+def test_products_of_the_same_row() -> None:
+    _check(Sum(2048, (2048, 515, 1029)), 2048, torch.bfloat16, graphs=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

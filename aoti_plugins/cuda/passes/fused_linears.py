@@ -5,6 +5,7 @@ The rows may also be dynamic: the runtime chooses when it sees their number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,15 +33,18 @@ class _SmallWeightProduct(Product):
         """What has a row for each column of the result."""
         return self.weight, self.scale, self.zero, self.bias
 
-    def with_second(self, program: ExportedProgram, second: Product) -> Product | None:
-        assert isinstance(second, _SmallWeightProduct)
-        same = ("bits", "group_size", "zero_kind")
-        pairs = list(zip(self._constants, second._constants, strict=True))
-        if any(getattr(self, name) != getattr(second, name) for name in same) or any(
-            _kind(one) != _kind(other) for one, other in pairs
-        ):
+    def beside(self, program: ExportedProgram, others: Sequence[Product]) -> Product | None:
+        products = [self, *(one for one in others if isinstance(one, _SmallWeightProduct))]
+        kinds = {
+            (one.bits, one.group_size, one.zero_kind, *map(_kind, one._constants))
+            for one in products
+        }
+        if len(kinds) > 1 or len(products) <= len(others):
             return None
-        weight, scale, zero, bias = (_joined(program, one, other) for one, other in pairs)
+        weight, scale, zero, bias = (
+            _joined(program, constants)
+            for constants in zip(*(one._constants for one in products), strict=True)
+        )
         assert weight is not None
         assert scale is not None
         return replace(self, weight=weight, scale=scale, zero=zero, bias=bias)
@@ -86,14 +90,14 @@ def _product(node: Node) -> Product | None:
 
 
 def _kind(node: Node | None) -> tuple[object, ...] | None:
-    return None if node is None else (node.meta["val"].shape, node.meta["val"].dtype)
+    """What constants have in common that can be one, the first dims of both behind each other."""
+    return None if node is None else (node.meta["val"].shape[1:], node.meta["val"].dtype)
 
 
-def _joined(program: ExportedProgram, one: Node | None, other: Node | None) -> Node | None:
-    if one is None or other is None:
+def _joined(program: ExportedProgram, nodes: Sequence[Node | None]) -> Node | None:
+    values = [constant_of(program, node) for node in nodes if node is not None]
+    if not values:
         return None
-    first, second = constant_of(program, one), constant_of(program, other)
-    assert first is not None
-    assert second is not None
-    joined = torch.cat((first.detach(), second.detach()))
-    return add_constant(program, f"{one.name}_and_{other.name}", joined)
+    joined = torch.cat([value.detach() for value in values if value is not None])
+    name = "_and_".join(node.name for node in nodes if node is not None)
+    return add_constant(program, name, joined)

@@ -7,17 +7,24 @@ how many there are.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.around_linears import Norm, gated_of, norm_of, residual_of
 from aoti_plugins.cuda.small_weights.layout import ROWS
+
+MOST_TOGETHER = 3
+"""Products that become one; ``row_linear`` has as many weights."""
+
+_SPLIT = torch.ops.aten.split_with_sizes.default
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,11 @@ class Product(ABC):
     gate: Gate = Gate.NONE
 
     @abstractmethod
-    def with_second(self, program: ExportedProgram, second: Product) -> Product | None:
-        """Both products as one, the columns of ``second`` behind; ``None`` if they cannot be."""
+    def beside(self, program: ExportedProgram, others: Sequence[Product]) -> Product | None:
+        """This product and others of the same rows as one, the columns of the others behind.
+
+        ``None`` if they cannot be one. Nothing stands behind any of them.
+        """
 
     @abstractmethod
     def call(self, x: Node, residual: Node | None) -> tuple[Any, tuple[Any, ...]]:
@@ -60,8 +70,14 @@ def fuse(program: ExportedProgram, product_of: Callable[[Node], Product | None])
         if found is not None:
             products[node] = found
     emitted: dict[Node, Node] = {}
+    joined = _joined(program, products)
     for product in products.values():
-        emitted[product.node] = _emit(program, product, emitted)
+        if product.node in joined:
+            together, parts = joined[product.node]
+            if parts:
+                _emit_parts(program, together, parts, emitted)
+        else:
+            emitted[product.node] = _emit(program, product, emitted)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -84,16 +100,16 @@ def _gated(program: ExportedProgram, node: Node, products: dict[Node, Product]) 
     first = products.get(found.first)
     if first is None or first.gate or first.residual is not None:
         return None
+    if node.meta["val"].shape[-1] % ROWS:
+        return None
     if found.second is None:
-        if node.meta["val"].shape[-1] % ROWS:
-            return None
         del products[found.first]
         return replace(first, node=node, gate=found.gate)
     second = products.get(found.second)
     if second is None or second.gate or second.residual is not None:
         return None
     same = (first.x, first.norm) == (second.x, second.norm)
-    both = first.with_second(program, second) if same else None
+    both = first.beside(program, [second]) if same else None
     if both is None:
         return None
     del products[found.first], products[found.second]
@@ -111,6 +127,49 @@ def _sum(node: Node, products: dict[Node, Product]) -> Product | None:
             del products[operand]
             return replace(product, node=node, residual=residual)
     return None
+
+
+_Joined = tuple[Product, list[Node]]
+"""A product, and the nodes whose columns it has one behind the other; all at the first of them."""
+
+
+def _joined(program: ExportedProgram, products: dict[Node, Product]) -> dict[Node, _Joined]:
+    """Products of the same rows, behind which nothing stands, as one: query, key and value."""
+    same: dict[tuple[Node, Norm | None], list[Product]] = {}
+    for product in products.values():
+        if product.gate == Gate.NONE and product.residual is None:
+            same.setdefault((product.x, product.norm), []).append(product)
+    found: dict[Node, _Joined] = {}
+    for group in same.values():
+        for start in range(0, len(group), MOST_TOGETHER):
+            first, *others = group[start : start + MOST_TOGETHER]
+            together = first.beside(program, others) if others else None
+            if together is not None:
+                nodes = [first.node, *(one.node for one in others)]
+                found |= {node: (together, nodes if node is first.node else []) for node in nodes}
+    return found
+
+
+def _emit_parts(
+    program: ExportedProgram, product: Product, parts: list[Node], emitted: dict[Node, Node]
+) -> None:
+    """Replace the nodes whose columns a product has by views of its result."""
+    sizes = [node.meta["val"].shape[-1] for node in parts]
+    op, args = product.call(emitted.get(product.x, product.x), None)
+    graph, value = program.graph, parts[0].meta["val"]
+    with graph.inserting_before(parts[0]):
+        whole = graph.call_function(op, args)
+        whole.meta.update(parts[0].meta)
+        whole.meta["val"] = value.new_empty((*value.shape[:-1], sum(sizes)))
+        split = graph.call_function(_SPLIT, (whole, sizes, -1))
+        split.meta["val"] = _SPLIT(whole.meta["val"], sizes, -1)
+        for i, node in enumerate(parts):
+            emitted[node] = graph.call_function(operator.getitem, (split, i))
+            emitted[node].meta.update(node.meta)
+            emitted[node].meta["val"] = split.meta["val"][i]
+    for node in parts:
+        node.replace_all_uses_with(emitted[node])
+        graph.erase_node(node)
 
 
 def _emit(program: ExportedProgram, product: Product, emitted: dict[Node, Node]) -> Node:

@@ -5,7 +5,10 @@ With the norm in front of them and what follows them, as ``fused_linears`` does 
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,14 +17,14 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 import aoti_plugins.cuda.row_linear  # noqa: F401  it defines the op
-from aoti_plugins.cuda.passes.fused_products import Product, fuse
-from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.cuda.passes.fused_products import MOST_TOGETHER, Product, fuse
+from aoti_plugins.lowering.program_constants import add_constant, constant_of
 
 _aten = torch.ops.aten
 _DTYPES = (torch.float16, torch.bfloat16)
 
-# A smaller weight takes no longer to read than a kernel to begin; Inductor may make one kernel of
-# such a product and others.
+# Smaller weights take no longer to read than a kernel to begin; Inductor may make one kernel of
+# such products and others.
 _LEAST_NUMEL = 1 << 19
 
 # The kernel reads runs of so many elements.
@@ -30,24 +33,29 @@ _MULTIPLE = 32
 
 @dataclass(frozen=True, kw_only=True)
 class _RowProduct(Product):
-    weight: Node
+    weights: tuple[Node, ...]
     bias: Node | None
-    gated_weight: Node | None = None
 
-    def with_second(self, program: ExportedProgram, second: Product) -> Product | None:
-        del program
-        assert isinstance(second, _RowProduct)
-        sizes = [one.weight.meta["val"].shape for one in (self, second)]
-        if sizes[0] != sizes[1] or self.bias is not None or second.bias is not None:
+    def beside(self, program: ExportedProgram, others: Sequence[Product]) -> Product | None:
+        products = [self, *(one for one in others if isinstance(one, _RowProduct))]
+        weights = tuple(itertools.chain(*(one.weights for one in products)))
+        biases = [constant_of(program, one.bias) for one in products if one.bias is not None]
+        known = [value for value in biases if value is not None]
+        is_one = len(products) > len(others) and len(weights) <= MOST_TOGETHER
+        if not is_one or len(known) not in (0, len(products)) or len(known) < len(biases):
             return None
-        return replace(self, gated_weight=second.weight)
+        bias = None
+        if known:
+            name = "_and_".join(str(one.bias) for one in products)
+            bias = add_constant(program, name, torch.cat([value.detach() for value in known]))
+        return replace(self, weights=weights, bias=bias)
 
     def call(self, x: Node, residual: Node | None) -> tuple[Any, tuple[Any, ...]]:
         norm = self.norm
         return torch.ops.aoti_plugins.row_linear.default, (
             x,
-            self.weight,
-            self.gated_weight,
+            *self.weights,
+            *(None for _ in range(MOST_TOGETHER - len(self.weights))),
             self.bias,
             None if norm is None else norm.factors,
             residual,
@@ -59,13 +67,18 @@ class _RowProduct(Product):
 def row_linears(program: ExportedProgram) -> None:
     """Replace products by ``aoti_plugins::row_linear``, in place; expects ATen ops.
 
-    Those of one row, of float16 or bfloat16, whose weight is a constant and large, in the outermost
-    graph.
+    Those of one row, of float16 or bfloat16, whose weights are constants, in the outermost graph,
+    if the weights that the row is multiplied with are large together.
     """
-    fuse(program, lambda node: _product(program, node))
+    found = {node: product for node in program.graph.nodes if (product := _product(program, node))}
+    numels = Counter[Node]()
+    for product in found.values():
+        numels[product.x] += product.weights[0].meta["val"].numel()
+    large = {node: one for node, one in found.items() if numels[one.x] >= _LEAST_NUMEL}
+    fuse(program, large.get)
 
 
-def _product(program: ExportedProgram, node: Node) -> Product | None:
+def _product(program: ExportedProgram, node: Node) -> _RowProduct | None:
     if node.target is not _aten.linear.default:
         return None
     x, weight = node.args[0], node.args[1]
@@ -75,9 +88,9 @@ def _product(program: ExportedProgram, node: Node) -> Product | None:
         return None
     row, result = x.meta["val"], node.meta["val"]
     same = row.dtype == value.dtype == result.dtype and row.dtype in _DTYPES
-    if not same or value.dim() != 2 or value.numel() < _LEAST_NUMEL or value.size(1) % _MULTIPLE:
+    if not same or value.dim() != 2 or value.size(1) % _MULTIPLE:
         return None
     rows = math.prod(row.shape[:-1])
     if not isinstance(rows, int) or rows != 1 or not value.is_contiguous():
         return None
-    return _RowProduct(node=node, x=x, weight=weight, bias=bias)
+    return _RowProduct(node=node, x=x, weights=(weight,), bias=bias)

@@ -16,10 +16,14 @@ enum Gate : int32_t {
   kGeluTanhGate,  ///< with the approximation of Phi by tanh
 };
 
-/// A product of one row, m is 1. With a gate, out has n / 2 columns. A weight of 16 bits is [n, k]
-/// as x, [n / 2, k] with a gate, aligned to 16 bytes, and has no scale.
+/// Weights of 16 bits whose columns lie one behind the other in a product.
+inline constexpr int32_t kMostWeights = 3;
+
+/// A product of one row, m is 1. With a gate, out has n / 2 columns. A weight of 16 bits is up to
+/// three matrices, [their columns, k] as x, aligned to 16 bytes, and has no scale.
 struct OneRowProduct : SmallWeightProduct {
-  const void* gated_weight;  ///< [n / 2, k], of 16 bits with a gate: the second half of the weight
+  const void* more[kMostWeights - 1];  ///< of 16 bits: the weights behind the first
+  int32_t starts[kMostWeights - 1];    ///< their first columns; n where there are none
   const void* norm;      ///< [k] as x, or null: what x is multiplied with, see `epsilon`
   const void* residual;  ///< as out, or null: what is added to it
   float epsilon;         ///< of a norm: x is divided by sqrt(mean of its squares + epsilon)

@@ -115,16 +115,20 @@ class StreamedHalves : StreamedBlock<T, false> {
   /// The `i`-th of a pair's 16 rows: with a gate, the last eight are of the second half; null
   /// behind the end.
   __device__ const char* row_of(int pair, int i) const {
-    const int half = i / kWeightTileRows;
-    const int columns = this->columns();
-    const int row =
-        is_gated_ ? pair * kWeightTileRows + i % kWeightTileRows : pair * kStreamedRows + i;
-    if (row >= columns) {
+    const int within = i % kWeightTileRows;
+    const int column = is_gated_ ? pair * kWeightTileRows + within : pair * kStreamedRows + i;
+    if (column >= this->columns()) {
       return nullptr;
     }
-    const char* const from =
-        static_cast<const char*>(is_gated_ && half == 1 ? p_.gated_weight : p_.weight);
-    return from + static_cast<int64_t>(row) * p_.k * 2;
+    const int row = is_gated_ && i >= kWeightTileRows ? column + p_.n / 2 : column;
+    const void* from = p_.weight;
+    int start = 0;
+#pragma unroll
+    for (int weight = 0; weight < kMostWeights - 1; ++weight) {
+      from = row >= p_.starts[weight] ? p_.more[weight] : from;
+      start = row >= p_.starts[weight] ? p_.starts[weight] : start;
+    }
+    return static_cast<const char*>(from) + static_cast<int64_t>(row - start) * p_.k * 2;
   }
 
   /// Fills the ring, again and again; a lane for each row.

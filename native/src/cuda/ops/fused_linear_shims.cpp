@@ -30,16 +30,16 @@ AOTITorchError aoti_torch_cuda_fused_linear(AtenTensorHandle x, AtenTensorHandle
 }
 
 AOTITorchError aoti_torch_cuda_row_linear(AtenTensorHandle x, AtenTensorHandle weight,
-                                          AtenTensorHandle* gated_weight, AtenTensorHandle* bias,
-                                          AtenTensorHandle* norm, AtenTensorHandle* residual,
-                                          double epsilon, int64_t gate, AtenTensorHandle* ret0) {
+                                          AtenTensorHandle* second, AtenTensorHandle* third,
+                                          AtenTensorHandle* bias, AtenTensorHandle* norm,
+                                          AtenTensorHandle* residual, double epsilon, int64_t gate,
+                                          AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
     AOTIP_CHECK_TENSOR(x);
     AOTIP_CHECK_TENSOR(weight);
     AOTIP_CHECK_ARG(ret0);
     const cuda::RowLinear linear{
-        unwrap(weight),
-        unwrap_optional(gated_weight),
+        {unwrap(weight), unwrap_optional(second), unwrap_optional(third)},
         {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
     Tensor* out = nullptr;
     AOTIP_RETURN_IF_FAILED(cuda::row_linear(*unwrap(x), linear, &out));

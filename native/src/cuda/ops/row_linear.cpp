@@ -1,5 +1,7 @@
 #include "cuda/ops/row_linear.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "cuda/driver/gpu.h"
@@ -13,8 +15,14 @@
 namespace aoti_plugins::cuda {
 namespace {
 
+constexpr const char* kNames[kMostWeights] = {"weight", "second weight", "third weight"};
+
 int64_t columns_of(const RowLinear& linear) {
-  return linear.weight->size(0) * (linear.gated_weight != nullptr ? 2 : 1);
+  int64_t columns = 0;
+  for (const Tensor* weight : linear.weights) {
+    columns += weight != nullptr ? weight->size(0) : 0;
+  }
+  return columns;
 }
 
 Status check_weight(const Tensor& x, const Tensor& weight, const char* name) {
@@ -23,7 +31,7 @@ Status check_weight(const Tensor& x, const Tensor& weight, const char* name) {
                   weight.is_contiguous(),
               "the %s is not [n, %lld] of %s without gaps", name, static_cast<long long>(k),
               dtype_name(x.dtype()));
-  AOTIP_CHECK(weight.size(0) <= std::numeric_limits<int32_t>::max() / 2 &&
+  AOTIP_CHECK(weight.size(0) <= std::numeric_limits<int32_t>::max() / 4 &&
                   k <= std::numeric_limits<int32_t>::max() / 2,
               "the %s is too large", name);
   return ops::check_beside(weight, name, x);
@@ -31,17 +39,26 @@ Status check_weight(const Tensor& x, const Tensor& weight, const char* name) {
 
 Status check(const Tensor& x, const RowLinear& linear) {
   AOTIP_RETURN_IF_FAILED(check_rows_of_halves(x));
-  AOTIP_RETURN_IF_FAILED(check_weight(x, *linear.weight, "weight"));
-  if (linear.gated_weight != nullptr) {
-    AOTIP_RETURN_IF_FAILED(check_weight(x, *linear.gated_weight, "gated weight"));
-    AOTIP_CHECK(linear.around.gate != kNoGate, "a gated weight without a gate");
-    AOTIP_CHECK(linear.gated_weight->size(0) == linear.weight->size(0),
-                "the two weights of a gate have %lld and %lld rows",
-                static_cast<long long>(linear.weight->size(0)),
-                static_cast<long long>(linear.gated_weight->size(0)));
-    AOTIP_CHECK(linear.around.bias == nullptr, "a bias with the two weights of a gate");
+  AOTIP_CHECK(linear.weights[1] != nullptr || linear.weights[2] == nullptr,
+              "a third weight without a second one");
+  for (int32_t i = 0; i < kMostWeights; ++i) {
+    if (linear.weights[i] != nullptr) {
+      AOTIP_RETURN_IF_FAILED(check_weight(x, *linear.weights[i], kNames[i]));
+    }
   }
   return check_around(x, linear.around, columns_of(linear));
+}
+
+/// Whether kernels may read all weights, 16 bytes at once.
+bool are_aligned(const RowLinear& linear) {
+  return std::all_of(std::begin(linear.weights), std::end(linear.weights),
+                     [](const Tensor* one) { return one == nullptr || is_aligned(*one); });
+}
+
+/// Whether no kernel of the program writes a weight.
+bool are_constant(const RowLinear& linear) {
+  return std::all_of(std::begin(linear.weights), std::end(linear.weights),
+                     [](const Tensor* one) { return one == nullptr || one->is_borrowed(); });
 }
 
 OneRowProduct one_row_of(const Tensor& x, const RowLinear& linear, const Tensor* residual,
@@ -51,41 +68,47 @@ OneRowProduct one_row_of(const Tensor& x, const RowLinear& linear, const Tensor*
   product.m = 1;
   product.n = static_cast<int32_t>(columns_of(linear));
   product.k = static_cast<int32_t>(x.size(1));
-  product.weight = linear.weight->data();
-  product.gated_weight = linear.gated_weight != nullptr ? linear.gated_weight->data() : nullptr;
-  if (linear.around.gate != kNoGate && linear.gated_weight == nullptr) {
-    product.gated_weight = static_cast<const char*>(product.weight) +
-                           int64_t{product.n} / 2 * product.k * linear.weight->itemsize();
+  product.weight = linear.weights[0]->data();
+  int32_t start = static_cast<int32_t>(linear.weights[0]->size(0));
+  for (int32_t i = 0; i + 1 < kMostWeights; ++i) {
+    const Tensor* const weight = linear.weights[i + 1];
+    product.more[i] = weight != nullptr ? weight->data() : nullptr;
+    product.starts[i] = start;
+    start += weight != nullptr ? static_cast<int32_t>(weight->size(0)) : 0;
   }
   set_around(linear.around, residual, product);
   product.out = out.data();
   return product;
 }
 
-/// out [m, rows of the weight] = x times the transpose of a weight.
-Status multiply(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& out) {
+/// out [m, columns] = x times the transposes of all weights, plus the bias.
+Status multiply(const Tensor& x, const RowLinear& linear, Tensor& out) {
+  const Tensor* const bias = linear.around.bias;
   const int64_t k = x.size(1);
-  const int64_t sizes[] = {k, out.size(1)};
-  const int64_t strides[] = {1, k};
-  const OwnedTensor matrix(weight.view(2, sizes, strides, weight.storage_offset(), weight.dtype()));
-  if (matrix == nullptr) {
-    return Status::kFailed;
-  }
-  return matmul(out, bias, x, *matrix, bias != nullptr ? 1.0 : 0.0, 1.0);
-}
-
-/// Both halves of a gate's columns.
-Status multiply_halves(const Tensor& x, const RowLinear& linear, Tensor& out) {
-  const int64_t n = out.size(1);
-  for (int64_t half = 0; half < 2; ++half) {
-    const int64_t sizes[] = {x.size(0), n / 2};
-    const int64_t strides[] = {n, 1};
-    const OwnedTensor columns(out.view(2, sizes, strides, half * (n / 2), out.dtype()));
-    if (columns == nullptr) {
+  int64_t first = 0;
+  for (const Tensor* weight : linear.weights) {
+    const int64_t n = weight != nullptr ? weight->size(0) : 0;
+    if (n == 0) {
+      continue;
+    }
+    const int64_t sizes[] = {k, n};
+    const int64_t strides[] = {1, k};
+    const OwnedTensor matrix(
+        weight->view(2, sizes, strides, weight->storage_offset(), weight->dtype()));
+    const int64_t out_sizes[] = {x.size(0), n};
+    const int64_t out_strides[] = {out.size(1), 1};
+    const OwnedTensor columns(
+        out.view(2, out_sizes, out_strides, out.storage_offset() + first, out.dtype()));
+    const int64_t one = 1;
+    const OwnedTensor added(
+        bias != nullptr ? bias->view(1, &n, &one, bias->storage_offset() + first, bias->dtype())
+                        : nullptr);
+    if (matrix == nullptr || columns == nullptr || (bias != nullptr && added == nullptr)) {
       return Status::kFailed;
     }
-    const Tensor& weight = half == 0 ? *linear.weight : *linear.gated_weight;
-    AOTIP_RETURN_IF_FAILED(multiply(x, weight, nullptr, *columns));
+    AOTIP_RETURN_IF_FAILED(
+        matmul(*columns, added.get(), x, *matrix, bias != nullptr ? 1.0 : 0.0, 1.0));
+    first += n;
   }
   return Status::kOk;
 }
@@ -98,16 +121,14 @@ Status call_rows(const Tensor& x, const RowLinear& linear, const Tensor* residua
   }
   const Tensor& rows = normed != nullptr ? *normed : x;
   if (around.gate == kNoGate && residual == nullptr) {
-    return multiply(rows, *linear.weight, around.bias, out);
+    return multiply(rows, linear, out);
   }
   const int64_t sizes[] = {x.size(0), columns_of(linear)};
   const OwnedTensor product(Tensor::empty(2, sizes, x.dtype(), x.device()));
   if (product == nullptr) {
     return Status::kFailed;
   }
-  AOTIP_RETURN_IF_FAILED(linear.gated_weight != nullptr
-                             ? multiply_halves(rows, linear, *product)
-                             : multiply(rows, *linear.weight, around.bias, *product));
+  AOTIP_RETURN_IF_FAILED(multiply(rows, linear, *product));
   return end_of_rows(*product, around, residual, out);
 }
 
@@ -119,13 +140,10 @@ Status compute(const Tensor& rows, const void* given, const Tensor* residual, Te
   }
   // A norm's factors may be too large for float16 before the row is divided.
   const bool is_exact = linear.around.norm == nullptr || rows.dtype() == kBFloat16;
-  OneRowProduct product = one_row_of(rows, linear, residual, out);
-  if (rows.size(0) == 1 && is_exact && is_aligned(product.weight) &&
-      is_aligned(product.gated_weight)) {
+  if (rows.size(0) == 1 && is_exact && are_aligned(linear)) {
+    OneRowProduct product = one_row_of(rows, linear, residual, out);
     if (const std::optional<StreamedShape> shape = streamed_halves_shape(*gpu, product)) {
-      const bool is_constant = linear.weight->is_borrowed() && (linear.gated_weight == nullptr ||
-                                                                linear.gated_weight->is_borrowed());
-      return streamed_halves(*gpu, kind_of_halves(rows), is_constant, *shape, product);
+      return streamed_halves(*gpu, kind_of_halves(rows), are_constant(linear), *shape, product);
     }
   }
   return call_rows(rows, linear, residual, out);

@@ -1,14 +1,15 @@
 #pragma once
 
+#include "cuda/kernels/one_row.h"
 #include "cuda/ops/around_products.h"
 
 namespace aoti_plugins::cuda {
 
-/// A product with a weight of 16 bits as it lies, and what stands around it.
+/// A product with weights of 16 bits as they lie, whose columns are one behind the other, and what
+/// stands around it.
 struct RowLinear {
-  const Tensor* weight;        ///< [n, k] as x, without gaps
-  const Tensor* gated_weight;  ///< with a gate that has two weights [n / 2, k]: the second one
-  Around around;               ///< a gate with two weights has no bias
+  const Tensor* weights[kMostWeights];  ///< [columns, k] as x, without gaps; null behind the last
+  Around around;
 };
 
 /// A new tensor: the product of x [..., k], float16 or bfloat16 on a GPU, of any strides. One row
