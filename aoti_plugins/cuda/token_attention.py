@@ -94,7 +94,10 @@ def _(query, *others):  # type: ignore[no-untyped-def]
 
 
 @torch.library.custom_op(
-    "aoti_plugins::attended_range", mutates_args=(), device_types=("cpu", "cuda")
+    "aoti_plugins::attended_range",
+    mutates_args=(),
+    device_types=("cpu", "cuda"),
+    tags=(torch.Tag.flexible_layout,),  # likewise: of the mask
 )
 def attended_range(mask: Tensor) -> Tensor:
     """Which positions a mask lets in, for ``token_attention``: all layers share it.

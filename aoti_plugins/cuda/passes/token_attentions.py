@@ -112,7 +112,8 @@ def _mask_fits(mask: Node | None, capacity: int) -> bool:
     if mask is None:
         return True
     value = tensor_of(mask)
-    return value.dtype == torch.bool and value.numel() == capacity == value.shape[-1]
+    is_row = value.numel() == capacity == value.shape[-1] and value.is_contiguous()
+    return value.dtype == torch.bool and is_row
 
 
 def _written(program: ExportedProgram, node: Node) -> _Written | None:
