@@ -74,6 +74,20 @@ class Together(nn.Module):
         return tuple(layer(normed) for layer in self.layers)
 
 
+class ComputedBiases(nn.Module):
+    """Products of the same row whose biases the program computes."""
+
+    def __init__(self, width: int, columns: int) -> None:
+        super().__init__()
+        torch.manual_seed(6)
+        self.layers = nn.ModuleList(nn.Linear(width, columns) for _ in range(2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(
+            nn.functional.linear(x, layer.weight, layer.bias * x[0, 0]) for layer in self.layers
+        )
+
+
 class LooksAlike(nn.Module):
     """Looks like a block's parts and is none of them."""
 

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_blocks import ACTIVATIONS, WIDTH, Block, LooksAlike, Norm, Together, as_pipeline_has_it
+from decoder_blocks import (
+    ACTIVATIONS,
+    WIDTH,
+    Block,
+    ComputedBiases,
+    LooksAlike,
+    Norm,
+    Together,
+    as_pipeline_has_it,
+)
 from small_weight_cases import values_of
 from support import lower
 from torch import Tensor, nn
@@ -94,6 +103,14 @@ def test_products_of_the_same_rows_become_one(rows: int) -> None:
     sizes = [node.args[1].meta["val"].size(0) * 8 for node in fused(program)]
     assert sizes == [256 + 64 + 72, 8]
     assert [node.args[5] is None for node in fused(program)] == [rows > 1] * 2
+    for found, expected in zip(program.module()(x), model(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
+
+
+def test_biases_that_are_computed_stay_with_their_products() -> None:
+    model, x = quantised(ComputedBiases(WIDTH, 64)), torch.randn(1, WIDTH).bfloat16()
+    program = after_passes(model, (x,))
+    assert len(fused(program)) == 2
     for found, expected in zip(program.module()(x), model(x), strict=True):
         torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_blocks import ACTIVATIONS, Block, LooksAlike, Together, as_pipeline_has_it
+from decoder_blocks import (
+    ACTIVATIONS,
+    Block,
+    ComputedBiases,
+    LooksAlike,
+    Together,
+    as_pipeline_has_it,
+)
 from support import lower
 from torch import Tensor, nn
 from torch.export import ExportedProgram
@@ -86,6 +93,11 @@ def test_products_of_the_same_row_become_one(bias: bool) -> None:
     assert all(node.args[5] is not None for node in products(program))
     for found, expected in zip(program.module()(x), model(x), strict=True):
         torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
+
+
+def test_a_bias_that_is_computed_is_not_read_early() -> None:
+    model, x = ComputedBiases(1024, 1024).bfloat16().eval(), torch.randn(1, 1024).bfloat16()
+    assert products(after_pass(model, x)) == []
 
 
 def test_what_only_looks_alike_stays() -> None:

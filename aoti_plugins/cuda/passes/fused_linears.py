@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 import aoti_plugins.cuda.fused_linear  # noqa: F401  it defines the op
-from aoti_plugins.cuda.passes.fused_products import Product, fuse
-from aoti_plugins.lowering.program_constants import add_constant, constant_of
+from aoti_plugins.cuda.passes.fused_products import Product, as_one_constant, fuse
+from aoti_plugins.lowering.program_constants import constant_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +41,12 @@ class _SmallWeightProduct(Product):
         }
         if len(kinds) > 1 or len(products) <= len(others):
             return None
+        constants = [one for product in products for one in product._constants if one is not None]
+        if any(constant_of(program, one) is None for one in constants):
+            return None  # a bias may be computed
         weight, scale, zero, bias = (
-            _joined(program, constants)
-            for constants in zip(*(one._constants for one in products), strict=True)
+            as_one_constant(program, [one for one in nodes if one is not None])
+            for nodes in zip(*(one._constants for one in products), strict=True)
         )
         assert weight is not None
         assert scale is not None
@@ -92,12 +95,3 @@ def _product(node: Node) -> Product | None:
 def _kind(node: Node | None) -> tuple[object, ...] | None:
     """What constants have in common that can be one, the first dims of both behind each other."""
     return None if node is None else (node.meta["val"].shape[1:], node.meta["val"].dtype)
-
-
-def _joined(program: ExportedProgram, nodes: Sequence[Node | None]) -> Node | None:
-    values = [constant_of(program, node) for node in nodes if node is not None]
-    if not values:
-        return None
-    joined = torch.cat([value.detach() for value in values if value is not None])
-    name = "_and_".join(node.name for node in nodes if node is not None)
-    return add_constant(program, name, joined)

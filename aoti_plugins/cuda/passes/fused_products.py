@@ -20,6 +20,7 @@ from torch.fx import Node
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.around_linears import Norm, gated_of, norm_of, residual_of
 from aoti_plugins.cuda.small_weights.layout import ROWS
+from aoti_plugins.lowering.program_constants import add_constant, constant_of
 
 MOST_TOGETHER = 3
 """Products that become one; ``row_linear`` has as many weights."""
@@ -52,6 +53,7 @@ class Product(ABC):
 def fuse(program: ExportedProgram, product_of: Callable[[Node], Product | None]) -> None:
     """Replace products and what stands around them, in place; expects ATen ops.
 
+    Up to three products of the same rows behind which nothing stands become one as well.
     Norms and residuals of one row, or of a dynamic number of rows. Gates of any number of rows: a
     method for many rows and one for a single row then hold the same weights, once.
 
@@ -80,6 +82,15 @@ def fuse(program: ExportedProgram, product_of: Callable[[Node], Product | None])
             emitted[product.node] = _emit(program, product, emitted)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def as_one_constant(program: ExportedProgram, nodes: Sequence[Node]) -> Node | None:
+    """Constants, one behind the other along their first dim, as one; none of none."""
+    if not nodes:
+        return None
+    values = [constant_of(program, node) for node in nodes]
+    whole = torch.cat([value.detach() for value in values if value is not None])
+    return add_constant(program, "_and_".join(node.name for node in nodes), whole)
 
 
 def _with_norm(program: ExportedProgram, product: Product) -> Product:

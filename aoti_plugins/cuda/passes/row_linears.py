@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 import aoti_plugins.cuda.row_linear  # noqa: F401  it defines the op
-from aoti_plugins.cuda.passes.fused_products import MOST_TOGETHER, Product, fuse
-from aoti_plugins.lowering.program_constants import add_constant, constant_of
+from aoti_plugins.cuda.passes.fused_products import MOST_TOGETHER, Product, as_one_constant, fuse
+from aoti_plugins.lowering.program_constants import constant_of
 
 _aten = torch.ops.aten
 _DTYPES = (torch.float16, torch.bfloat16)
@@ -39,16 +39,12 @@ class _RowProduct(Product):
     def beside(self, program: ExportedProgram, others: Sequence[Product]) -> Product | None:
         products = [self, *(one for one in others if isinstance(one, _RowProduct))]
         weights = tuple(itertools.chain(*(one.weights for one in products)))
-        biases = [constant_of(program, one.bias) for one in products if one.bias is not None]
-        known = [value for value in biases if value is not None]
-        is_one = len(products) > len(others) and len(weights) <= MOST_TOGETHER
-        if not is_one or len(known) not in (0, len(products)) or len(known) < len(biases):
+        biases = [one.bias for one in products if isinstance(one.bias, Node)]
+        if len(products) <= len(others) or len(weights) > MOST_TOGETHER:
             return None
-        bias = None
-        if known:
-            name = "_and_".join(str(one.bias) for one in products)
-            bias = add_constant(program, name, torch.cat([value.detach() for value in known]))
-        return replace(self, weights=weights, bias=bias)
+        if len(biases) not in (0, len(products)):
+            return None
+        return replace(self, weights=weights, bias=as_one_constant(program, biases))
 
     def call(self, x: Node, residual: Node | None) -> tuple[Any, tuple[Any, ...]]:
         norm = self.norm
@@ -90,7 +86,13 @@ def _product(program: ExportedProgram, node: Node) -> _RowProduct | None:
     same = row.dtype == value.dtype == result.dtype and row.dtype in _DTYPES
     if not same or value.dim() != 2 or value.size(1) % _MULTIPLE:
         return None
+    if bias is not None and not _is_bias(constant_of(program, bias), value.size(0)):
+        return None
     rows = math.prod(row.shape[:-1])
     if not isinstance(rows, int) or rows != 1 or not value.is_contiguous():
         return None
     return _RowProduct(node=node, x=x, weights=(weight,), bias=bias)
+
+
+def _is_bias(value: torch.Tensor | None, columns: int) -> bool:
+    return value is not None and value.shape == (columns,) and value.is_contiguous()

@@ -67,6 +67,17 @@ inline __device__ uint4 load_once(const uint4* from) {
   return found;
 }
 
+/// What may be written at this moment, for those who are right with anything. It is not kept near
+/// the multiprocessor, so that who reads it again when it has been written gets that.
+inline __device__ int4 load_hint(const int4* from) {
+  int4 found;
+  asm volatile("ld.relaxed.gpu.global.v4.s32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+               : "l"(from)
+               : "memory");
+  return found;
+}
+
 /// Begins to bring bytes into the GPU's cache: `nbytes` is a multiple of 16, as is `from`.
 inline __device__ void prefetch_bytes(const void* from, uint32_t nbytes) {
 #if __CUDA_ARCH__ >= 900

@@ -38,15 +38,14 @@ class StreamedBlock {
         last_(first_ + shape.pairs + (static_cast<int>(blockIdx.x) < shape.more ? 1 : 0)),
         is_gated_(p_.gate != kNoGate) {}
 
-  /// Divides shared memory behind the ring and the row; returns where it ends.
-  __device__ char* share(char* memory) {
+  /// Divides shared memory behind the ring and the row.
+  __device__ void share(char* memory) {
     parts_ = reinterpret_cast<float*>(memory);
     memory += shape_.kept * kStreamedWarps * kStreamedRows * 4;
     squares_ = reinterpret_cast<float*>(memory);
     memory += kStreamedWarps * 4;
     full_ = reinterpret_cast<Arrivals*>(memory);
     empty_ = full_ + shape_.stages;
-    return memory + shape_.stages * 2 * sizeof(Arrivals);
   }
 
   /// All threads.

@@ -25,7 +25,6 @@ class StreamedHalves : StreamedBlock<T, false> {
   using Base::last_;
   using Base::p_;
   using Base::pieces_;
-  using Base::shape_;
   using Base::warp_;
   using typename Base::Around;
   static constexpr int kPiece = kHalvesPiece * kStreamedChunk;  ///< elements of a row in a stage

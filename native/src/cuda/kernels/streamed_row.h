@@ -8,7 +8,7 @@
 
 namespace aoti_plugins::cuda {
 
-/// Weights along k of which a warp takes every so many-th.
+/// Weights along k in a chunk: of 4 and 8 bits, a warp takes every eighth.
 inline constexpr int32_t kStreamedChunk = 256;
 
 /// Warps of a block that multiply; another one fetches.
@@ -27,7 +27,7 @@ inline constexpr int32_t kHalvesGap = 64;
 /// ring of shared memory holds those that come next.
 struct StreamedShape {
   int32_t stages;  ///< of the ring
-  int32_t piece;   ///< chunks along k in a stage: all of them, or some
+  int32_t piece;   ///< chunks along k in a stage
   int32_t pairs;   ///< of each block
   int32_t more;    ///< blocks that have one pair more
   int32_t kept;    ///< most pairs whose parts are kept until the warps put them together

@@ -32,7 +32,7 @@ class AttentionOfToken {
 
   struct Shared {
     float found[kTokenWarps][HEADS][kFound];
-    float of_blocks[kMostSharers][HEADS][kFound];  ///< of the other blocks of the cluster
+    float of_blocks[kMostSharers][HEADS][kFound];  ///< of the blocks of the cluster
     float4 weights[kTokenWarps][kRows][HEADS / 4];  ///< of a warp's positions
     float4 factors[kTokenWarps][HEADS / 4];         ///< for what it found before
     uint4 query[8][kLanes];                        ///< of heads that there are not, zeros
@@ -122,7 +122,8 @@ class AttentionOfToken {
   /// The first of this warp's first positions, before one may know: by the range that is in memory,
   /// which may be of another token.
   __device__ int guessed_base() const {
-    const int4 range = read_range();
+    const int4 range = p_.range != nullptr ? load_hint(reinterpret_cast<const int4*>(p_.range))
+                                           : make_int4(0, p_.capacity, 1, 0);
     const int first = min(max(range.x, 0), p_.capacity) / kTokenChunk;
     const int base = (first + order_of(first)) * kTokenChunk + warp_ * kRows;
     return base < min(range.y, p_.capacity) ? base : kNoBase;
@@ -134,8 +135,8 @@ class AttentionOfToken {
     if (base >= 0 && row < p_.capacity) {
       const bool is_key = lane_ < kRows;
       const T* const from =
-          is_key ? at(p_.keys, head_ * p_.keys_step + row * p_.keys_row)
-                 : at(p_.values, head_ * p_.values_step + row * p_.values_row);
+          is_key ? row_of(at(p_.keys, head_ * p_.keys_step), row, p_.keys_row)
+                 : row_of(at(p_.values, head_ * p_.values_step), row, p_.values_row);
 #pragma unroll
       for (int i = 0; i < SIZE; i += 64) {
         prefetch_line(from + i);
@@ -248,10 +249,10 @@ class AttentionOfToken {
     const int of_chunk = position_ / kTokenChunk - chunk;
     const bool is_here = is_read ? of_chunk >= 0 && (of_chunk & (p_.sharers - 1)) == 0 : is_first;
     if (is_inside && is_here && warp_ < 2 && lane_ < kLanes) {
-      void* const to = warp_ == 0 ? p_.keys : p_.values;
-      const int64_t i = warp_ == 0 ? head_ * p_.keys_step + position_ * p_.keys_row
-                                   : head_ * p_.values_step + position_ * p_.values_row;
-      reinterpret_cast<uint4*>(static_cast<T*>(to) + i)[lane_] =
+      const T* const to =
+          warp_ == 0 ? row_of(at(p_.keys, head_ * p_.keys_step), position_, p_.keys_row)
+                     : row_of(at(p_.values, head_ * p_.values_step), position_, p_.values_row);
+      reinterpret_cast<uint4*>(const_cast<T*>(to))[lane_] =
           warp_ == 0 ? shared_.key[lane_] : shared_.value[lane_];
     }
   }

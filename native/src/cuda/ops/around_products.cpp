@@ -50,6 +50,11 @@ Status check_around(const Tensor& x, const Around& around, int64_t n) {
   return Status::kOk;
 }
 
+bool is_constant(const Around& around) {
+  return (around.bias == nullptr || around.bias->is_borrowed()) &&
+         (around.norm == nullptr || around.norm->is_borrowed());
+}
+
 Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
   OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
   if (out == nullptr) {

@@ -23,6 +23,9 @@ Status check_rows_of_halves(const Tensor& x);
 /// Whether bias, norm and gate go with x and `n` columns of the product.
 Status check_around(const Tensor& x, const Around& around, int64_t n);
 
+/// Whether no kernel of the program writes bias and norm, so that they may be read early.
+bool is_constant(const Around& around);
+
 /// Rows [m, k] divided by the root of their mean square, times the norm's factors.
 Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret);
 

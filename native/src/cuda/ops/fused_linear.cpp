@@ -18,10 +18,10 @@ Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* re
   product.m = 1;
   set_around(linear.around, residual, product);
   product.out = out.data();
-  return one_row(
-      x.device().index,
-      {weight.bits, kind_of_halves(x), parts_of_group(weight.bits, weight.group_size), true},
-      product);
+  return one_row(x.device().index,
+                 {weight.bits, kind_of_halves(x), parts_of_group(weight.bits, weight.group_size),
+                  is_constant(linear.around)},
+                 product);
 }
 
 Status call_rows(const Tensor& x, const FusedLinear& linear, const Tensor* residual, Tensor& out) {

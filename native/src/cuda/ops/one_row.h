@@ -11,7 +11,7 @@ struct OneRowKind {
   int64_t bits;      ///< 4 or 8
   const char* kind;  ///< "bf16" or "f16"
   int32_t parts;     ///< of 32 weights after which a group may end
-  bool is_constant;  ///< whether no kernel writes the weight, so that it may be read early
+  bool is_constant;  ///< whether no kernel writes weight, bias and norm: read early
 };
 
 /// Whether a row of `k` elements fits into a block's memory.

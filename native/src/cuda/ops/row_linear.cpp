@@ -55,9 +55,10 @@ bool are_aligned(const RowLinear& linear) {
                      [](const Tensor* one) { return one == nullptr || is_aligned(*one); });
 }
 
-/// Whether no kernel of the program writes a weight.
+/// Whether no kernel of the program writes what a kernel reads that begins early.
 bool are_constant(const RowLinear& linear) {
-  return std::all_of(std::begin(linear.weights), std::end(linear.weights),
+  return is_constant(linear.around) &&
+         std::all_of(std::begin(linear.weights), std::end(linear.weights),
                      [](const Tensor* one) { return one == nullptr || one->is_borrowed(); });
 }
 
