@@ -27,6 +27,7 @@ from aoti_plugins.lowering import (
     runtime_shims,
     size_ranges,
 )
+from aoti_plugins.lowering.hidden_views import hidden_views
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
@@ -115,7 +116,8 @@ class Plan:
         """
         carried_ops.put_back(n for m in _graphs(program.graph_module) for n in m.graph.nodes)
         support = self.support()
-        refused: dict[torch._ops.OpOverload, bool] = {}
+        views = hidden_views(list(_graphs(program.graph_module)))
+        refused: dict[torch._ops.OpOverload, bool] = dict.fromkeys(views, True)
         taken = []
         for module in _graphs(program.graph_module):
             candidates = set(self._candidates(program, module))
@@ -160,7 +162,8 @@ class Plan:
         """Decompose those ops of an ATen program that ExecuTorch does not let into edge programs.
 
         It cannot decompose them either. Where a plugin can, the rest of the way is open. Composite
-        ops that the delegate refuses are taken apart, so that it is asked about their parts. Copies
+        ops that the delegate refuses are taken apart, so that it is asked about their parts, and so
+        are those that give views without saying so, where the program writes to tensors. Copies
         with a layout that ExecuTorch cannot express become row-major, and splits of a dynamic
         first dimension slices.
         """
@@ -184,6 +187,7 @@ class Plan:
             }
             table = {op: known[op] for op in refused if op in known} | table
         table |= row_major_copies(modules) | slices_for_splits(modules)
+        table |= hidden_views(modules)
         with no_launch_in_decompositions():
             return program.run_decompositions(table) if ops & table.keys() else program
 

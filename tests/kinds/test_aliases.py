@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from support import lower
 from torch import nn
@@ -81,3 +82,32 @@ def test_results_are_the_callers(lower_whole: Callable[..., bytes]) -> None:
         x.zero_()
         for value, expected in zip(first, kept, strict=True):
             torch.testing.assert_close(value, expected)
+
+
+HIDDEN_VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "meshgrid": lambda x: torch.meshgrid(x, x, indexing="xy")[0],
+    "type_as": lambda x: x.type_as(torch.ones(1)),
+    "einsum": lambda x: torch.einsum("i...->...i", x),
+    "atleast_2d": torch.atleast_2d,
+    "broadcast_tensors": lambda x: torch.broadcast_tensors(x, torch.ones(2, 3))[0],
+    "dropout": nn.Dropout().eval(),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN_VIEWS)
+def test_what_is_written_to_is_seen_through_views_that_do_not_say_so(
+    name: str, check: Callable[..., None]
+) -> None:
+    """Found by a random module with ``meshgrid``: PyTorch makes programs functional op by op."""
+
+    class Written(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            own = x * 2
+            view = HIDDEN_VIEWS[name](own)
+            own[0] = -own[0]
+            before = view + 1
+            if view.numel() == own.numel():  # else several elements are one
+                view[..., 1] = 7
+            return before, own, view.contiguous()
+
+    check(Written().eval(), torch.tensor([1.0, 2.0, 3.0]))

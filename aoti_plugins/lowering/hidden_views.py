@@ -1,0 +1,69 @@
+"""Composite ops whose results share memory with what they are given, though no schema says so.
+
+``torch.meshgrid`` expands, ``type_as`` may give back what it got, as does dropout that is off.
+PyTorch makes a program functional op by op: what is written to such a result, or to what it was
+made of, is seen by the other only if the op has been taken apart before, into views.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+
+
+def hidden_views(modules: Sequence[GraphModule]) -> dict[OpOverload, Callable[..., Any]]:
+    """Those of a program's graphs, before it is functional, each with what it is made of.
+
+    None if the program writes nowhere. Dropout that is off becomes an alias, in place.
+    """
+    nodes = [
+        node
+        for module in modules
+        for node in module.graph.nodes
+        if isinstance(node.target, OpOverload)
+    ]
+    if not any(node.target._schema.is_mutable for node in nodes):
+        return {}
+    for node in nodes:
+        if node.target is torch.ops.aten.dropout.default and not node.args[2]:
+            # It has a decomposition of its own in PyTorch, into a copy.
+            node.target, node.args = torch.ops.aten.alias.default, node.args[:1]
+    found = {node.target for node in nodes if _says_nothing(node.target) and _is_view(node)}
+    return {op: functools.partial(op._op_dk, _COMPOSITE) for op in found}
+
+
+def _says_nothing(op: OpOverload) -> bool:
+    schema = op._schema
+    is_composite = op.has_kernel_for_dispatch_key(_COMPOSITE)
+    values = (*schema.arguments, *schema.returns)
+    return bool(is_composite) and all(one.alias_info is None for one in values)
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a result of a node, computed of tensors without memory, is in that of an argument."""
+    args, kwargs = pytree.tree_map_only(Node, _value, (node.args, node.kwargs))
+    given = set(_storages((args, kwargs)))
+    mode = torch._guards.detect_fake_mode((args, kwargs))
+    if not given or mode is None:
+        return False
+    with mode, torch.no_grad():
+        found = node.target(*args, **kwargs)
+    return not given.isdisjoint(_storages(found))
+
+
+def _value(node: Node) -> Any:
+    return node.meta.get("val")
+
+
+def _storages(values: Any) -> Iterator[int]:
+    for value in pytree.tree_leaves(values):
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+            yield value.untyped_storage()._cdata
