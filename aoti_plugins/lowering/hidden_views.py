@@ -33,11 +33,18 @@ def hidden_views(modules: Sequence[GraphModule]) -> dict[OpOverload, Callable[..
     if not any(node.target._schema.is_mutable for node in nodes):
         return {}
     for node in nodes:
-        if node.target is torch.ops.aten.dropout.default and not node.args[2]:
-            # It has a decomposition of its own in PyTorch, into a copy.
-            node.target, node.args = torch.ops.aten.alias.default, node.args[:1]
+        if node.target is torch.ops.aten.dropout.default:
+            _say_that_it_is_a_view(node)
     found = {node.target for node in nodes if _says_nothing(node.target) and _is_view(node)}
     return {op: functools.partial(op._op_dk, _COMPOSITE) for op in found}
+
+
+def _say_that_it_is_a_view(dropout: Node) -> None:
+    """Only of one that is off; PyTorch has a decomposition of its own for it, into a copy."""
+    given = dict(zip(("input", "p", "train"), dropout.args, strict=False)) | dropout.kwargs
+    if not given["train"]:
+        dropout.target, dropout.args = torch.ops.aten.alias.default, (given["input"],)
+        dropout.kwargs = {}
 
 
 def _says_nothing(op: OpOverload) -> bool:
@@ -49,6 +56,8 @@ def _says_nothing(op: OpOverload) -> bool:
 
 def _is_view(node: Node) -> bool:
     """Whether a result of a node, computed of tensors without memory, is in that of an argument."""
+    if node.meta.get("unbacked_bindings"):
+        return False  # a result of a size that only a call knows is computed
     args, kwargs = pytree.tree_map_only(Node, _value, (node.args, node.kwargs))
     given = set(_storages((args, kwargs)))
     mode = torch._guards.detect_fake_mode((args, kwargs))

@@ -91,6 +91,7 @@ HIDDEN_VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "atleast_2d": torch.atleast_2d,
     "broadcast_tensors": lambda x: torch.broadcast_tensors(x, torch.ones(2, 3))[0],
     "dropout": nn.Dropout().eval(),
+    "dropout by name": lambda x: torch.dropout(input=x, p=0.5, train=False),
 }
 
 
@@ -111,3 +112,14 @@ def test_what_is_written_to_is_seen_through_views_that_do_not_say_so(
             return before, own, view.contiguous()
 
     check(Written().eval(), torch.tensor([1.0, 2.0, 3.0]))
+
+
+def test_results_of_sizes_that_only_a_call_knows_are_no_views(check: Callable[..., None]) -> None:
+    class Found(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            own = x * 2
+            own[0] = 5
+            (places,) = torch.where(own > 0)
+            return own, places
+
+    check(Found().eval(), torch.tensor([-1.0, 2.0, -3.0, 4.0]))
