@@ -117,3 +117,20 @@ def test_the_operator_in_eager(name: str, reverse: bool) -> None:
         arguments,
         test_utils=("test_schema", "test_faketensor"),
     )
+
+
+def test_other_ops_do_not_get_the_kernel_of_a_layer_beside_them(
+    check: Callable[..., None],
+) -> None:
+    """They are asked about together; its dtypes are not theirs."""
+
+    class Beside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LSTM(4, 3)
+
+        def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            positive = x > 0
+            return self.layer(x)[0], positive * ~positive, n.remainder(5), n.max(-1)[0]
+
+    check(Beside().eval(), torch.randn(5, 2, 4), torch.arange(12).view(3, 4))

@@ -20,6 +20,7 @@ _VALUE = re.compile(r"\b(arg\d+_1|buf\d+|var_\d+|tmp_tensor_handle_\d+)")
 _OUTPUT = re.compile(r"\boutput_handles\[(\d+)\] *=")
 _INPUT = re.compile(r"^arg(\d+)_1$")
 _SAME_VALUE = re.compile(r"^\s*(auto&?&?|[\w:<>]+) \w+ *=|\boutput_handles\[|aoti_torch_")
+_DECLARATION = re.compile(r"\bextern\b")
 _KERNEL = re.compile(r"^aoti_torch_(cpu|cuda|mps)_")
 
 
@@ -104,6 +105,8 @@ class _Calls:
             self._add(statement, is_run=True)
 
     def _add(self, statement: str, is_run: bool) -> None:
+        if _DECLARATION.search(statement):
+            return  # of a shim that PyTorch's headers do not have
         shims = _SHIM_CALL.findall(statement)
         values = _VALUE.findall(statement)
         outputs = [f"out{number}" for number in _OUTPUT.findall(statement)] if is_run else []
