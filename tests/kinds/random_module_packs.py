@@ -161,7 +161,7 @@ def _expected(value: Any, exact: list[Any], rounding: float) -> Expected:
     step = max(rounding, torch.finfo(value.dtype).eps)
     # What cancels to nothing, as the variance of one value, may keep the rounding of its parts: a
     # GPU multiplies and adds in one step.
-    least = 1e-12 if largest > rounding else rounding
+    least = 1e-12 if largest else rounding
     return Expected(value, 4 * spread + 4 * usual + 8 * step * (wide.abs() + 0.1 * largest) + least)
 
 
