@@ -25,6 +25,36 @@ Status check_vector(const Tensor* vector, const char* name, const Tensor& x, int
   return Status::kOk;
 }
 
+/// Rows [m, k] divided by the root of their mean square, times the norm's factors.
+Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
+  OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
+  if (out == nullptr) {
+    return Status::kFailed;
+  }
+  AOTIP_CHECK(x.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
+  NormOfRows rows{x.data(), around.norm->data(), out->data(), x.size(1),
+                  static_cast<float>(around.epsilon)};
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_norm_of_rows_%s", kind_of_halves(x));
+  void* arguments[] = {&rows};
+  AOTIP_RETURN_IF_FAILED(launch_exactly(
+      x.device().index, name, static_cast<unsigned int>(x.size(0)), kNormThreads, arguments));
+  *ret = std::move(out);
+  return Status::kOk;
+}
+
+/// What becomes of a product [m, n] behind it: gate and residual.
+Status end_of_rows(const Tensor& product, const Around& around, const Tensor* residual,
+                   Tensor& out) {
+  EndOfRows rows{product.data(), residual != nullptr ? residual->data() : nullptr,
+                 out.data(),     out.size(1),
+                 out.numel(),    static_cast<int32_t>(around.gate)};
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_end_of_rows_%s", kind_of_halves(product));
+  void* arguments[] = {&rows};
+  return launch_elements(product.device().index, name, rows.numel, arguments);
+}
+
 }  // namespace
 
 Status check_rows_of_halves(const Tensor& x) {
@@ -55,32 +85,23 @@ bool is_constant(const Around& around) {
          (around.norm == nullptr || around.norm->is_borrowed());
 }
 
-Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
-  OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
-  if (out == nullptr) {
+Status product_between(const Tensor& x, const Around& around, int64_t n, MultiplyRows multiply,
+                       const void* product, const Tensor* residual, Tensor& out) {
+  OwnedTensor normed;
+  if (around.norm != nullptr) {
+    AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
+  }
+  const Tensor& rows = normed != nullptr ? *normed : x;
+  if (around.gate == kNoGate && residual == nullptr) {
+    return multiply(rows, product, out);
+  }
+  const int64_t sizes[] = {x.size(0), n};
+  const OwnedTensor columns(Tensor::empty(2, sizes, x.dtype(), x.device()));
+  if (columns == nullptr) {
     return Status::kFailed;
   }
-  AOTIP_CHECK(x.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
-  NormOfRows rows{x.data(), around.norm->data(), out->data(), x.size(1),
-                  static_cast<float>(around.epsilon)};
-  char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_norm_of_rows_%s", kind_of_halves(x));
-  void* arguments[] = {&rows};
-  AOTIP_RETURN_IF_FAILED(launch_exactly(
-      x.device().index, name, static_cast<unsigned int>(x.size(0)), kNormThreads, arguments));
-  *ret = std::move(out);
-  return Status::kOk;
-}
-
-Status end_of_rows(const Tensor& product, const Around& around, const Tensor* residual,
-                   Tensor& out) {
-  EndOfRows rows{product.data(), residual != nullptr ? residual->data() : nullptr,
-                 out.data(),     out.size(1),
-                 out.numel(),    static_cast<int32_t>(around.gate)};
-  char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_end_of_rows_%s", kind_of_halves(product));
-  void* arguments[] = {&rows};
-  return launch_elements(product.device().index, name, rows.numel, arguments);
+  AOTIP_RETURN_IF_FAILED(multiply(rows, product, *columns));
+  return end_of_rows(*columns, around, residual, out);
 }
 
 Status product_of_rows(const Tensor& x, const Around& around, int64_t n, ProductOfRows compute,

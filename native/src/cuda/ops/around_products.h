@@ -26,12 +26,12 @@ Status check_around(const Tensor& x, const Around& around, int64_t n);
 /// Whether no kernel of the program writes bias and norm, so that they may be read early.
 bool is_constant(const Around& around);
 
-/// Rows [m, k] divided by the root of their mean square, times the norm's factors.
-Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret);
+/// Writes a product of rows [m, k] without gaps, plus the bias, to `out` [m, n].
+using MultiplyRows = Status (*)(const Tensor& rows, const void* product, Tensor& out);
 
-/// What becomes of a product [m, n] behind it: gate and residual.
-Status end_of_rows(const Tensor& product, const Around& around, const Tensor* residual,
-                   Tensor& out);
+/// A product of several rows: kernels for the norm in front of it and for gate and residual behind.
+Status product_between(const Tensor& x, const Around& around, int64_t n, MultiplyRows multiply,
+                       const void* product, const Tensor* residual, Tensor& out);
 
 /// A product of rows: writes to `out` [m, columns], which is not empty. Rows and residual have no
 /// gaps and are aligned.

@@ -24,29 +24,17 @@ Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* re
                  product);
 }
 
-Status call_rows(const Tensor& x, const FusedLinear& linear, const Tensor* residual, Tensor& out) {
-  const Around& around = linear.around;
-  OwnedTensor normed;
-  if (around.norm != nullptr) {
-    AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
-  }
-  const Tensor& rows = normed != nullptr ? *normed : x;
-  if (around.gate == kNoGate && residual == nullptr) {
-    return small_weight_product(rows, linear.weight, around.bias, out);
-  }
-  const int64_t sizes[] = {x.size(0), columns_of(linear.weight)};
-  const OwnedTensor product(Tensor::empty(2, sizes, x.dtype(), x.device()));
-  if (product == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(small_weight_product(rows, linear.weight, around.bias, *product));
-  return end_of_rows(*product, around, residual, out);
+Status multiply(const Tensor& rows, const void* product, Tensor& out) {
+  const auto& linear = *static_cast<const FusedLinear*>(product);
+  return small_weight_product(rows, linear.weight, linear.around.bias, out);
 }
 
 Status compute(const Tensor& rows, const void* product, const Tensor* residual, Tensor& out) {
   const auto& linear = *static_cast<const FusedLinear*>(product);
-  return (rows.size(0) == 1 && fits_one_row(rows.size(1)) ? call_one_row : call_rows)(
-      rows, linear, residual, out);
+  return rows.size(0) == 1 && fits_one_row(rows.size(1))
+             ? call_one_row(rows, linear, residual, out)
+             : product_between(rows, linear.around, columns_of(linear.weight), multiply, product,
+                               residual, out);
 }
 
 }  // namespace

@@ -83,7 +83,8 @@ OneRowProduct one_row_of(const Tensor& x, const RowLinear& linear, const Tensor*
 }
 
 /// out [m, columns] = x times the transposes of all weights, plus the bias.
-Status multiply(const Tensor& x, const RowLinear& linear, Tensor& out) {
+Status multiply(const Tensor& x, const void* product, Tensor& out) {
+  const auto& linear = *static_cast<const RowLinear*>(product);
   const Tensor* const bias = linear.around.bias;
   const int64_t k = x.size(1);
   int64_t first = 0;
@@ -114,25 +115,6 @@ Status multiply(const Tensor& x, const RowLinear& linear, Tensor& out) {
   return Status::kOk;
 }
 
-Status call_rows(const Tensor& x, const RowLinear& linear, const Tensor* residual, Tensor& out) {
-  const Around& around = linear.around;
-  OwnedTensor normed;
-  if (around.norm != nullptr) {
-    AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
-  }
-  const Tensor& rows = normed != nullptr ? *normed : x;
-  if (around.gate == kNoGate && residual == nullptr) {
-    return multiply(rows, linear, out);
-  }
-  const int64_t sizes[] = {x.size(0), columns_of(linear)};
-  const OwnedTensor product(Tensor::empty(2, sizes, x.dtype(), x.device()));
-  if (product == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(multiply(rows, linear, *product));
-  return end_of_rows(*product, around, residual, out);
-}
-
 Status compute(const Tensor& rows, const void* given, const Tensor* residual, Tensor& out) {
   const auto& linear = *static_cast<const RowLinear*>(given);
   const Gpu* gpu = find_gpu(rows.device().index);
@@ -147,7 +129,7 @@ Status compute(const Tensor& rows, const void* given, const Tensor* residual, Te
       return streamed_halves(*gpu, kind_of_halves(rows), are_constant(linear), *shape, product);
     }
   }
-  return call_rows(rows, linear, residual, out);
+  return product_between(rows, linear.around, columns_of(linear), multiply, given, residual, out);
 }
 
 }  // namespace
