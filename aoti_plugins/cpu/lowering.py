@@ -20,6 +20,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
     from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
+    from aoti_plugins.lowering.inductor.vector_flags import vector_flags
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
     with (
@@ -29,6 +30,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         parallel_threshold(),
         direct_tiles(),
         scatter_to_one_place(),
+        vector_flags(),
     ):
         yield
 

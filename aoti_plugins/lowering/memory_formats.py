@@ -23,19 +23,15 @@ _KEEPS = (None, torch.preserve_format)
 
 
 def row_major_copies(modules: Iterable[GraphModule]) -> dict[OpOverload, Callable[..., Any]]:
-    """Decompositions that make such copies row-major; empty where there is no such copy.
+    """Decompositions that make such copies row-major; empty where nothing has such a layout.
+
+    Also what other decompositions make of an op may copy its operand.
 
     Args:
         modules: graphs of an ATen program; nodes carry ``meta["val"]``.
     """
-    copied = [
-        source.meta.get("val")
-        for module in modules
-        for node in module.graph.nodes
-        if node.target in _TABLE
-        for source in node.all_input_nodes
-    ]
-    return _TABLE if any(isinstance(x, Tensor) and not _has_format(x) for x in copied) else {}
+    values = (node.meta.get("val") for module in modules for node in module.graph.nodes)
+    return _TABLE if any(isinstance(x, Tensor) and not _has_format(x) for x in values) else {}
 
 
 def _has_format(x: Tensor) -> bool:

@@ -36,6 +36,7 @@ from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.ranks.parts import with_own_collectives
 from aoti_plugins.lowering.splits import slices_for_splits
 from aoti_plugins.lowering.support import Refusal, Support, listed, warn, warn_of_state
+from aoti_plugins.lowering.written_windows import other_views_of_windows
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ class Plan:
             if op.namespace == "aten" and (torch.Tag.core not in op.tags or _is_random(op))
         }
         modules = list(_graphs(program.graph_module))
+        other_views_of_windows(modules)
         ops = {n.target for m in modules for n in m.graph.nodes}
         refused = self._refused_composites(modules)
         if refused or ops & table.keys():  # what is known is asked only then: it takes a moment

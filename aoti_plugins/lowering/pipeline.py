@@ -43,7 +43,9 @@ from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, genera
 from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
+from aoti_plugins.lowering.inductor.versions import torch_version
 from aoti_plugins.lowering.origins import Origins
+from aoti_plugins.lowering.passes.new_states_stored import new_states_stored
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.ranks import parts as rank_parts
 from aoti_plugins.lowering.ranks.storages import RankStorage, pack_ranks, rank_tag
@@ -181,6 +183,8 @@ class _Lowering:
                 forget_pending_sizes(_example_inputs(program))
                 program = program.run_decompositions(table)
                 loosen_views(program)
+        if torch_version() < (2, 13):
+            new_states_stored(program)
         return program
 
     def _transformed(self, programs: list[ExportedProgram]) -> list[ExportedProgram]:

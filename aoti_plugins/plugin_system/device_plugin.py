@@ -67,6 +67,7 @@ class DevicePlugin:
         from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
         from aoti_plugins.lowering.passes.equal_weights import equal_weights
         from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
+        from aoti_plugins.lowering.passes.norms_of_one import norms_of_one
         from aoti_plugins.lowering.passes.packed_weights import packed_weights
         from aoti_plugins.lowering.passes.restore_views import restore_views
         from aoti_plugins.lowering.ranks import parts
@@ -87,13 +88,14 @@ class DevicePlugin:
         )
         equal = GraphPass("aoti_plugins.equal_weights", equal_weights, after=(bits.name,))
         rows = GraphPass("aoti_plugins.gathered_rows", gathered_rows, after=(equal.name,))
+        norms = GraphPass("aoti_plugins.norms_of_one", norms_of_one, after=(rows.name,))
         own = tuple(self.device.passes(specs.decode(compile_specs)))
         last = GraphPass(
             "aoti_plugins.packed_weights",
             packed_weights,
             after=(rows.name, *(one.name for one in own)),
         )
-        return (first, ranks, second, bits, equal, rows, *own, last)
+        return (first, ranks, second, bits, equal, rows, norms, *own, last)
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

@@ -78,6 +78,30 @@ BOOST_AUTO_TEST_CASE(a_view_may_not_leave_its_storage) {
              "a view that ends at byte 20 leaves its storage of 16 bytes");
 }
 
+// What torch.empty_like gives of tensors that were expanded, cut out of larger ones, or permuted.
+BOOST_AUTO_TEST_CASE(a_tensor_like_an_expanded_one_is_laid_out_as_pytorch_does) {
+  struct Case {
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+    std::vector<int64_t> expected;
+  };
+  const std::vector<Case> cases = {
+      {{2, 3}, {0, 1}, {3, 1}},           {{2, 3}, {1, 0}, {3, 1}},
+      {{2, 3, 4}, {0, 1, 3}, {12, 1, 3}}, {{2, 2, 2}, {0, 0, 0}, {4, 2, 1}},
+      {{2, 3}, {4, 1}, {3, 1}},           {{2, 3}, {1, 5}, {1, 2}},
+      {{2, 3, 4}, {0, 1, 0}, {12, 4, 1}}, {{2, 3, 4}, {4, 0, 1}, {12, 4, 1}},
+      {{3, 2, 4}, {0, 16, 2}, {8, 4, 1}}, {{3, 1, 4}, {1, 0, 3}, {1, 0, 3}},
+  };
+  const Owned base = empty({1000});
+  for (const Case& one : cases) {
+    const auto ndim = static_cast<int64_t>(one.sizes.size());
+    const Owned view(base->view(ndim, one.sizes.data(), one.strides.data(), 0, kFloat32));
+    std::vector<int64_t> found(one.sizes.size());
+    dense_strides(*view, found.data());
+    BOOST_TEST(found == one.expected, boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(many_dims_use_the_heap) {
   const Sizes sizes(9, 2);
   const Owned t = empty(sizes);

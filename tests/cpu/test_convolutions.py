@@ -24,7 +24,7 @@ def normed(*layers: nn.Module) -> nn.Sequential:
     torch.manual_seed(0)
     model = nn.Sequential(*layers).eval()
     for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
             for value in (module.weight, module.bias, module.running_mean):
                 if value is not None:
                     nn.init.normal_(value)
@@ -57,6 +57,12 @@ def test_norms_are_folded(called: Called) -> None:
     folded_norms(program)
     assert not [name for name in called(program) if "batch_norm" in name]
     torch.testing.assert_close(program.module()(x), expected)
+
+
+def test_a_norm_of_what_has_no_batch_is_not_over_channels(run: Run) -> None:
+    model, x = normed(nn.Conv1d(4, 8, 3, padding=1), nn.BatchNorm1d(8)), torch.randn(4, 8)
+    (found,) = run(model, x)
+    torch.testing.assert_close(found, model(x))
 
 
 def test_limits_are_taken_in(called: Called) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ WITHOUT_DIMS = ("float32", "float64", "int64", "bool")
 LARGEST_NUMEL = 3000
 LARGEST_FLOAT = 1e3
 LARGEST_INTEGER = 1e6
+
+_UNFOLDED = re.compile(r"(?P<name>\w+) = .*\.unfold\(-?\d+, (?P<size>\d+), (?P<step>\d+)\)")
 
 _GIVEN = {"torch": torch, "nn": nn, "F": torch.nn.functional}
 
@@ -165,7 +167,7 @@ class Writer:
         ``unfold`` have: eager may write to them, ``torch.export`` refuses.
         """
         kept = [self.values[f"x{index}"] for index in range(len(self.inputs))]
-        kept += [*self.module.buffers(), *self.module.parameters()]
+        kept += [*self.module.buffers(), *self.module.parameters(), *self._overlapping_windows()]
         places = {
             value.untyped_storage().data_ptr() for value in kept if isinstance(value, torch.Tensor)
         }
@@ -174,6 +176,13 @@ class Writer:
                 x.dim() >= low and x.untyped_storage().data_ptr() not in places and not _overlaps(x)
             )
         )
+
+    def _overlapping_windows(self) -> Iterator[Any]:
+        """What ``unfold`` gave that may overlap: ``torch.export`` looks at size and step alone."""
+        for line in self.lines:
+            found = _UNFOLDED.fullmatch(line)
+            if found and int(found["size"]) > int(found["step"]):
+                yield self.values[found["name"]]
 
     # Statements.
 

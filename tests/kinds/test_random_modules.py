@@ -19,8 +19,7 @@ from torch.utils import _pytree as pytree
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.runtime import Program
 
-TOGETHER = 20
-PARTS = 50
+TOGETHER = 20  # compiling takes most of the time
 
 pytestmark = [
     # Eager's words on its own functions, and Inductor's on casts between two dtypes of 16 bits.
@@ -112,11 +111,10 @@ def test_a_few(lower_whole: Lower) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(500))
 def test_many(part: int, lower_many: Lower) -> None:
     """10,000 modules; run the parts side by side (``-n 2``)."""
-    for index in range(10):
-        _check((part * 10 + index) * TOGETHER, TOGETHER, lower_many)
+    _check(part * TOGETHER, TOGETHER, lower_many)
 
 
 def _whole_for_a_gpu(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
@@ -128,7 +126,7 @@ def _whole_for_a_gpu(model: nn.Module, inputs: tuple[Any, ...]) -> bytes:
 
 @pytest.mark.gpu
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", range(50))
 def test_many_on_a_gpu(part: int) -> None:
     """1000 modules, lowered for the GPU that is there."""
     _check(part * TOGETHER, TOGETHER, _whole_for_a_gpu)

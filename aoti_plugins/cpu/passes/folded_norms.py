@@ -32,14 +32,23 @@ class _Norm(NamedTuple):
 def folded_norms(program: ExportedProgram) -> None:
     """Fold in place, in the outermost graph; expects ATen ops.
 
-    Only where all of both are constants and nothing else reads the convolution's result.
+    Only where all of both are constants, nothing else reads the convolution's result, and that has
+    a batch: else the norm is not over its channels.
     """
     for node in list(program.graph.nodes):
         norm = _norm_of(node)
-        if norm is not None and is_convolution(norm.x) and len(norm.x.users) == 1:
+        if norm is not None and _is_batch_of_one_reader(norm.x):
             _fold(program, norm)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _is_batch_of_one_reader(node: Node) -> bool:
+    if not is_convolution(node) or len(node.users) != 1:
+        return False
+    weight = node.args[1]
+    assert isinstance(weight, Node)
+    return bool(node.meta["val"].dim() == weight.meta["val"].dim())
 
 
 def _norm_of(node: Node) -> _Norm | None:

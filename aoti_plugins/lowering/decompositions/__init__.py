@@ -35,6 +35,7 @@ from aoti_plugins.lowering.decompositions import (
     int4,
     median,
     narrow_sums,
+    older_versions,
     order_statistics,
     products,
     quantised_embeddings,
@@ -50,6 +51,7 @@ from aoti_plugins.lowering.decompositions import (
     special_functions,
     triangular,
 )
+from aoti_plugins.lowering.inductor.versions import torch_version
 from aoti_plugins.lowering.small_weights import packed
 
 _aten = torch.ops.aten
@@ -103,6 +105,12 @@ DECOMPOSITIONS: Table = {
     _aten._pdist_forward.default: distances.pdist,
     _aten.gcd.default: divisors.gcd,
     _aten.fractional_max_pool3d.default: fractional_pool.fractional_max_pool3d,
+    _aten.any.default: arithmetic.any_of,
+    _aten.any.dim: arithmetic.any_of,
+    _aten.any.dims: arithmetic.any_of,
+    _aten.argmax.default: order_statistics.argmax,
+    _aten.argmin.default: order_statistics.argmin,
+    _aten.cumsum.default: scans.cumsum,
     _aten.hann_window.default: cosine_windows.hann_window,
     _aten.hann_window.periodic: cosine_windows.hann_window_periodic,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
@@ -163,6 +171,12 @@ DECOMPOSITIONS: Table = {
     torch.ops.aoti_plugins.packed_weight.default: packed.values,
 }
 """For every device."""
+
+if torch_version() < (2, 13):
+    DECOMPOSITIONS |= {
+        _aten.flip.default: older_versions.flip,
+        _aten.linalg_vector_norm.default: older_versions.vector_norm,
+    }
 
 _SCANS: Table = {
     _aten.cummax.default: scans.cummax,

@@ -45,6 +45,14 @@ def power(base: Tensor, exponent: Tensor) -> Any:
     return torch.where(is_zero, 0, found)
 
 
+def any_of(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """``aten.any``, all forms: of uint8 it is uint8, which Inductor makes bool of."""
+    if x.dtype != torch.uint8:
+        return NotImplemented
+    found = torch.any(x != 0) if dim is None else torch.any(x != 0, dim, keepdim)
+    return found.to(torch.uint8)
+
+
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """``aten.cat.default`` of integers of eight bits, and of complex numbers."""
     dtype = tensors[0].dtype

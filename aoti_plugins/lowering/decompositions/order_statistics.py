@@ -1,4 +1,4 @@
-"""The k-th smallest element and the most frequent one, by sorting or selecting."""
+"""The place of the largest element, the k-th smallest and the most frequent one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions import stored  # noqa: F401  (defines the operator)
 from aoti_plugins.lowering.decompositions.scans import running_maximum
+
+
+def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """``aten.argmax.default`` over all elements, in the order of rows.
+
+    Inductor may count places in the order of memory.
+    """
+    return _over_all(torch.argmax, x, dim, keepdim)
+
+
+def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """``aten.argmin.default``; see ``argmax``."""
+    return _over_all(torch.argmin, x, dim, keepdim)
+
+
+def _over_all(find: Any, x: Tensor, dim: int | None, keepdim: bool) -> Any:
+    if dim is not None or x.dim() < 2:
+        return NotImplemented
+    found: Tensor = find(torch.ops.aoti_plugins.stored.default(x).reshape(-1), 0)
+    return found.reshape([1] * x.dim()) if keepdim else found
 
 
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:

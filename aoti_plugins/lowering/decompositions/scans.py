@@ -1,4 +1,4 @@
-"""Running maxima, minima and logarithms of sums.
+"""Running sums, maxima, minima and logarithms of sums.
 
 Where the size is known, in as many steps as it has bits: each step takes in what lies 1, 2, 4, ...
 before. Else as reductions over the elements up to each, which need no memory but square time.
@@ -13,8 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions import stored  # noqa: F401  (defines the operator)
+
 Combine = Callable[[Tensor, Tensor], Tensor]
 Reduce = Callable[[Tensor], Tensor]
+
+
+def cumsum(x: Tensor, dim: int, *, dtype: torch.dtype | None = None) -> Any:
+    """``aten.cumsum.default`` of one number: Inductor looks for a size where that is known."""
+    if x.dim() > 0:
+        return NotImplemented
+    counts = dtype is None and not (x.is_floating_point() or x.is_complex())
+    return x.to(torch.int64 if counts else dtype or x.dtype, copy=True)
 
 
 def cummax(x: Tensor, dim: int) -> Any:
@@ -52,6 +62,8 @@ def _extremes(x: Tensor, dim: int, start: float, running: Callable[[Tensor, int]
         return NotImplemented
     if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    if x.is_floating_point():  # computed anew for each use, an element may not equal itself
+        x = torch.ops.aoti_plugins.stored.default(x)
     values = running(x, dim)
     order = torch.arange(x.size(dim), device=x.device)
     order = order.view([-1 if axis == dim % x.dim() else 1 for axis in range(x.dim())])

@@ -1,9 +1,10 @@
-"""Write into no tensor that lies inside the result of ``cat``.
+"""Write into no tensor that is read elsewhere.
 
-Inductor computes an operand of ``cat`` in its place in the result. It may also turn an op that
-writes to a copy of a tensor (``index_put``) into one that writes to the tensor, if nothing reads
-that later. Both together change the result of a ``cat`` that came before. Inside the block a tensor
-that ``cat`` reads is not written to in place of its copy.
+Inductor may turn an op that writes to a copy of a tensor (``index_put``) into one that writes to
+the tensor, if nothing reads that later. Two things are not seen: an operand of ``cat`` is computed
+in its place in the result, which would change with it, and what is written may itself be read from
+the tensor, elsewhere (``x.index_copy(0, index, x[:3])``), and would be overwritten before it is
+read. Inside the block both are written to a copy.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from unittest import mock
 
 import torch
 from torch.fx import Node
+from torch.utils import _pytree as pytree
 
 from aoti_plugins.lowering.inductor.patching import patch
 
@@ -22,11 +24,11 @@ from aoti_plugins.lowering.inductor.patching import patch
 @patch(
     "torch._inductor.fx_passes.reinplace.inplaceable_ops",
     "torch._inductor.fx_passes.reinplace.get_node_storage(node)",
-    why="A write into an operand of a cat changes the result of the cat.",
-    until="reinplace knows that operands of cat lie inside its result",
+    why="A write into an operand of a cat, or of a tensor's own values elsewhere, is wrong.",
+    until="reinplace knows of the operands of cat, and looks at a node's other arguments",
 )
 def kept_operands() -> Iterator[None]:
-    """Operands of ``cat`` stay as they are."""
+    """Operands of ``cat``, and tensors that are written to from themselves, stay as they are."""
     from torch._inductor.fx_passes.reinplace import inplaceable_ops
 
     careful = {op: _careful(how) for op, how in inplaceable_ops.items()}
@@ -38,10 +40,23 @@ def _careful(how: Any) -> Any:
     places = (how.mutated_arg,) if isinstance(how.mutated_arg, int) else how.mutated_arg
 
     def check(node: Node) -> bool:
-        joined = any(_is_joined(node.args[place]) for place in places)
-        return bool(how.extra_check(node)) and not joined
+        written = [node.args[place] for place in places]
+        read = [value for place, value in enumerate(node.args) if place not in places]
+        kept = any(_is_joined(one) or _is_read_in(one, read) for one in written)
+        return bool(how.extra_check(node)) and not kept
 
     return dataclasses.replace(how, extra_check=check)
+
+
+def _is_read_in(written: Any, arguments: list[Any]) -> bool:
+    """Whether what is written, or where to, lies in the memory that is written to."""
+    from torch._inductor.fx_passes.reinplace import get_node_storage
+
+    if not isinstance(written, Node):
+        return False
+    place = get_node_storage(written)
+    tensors = [one for one in pytree.tree_leaves(arguments) if isinstance(one, Node)]
+    return any(get_node_storage(one) == place for one in tensors)
 
 
 def _is_joined(written: Any) -> bool:

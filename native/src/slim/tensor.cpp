@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace aoti_plugins {
 
@@ -15,20 +16,41 @@ void contiguous_strides(int64_t ndim, const int64_t* sizes, int64_t* ret_strides
   }
 }
 
+/// Above 0 if dim `a` should lie outside of `b`, below 0 if it should not, 0 if nothing says so.
+static int outward(const Tensor& tensor, int64_t a, int64_t b) noexcept {
+  const int64_t step_a = tensor.stride(a);
+  const int64_t step_b = tensor.stride(b);
+  if (step_a == 0 || step_b == 0) {
+    return 0;
+  }
+  if (step_a != step_b) {
+    return step_a > step_b ? 1 : -1;
+  }
+  return tensor.size(a) > tensor.size(b) ? 1 : 0;
+}
+
 void dense_strides(const Tensor& tensor, int64_t* ret_strides) noexcept {
   const int64_t ndim = tensor.ndim();
   if (tensor.is_dense()) {
     std::copy(tensor.strides(), tensor.strides() + ndim, ret_strides);
     return;
   }
-  int64_t order[Tensor::kMaxDims];
-  for (int64_t d = 0; d < ndim; ++d) {
-    order[d] = d;
+  int64_t order[Tensor::kMaxDims];  // from the innermost on
+  for (int64_t i = 0; i < ndim; ++i) {
+    order[i] = ndim - 1 - i;
+    for (int64_t at = i, next = i - 1; next >= 0; --next) {
+      const int found = outward(tensor, order[next], order[at]);
+      if (found < 0) {
+        break;
+      }
+      if (found > 0) {
+        std::swap(order[at], order[next]);
+        at = next;
+      }
+    }
   }
-  std::stable_sort(order, order + ndim,
-                   [&](int64_t a, int64_t b) { return tensor.stride(a) > tensor.stride(b); });
   int64_t stride = 1;
-  for (int64_t i = ndim - 1; i >= 0; --i) {
+  for (int64_t i = 0; i < ndim; ++i) {
     ret_strides[order[i]] = stride;
     stride *= std::max<int64_t>(tensor.size(order[i]), 1);
   }

@@ -170,6 +170,8 @@ def shape(w: Writer) -> object:
             "{x}.unfold({a}, {size}, 2)",
         ),
     )
+    if ".roll((1, 2)" in text and count < 2:
+        raise RefusedError("eager rolls nothing over dims that are not there; torch.export refuses")
     sizes = tuple(w.values[x].shape)
     place = first % (count + 1)
     wide = [-1] * (count + 1)

@@ -131,7 +131,7 @@ def loss(w: Writer) -> object:
             "F.smooth_l1_loss({x}, {y}, reduction='sum')",
         ),
         *(
-            "F.kl_div({x}.log_softmax(-1), {x}.softmax(-1), reduction='batchmean')",
+            "F.kl_div({x}.log_softmax(-1), (0.5 * {x}).softmax(-1), reduction='batchmean')",
             "F.huber_loss({x}, {y})",
         ),
         "F.cross_entropy({x}, torch.arange({x}.shape[0]) % {x}.shape[1])",

@@ -1,0 +1,61 @@
+"""Say of each value of a vectorized kernel whether it is a vector.
+
+Older versions of PyTorch say it of the wrong value after a masked block, and take a mask that is
+one truth value for all lanes for a vector's: the C++ did not compile. Patched: two functions of
+``torch._inductor.codegen.cpp``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+from aoti_plugins.lowering.inductor.patching import patch
+
+
+@patch(
+    "torch._inductor.codegen.cpp.CppVecOverrides.masked(mask, body, other)",
+    "torch._inductor.codegen.cpp.CppVecKernel.indirect_assert(self, var, lower, upper, mask)",
+    why="PyTorch 2.11 and 2.12 mix up vectors and numbers in masked blocks and checks of indices.",
+    until="PyTorch 2.12 is supported no more",
+    before=(2, 13),
+)
+def vector_flags() -> Iterator[None]:
+    """Masked values and masks are what they are said to be."""
+    from torch._inductor.codegen.cpp import CppVecKernel, CppVecOverrides
+
+    masked = CppVecOverrides.masked
+    indirect_assert = CppVecKernel.indirect_assert
+
+    def patched_masked(mask: Any, body: Callable[[], Any], other: Any) -> Any:
+        made: list[tuple[Any, bool]] = []
+
+        def watched() -> Any:
+            result = body()
+            made.append((result, result.is_vec))
+            return result
+
+        found = masked(mask, watched, other)
+        for result, is_vector in made:
+            found.is_vec = result.is_vec  # it is said of what is inside of the block
+            result.is_vec = is_vector
+        return found
+
+    def patched_assert(self: Any, var: Any, lower: Any, upper: Any, mask: Any = None) -> str:
+        if mask and var.is_vec and not mask.is_vec:
+            mask = _Spread(f"{self._get_mask_type(var.dtype)}::from({mask})")
+        return str(indirect_assert(self, var, lower, upper, mask))
+
+    with (
+        mock.patch.object(CppVecOverrides, "masked", staticmethod(patched_masked)),
+        mock.patch.object(CppVecKernel, "indirect_assert", patched_assert),
+    ):
+        yield
+
+
+class _Spread(str):
+    """The text of a mask of all lanes."""
+
+    __slots__ = ()
+    is_vec = True

@@ -1,0 +1,188 @@
+"""What random modules found: rare in models, and wrong or refused before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from support import lower
+from torch import nn
+
+from aoti_plugins.errors import LoweringError
+from aoti_plugins.runtime import Program
+
+PLACES = torch.tensor([1, 2, 0])
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y: y.index_copy(0, PLACES, y[:3]),
+        lambda y: y.index_put((PLACES,), y[:3].flip(0)),
+        lambda y: y.index_copy(0, PLACES, y.narrow(0, 1, 3) * 2),
+        lambda y: y.index_put((y[:3, 0].long().abs() % 2,), y[1:4, 0, None]),
+        lambda y: y.slice_scatter(y[:-1], 0, 1),
+    ],
+)
+def test_values_are_read_before_they_are_overwritten(
+    check: Callable[..., None], write: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    check(lambda x: write(x * 2), torch.randn(5, 3))
+
+
+def test_state_that_is_written_from_itself() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("rows", torch.arange(6.0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.rows.copy_(self.rows.index_copy(0, PLACES, self.rows[:3]))
+            self.rows.index_copy_(0, PLACES, self.rows[2:5] + x)
+            return self.rows * 1
+
+    expected = Model()
+    with Program(lower(Model(), (torch.ones(3),)).buffer) as program:
+        for _ in range(3):
+            (found,) = program(torch.ones(3))
+            torch.testing.assert_close(found, expected(torch.ones(3)))
+
+
+@pytest.mark.parametrize("order", ["sort", "argsort"])
+def test_rows_that_are_one_row_are_sorted(check: Callable[..., None], order: str) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rows = (x * 2).expand(4, 5)
+        places = rows.sort(-1)[1] if order == "sort" else rows.argsort(-1, descending=True)
+        return rows.gather(-1, places), places.gather(-1, places)
+
+    check(model, torch.randn(5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("running", [torch.cummax, torch.cummin])
+def test_running_extremes_of_what_something_else_reads(
+    check: Callable[..., None], dtype: torch.dtype, running: Callable[..., tuple[torch.Tensor, ...]]
+) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        scores = (x @ x.transpose(-2, -1)) * 0.37 + torch.full((5, 5), -9.0).triu(1).to(x.dtype)
+        return (*running(scores, -1), scores.softmax(-1))
+
+    check(model, torch.randn(2, 5, 7).to(dtype), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("norm", [nn.GroupNorm(8, 8), nn.LayerNorm([1])])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_nothing_is_left_of_one_element(norm: nn.Module, dtype: torch.dtype) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = norm.to(dtype)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            likeness = torch.cosine_similarity(x, x + 0.1, dim=-1)
+            return self.norm(likeness), likeness.clone()
+
+    x = torch.randn(2, 8, 1, 3).to(dtype)
+    x[0, 0] = torch.nan
+    with Program(lower(Model().eval(), (x,)).buffer) as program:
+        found, _ = program(x)
+    torch.testing.assert_close(found, Model().eval()(x)[0], rtol=0, atol=1e-4, equal_nan=True)
+    assert found[1].abs().max() == 0
+
+
+def test_any_of_bytes_is_a_byte(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.any(-1), x.any(), x.any(0, keepdim=True), x.all(0), x.any(dim=(0, 1))
+
+    check(model, torch.tensor([[0, 2, 0], [0, 0, 0]], dtype=torch.uint8))
+
+
+def test_the_running_sum_of_a_known_number(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        place = x.argmin().clone()
+        place.fill_(3)
+        return place.cumsum(-1), place.cumsum(0, dtype=torch.float32)
+
+    check(model, torch.randn(3))
+
+
+def test_a_transposed_input_of_16_bits_is_scanned(check: Callable[..., None]) -> None:
+    check(lambda x: x.logcumsumexp(0), torch.randn(3, 8).bfloat16().t(), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(("size", "step"), [(1, 2), (1, 1), (2, 2), (3, 4), (5, 5)])
+def test_writes_to_windows(check: Callable[..., None], size: int, step: int) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 3
+        windows = y.unfold(1, size, step)
+        windows.div_(2)
+        windows[0].add_(1)
+        y.mul_(2)
+        return y, windows + 0, x.unfold(0, 2, 1) + 0
+
+    check(model, torch.randn(3, 17, 2))
+
+
+def test_windows_that_no_other_views_are() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x * 3
+        y.unfold(0, 5, 6).div_(2)
+        return y
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return model(x)
+
+    with pytest.raises(LoweringError, match=r"windows of unfold\(.* padded to 18 elements"):
+        lower(Model(), (torch.randn(17),))
+
+
+@pytest.mark.parametrize("find", [torch.argmin, torch.argmax])
+def test_places_are_counted_row_by_row(
+    check: Callable[..., None], find: Callable[..., torch.Tensor]
+) -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return find(x), find(x * 2), find(y), find(y.transpose(1, 3)), find(x, keepdim=True)
+
+    torch.manual_seed(0)
+    image = torch.randint(-999, 999, (2, 4, 5, 6)).contiguous(memory_format=torch.channels_last)
+    check(model, torch.randn(5, 3).t(), image)
+
+
+def test_norms_over_dims_of_one(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.norm(dim=-1), torch.linalg.vector_norm(x, 3, (-1, 0)), x[:, :1].norm(dim=-2)
+
+    check(model, torch.randn(1, 3, 1))
+
+
+def test_one_number_is_flipped(check: Callable[..., None]) -> None:
+    check(lambda x: (x.flip(0) + 1, (x * 2).flip(-1)), torch.randn(()))
+
+
+def test_a_state_in_another_order_than_what_is_added_to_it() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(3, 17, 6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.mean.mul_(0.5).add_(x, alpha=0.25)
+            return x - self.mean
+
+    x = torch.randn(6, 17, 3).transpose(0, 2)
+    expected = Model()
+    with Program(lower(Model(), (x,)).buffer) as program:
+        for _ in range(3):
+            torch.testing.assert_close(program(x)[0], expected(x))
+
+
+def test_masked_reads_by_index(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = torch.take_along_dim(x, x.long() % 4, -1)
+        y = y.clone()
+        y[-2:] = y[-2:] * 2
+        return y
+
+    check(model, torch.arange(12, dtype=torch.int32).view(3, 4))
