@@ -64,6 +64,7 @@ class DevicePlugin:
         if device != self.device.name:
             return ()
         from aoti_plugins.lowering.passes import constants_as_bits
+        from aoti_plugins.lowering.passes.compared_values import compared_values
         from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
         from aoti_plugins.lowering.passes.equal_weights import equal_weights
         from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
@@ -89,13 +90,14 @@ class DevicePlugin:
         equal = GraphPass("aoti_plugins.equal_weights", equal_weights, after=(bits.name,))
         rows = GraphPass("aoti_plugins.gathered_rows", gathered_rows, after=(equal.name,))
         norms = GraphPass("aoti_plugins.norms_of_one", norms_of_one, after=(rows.name,))
+        compared = GraphPass("aoti_plugins.compared_values", compared_values, after=(rows.name,))
         own = tuple(self.device.passes(specs.decode(compile_specs)))
         last = GraphPass(
             "aoti_plugins.packed_weights",
             packed_weights,
             after=(rows.name, *(one.name for one in own)),
         )
-        return (first, ranks, second, bits, equal, rows, norms, *own, last)
+        return (first, ranks, second, bits, equal, rows, norms, compared, *own, last)
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

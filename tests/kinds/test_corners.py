@@ -186,3 +186,16 @@ def test_masked_reads_by_index(check: Callable[..., None]) -> None:
         return y
 
     check(model, torch.arange(12, dtype=torch.int32).view(3, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_largest_element_equals_the_maximum(
+    check: Callable[..., None], dtype: torch.dtype
+) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.hypot(x, x + 3)
+        z = (x * 1.1).sin() * x
+        return y == y.amax(), y > y.amin(-1, keepdim=True), z >= z.amax(0), z.sum(), y != z
+
+    torch.manual_seed(0)
+    check(model, torch.randn(6, 40).to(dtype), rtol=2e-2, atol=2e-2)
