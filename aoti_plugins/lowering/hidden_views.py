@@ -8,7 +8,7 @@ made of, is seen by the other only if the op has been taken apart before, into v
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -24,19 +24,26 @@ def hidden_views(modules: Sequence[GraphModule]) -> dict[OpOverload, Callable[..
 
     None if the program writes nowhere. Dropout that is off becomes an alias, in place.
     """
-    nodes = [
-        node
-        for module in modules
-        for node in module.graph.nodes
-        if isinstance(node.target, OpOverload)
-    ]
-    if not any(node.target._schema.is_mutable for node in nodes):
+    if not writes(modules):
         return {}
+    nodes = list(_ops(modules))
     for node in nodes:
         if node.target is torch.ops.aten.dropout.default:
             _say_that_it_is_a_view(node)
     found = {node.target for node in nodes if _says_nothing(node.target) and _is_view(node)}
     return {op: functools.partial(op._op_dk, _COMPOSITE) for op in found}
+
+
+def writes(modules: Iterable[GraphModule]) -> bool:
+    """Whether any graph of a program writes to a tensor."""
+    return any(node.target._schema.is_mutable for node in _ops(modules))
+
+
+def _ops(modules: Iterable[GraphModule]) -> Iterator[Node]:
+    for module in modules:
+        for node in module.graph.nodes:
+            if isinstance(node.target, OpOverload):
+                yield node
 
 
 def _say_that_it_is_a_view(dropout: Node) -> None:

@@ -27,7 +27,7 @@ from aoti_plugins.lowering import (
     runtime_shims,
     size_ranges,
 )
-from aoti_plugins.lowering.hidden_views import hidden_views
+from aoti_plugins.lowering.hidden_views import hidden_views, writes
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
@@ -169,14 +169,13 @@ class Plan:
         first dimension slices.
         """
         size_ranges.remember(program)
-        program = with_own_collectives(program)
+        program = _with_layouts_decided(with_own_collectives(program))
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()
             if op.namespace == "aten" and (torch.Tag.core not in op.tags or _is_random(op))
         }
         modules = list(_graphs(program.graph_module))
-        other_views_of_windows(modules)
         ops = {n.target for m in modules for n in m.graph.nodes}
         refused = self._refused_composites(modules)
         if refused or ops & table.keys():  # what is known is asked only then: it takes a moment
@@ -329,6 +328,18 @@ def _graphs(module: GraphModule) -> Iterator[GraphModule]:
 
 def _candidates(module: GraphModule) -> list[Node]:
     return [node for node in get_non_lowered_nodes(module.graph) if node.op == "call_function"]
+
+
+def _with_layouts_decided(program: ExportedProgram) -> ExportedProgram:
+    """A program that writes, made functional before copies become row-major.
+
+    ``flatten`` and the like give a view or a copy by the layout of what they are given.
+    """
+    modules = list(_graphs(program.graph_module))
+    other_views_of_windows(modules)
+    if not writes(modules) or not row_major_copies(modules):
+        return program
+    return program.run_decompositions(hidden_views(modules))
 
 
 def _is_asked(node: Node) -> bool:

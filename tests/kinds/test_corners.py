@@ -199,3 +199,24 @@ def test_the_largest_element_equals_the_maximum(
 
     torch.manual_seed(0)
     check(model, torch.randn(6, 40).to(dtype), rtol=2e-2, atol=2e-2)
+
+
+def test_what_is_a_copy_is_decided_by_the_layout_in_eager(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        kept = x.float().clone()
+        kept.flatten().add_(1)
+        other = y.clone()
+        other.reshape(-1).add_(1)
+        other.contiguous().mul_(5)
+        return kept, other
+
+    check(model, torch.arange(70).view(5, 2, 7).transpose(1, 2), torch.randn(3, 8).t())
+
+
+def test_a_row_of_truths_is_written_into_another(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        z = (x == x)[::1, -3:].clone()
+        z[::1, -2:] = y.topk(2, -1)[1]
+        return z
+
+    check(model, (torch.arange(8).view(2, 4, 1) % 2 == 0).transpose(0, 2), torch.randn(2, 3))

@@ -1,8 +1,9 @@
-"""Say of each value of a vectorized kernel whether it is a vector.
+"""Say of each value of a vectorized kernel what kind of vector it is.
 
-Older versions of PyTorch say it of the wrong value after a masked block, and take a mask that is
-one truth value for all lanes for a vector's: the C++ did not compile. Patched: two functions of
-``torch._inductor.codegen.cpp``.
+A masked block may give truth values from integers of 64 bits, which are two vectors, where its
+other value is one. Older versions of PyTorch mark the wrong value as a vector after a masked block,
+and take a mask that is one truth value for all lanes for a vector's. None of it compiled. Patched:
+two functions of ``torch._inductor.codegen.cpp``.
 """
 
 from __future__ import annotations
@@ -51,6 +52,36 @@ def vector_flags() -> Iterator[None]:
         mock.patch.object(CppVecOverrides, "masked", staticmethod(patched_masked)),
         mock.patch.object(CppVecKernel, "indirect_assert", patched_assert),
     ):
+        yield
+
+
+@patch(
+    "torch._inductor.codegen.cpp.CppVecOverrides.masked(mask, body, other)",
+    why="Truth values of a masked block do not compile where integers were compared for them.",
+    until="CppVecOverrides.masked makes the same mask type of both values",
+)
+def masked_truths() -> Iterator[None]:
+    """Truth values of masked blocks are those beside floats."""
+    import torch
+    from torch._inductor.codegen.cpp import CppVecOverrides
+    from torch._inductor.virtualized import V
+
+    masked = CppVecOverrides.masked
+
+    def patched(mask: Any, body: Callable[[], Any], other: Any) -> Any:
+        def of_floats() -> Any:
+            result = body()
+            if not result.is_vec or result.dtype != torch.bool:
+                return result
+            vectors = V.kernel._get_num_vectors(torch.float)
+            cast = f"{result}.template cast<float,{vectors}>()"
+            found = V.kernel.cse.generate(V.kernel.compute, cast, dtype=torch.bool)
+            found.is_vec = True
+            return found
+
+        return masked(mask, of_floats, other)
+
+    with mock.patch.object(CppVecOverrides, "masked", staticmethod(patched)):
         yield
 
 
