@@ -125,6 +125,18 @@ def test_another_host_machine_is_refused_early() -> None:
         lower(torch.nn.ReLU(), (torch.ones(2),), partitioner=CudaPartitioner(target="orin"))
 
 
+def test_what_is_made_of_nothing_is_on_the_device() -> None:
+    """ExecuTorch makes ``full`` of a ``cat`` of no elements, and names no device."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            angles = torch.arange(0)[:, None] * torch.arange(8.0)
+            return x * torch.cat([angles, angles], -1).cos()
+
+    lowered = lower(Model(), (torch.randn(0, 16),), partitioner=CudaPartitioner(target="h100"))
+    assert lowered.executorch_program.execution_plan[0].delegates
+
+
 def test_portable_code_carries_ptx() -> None:
     kernel = GpuKernel("k", "__k_start", b"\x7fELFbinary", ".version 8.0", {}, 0)
     image = CUDA.kernel_image(BY_NAME["portable"], kernel)

@@ -106,6 +106,8 @@ class Writer:
         self.used: set[str] = set()
         self.broken = False
         self._count = 0
+        torch.manual_seed(seed)
+        self.weights = torch.get_rng_state()
 
     # What statements are made of.
 
@@ -252,18 +254,23 @@ class Writer:
         if value.dim():
             _check_gaps(value, dim)
 
-    def undo(self, lines: int, made: int, names: set[str], used: set[str]) -> None:
+    def undo(
+        self, lines: int, made: int, names: set[str], used: set[str], weights: torch.Tensor
+    ) -> None:
         """Forget what a refused statement began with."""
         del self.lines[lines:], self.made[made:]
-        self.used = used
+        self.used, self.weights = used, weights
         for name in set(self.values) - names:
             del self.values[name]
 
     def _make(self, text: str) -> str:
+        """Run a line of ``__init__``: its weights are those that the class will have."""
+        torch.set_rng_state(self.weights)
         try:
             exec(text, {**_GIVEN, "self": self.module})
         except Exception as error:
             raise RefusedError(str(error)) from error
+        self.weights = torch.get_rng_state()
         self.module.eval()
         self.made.append(text)
         return text.partition(" ")[0]
@@ -312,8 +319,8 @@ def random_module(seed: int) -> RandomModule:
     """The module of one number."""
     from random_steps import STEPS, random_input, state
 
-    torch.manual_seed(seed)
     writer = Writer(seed)
+    torch.manual_seed(seed + 1)  # what is refused for its values depends on those of the example
     for index in range(writer.number(1, 4)):
         text = random_input(writer)
         writer.inputs.append(text)
@@ -328,7 +335,10 @@ def random_module(seed: int) -> RandomModule:
 
 
 def _try(writer: Writer, step: Callable[[Writer], object]) -> None:
-    before = len(writer.lines), len(writer.made), set(writer.values), set(writer.used)
+    before = (
+        *(len(writer.lines), len(writer.made), set(writer.values), set(writer.used)),
+        writer.weights,
+    )
     try:
         step(writer)
     except RefusedError:

@@ -5,6 +5,7 @@ A failure prints the module and its inputs as a program that makes them again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,30 @@ def test_a_seed_gives_one_module() -> None:
     assert str(one) == str(again)
     assert str(one) != str(random_module(8))
     torch.testing.assert_close(one.make()(*one.example()), again.make()(*again.example()))
+
+
+def test_values_are_those_that_were_looked_at_while_writing() -> None:
+    """Ties, and what lies near an integer, are refused by value."""
+    seen = 0
+    for seed in range(150):
+        program = random_module(seed)
+        calls = [line for line in program.source.splitlines() if ".topk(" in line]
+        if not calls or "self.layer" in calls[0]:
+            continue
+        module, values = program.make(), {}
+        names = (f"x{index}" for index in range(9))
+        values.update(zip(names, program.example(), strict=False))
+        values.update({"torch": torch, "nn": nn, "F": torch.nn.functional, "self": module})
+        for line in program.source.partition("def forward")[2].splitlines()[1:]:
+            if line.strip().startswith("return"):
+                break
+            exec(line.strip(), values)
+            found = re.fullmatch(r"(v\d+), v\d+, = v?x?\d+\.topk\(\d+, (-?\d+).*\)", line.strip())
+            if found and values[found[1]].dim():
+                gaps = values[found[1]].double().diff(dim=int(found[2]))
+                assert not gaps.numel() or gaps.abs().min() >= 1e-2
+                seen += 1
+    assert seen > 3
 
 
 def test_what_is_printed_makes_the_module_again() -> None:

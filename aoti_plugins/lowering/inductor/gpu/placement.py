@@ -15,8 +15,9 @@ from unittest import mock
 
 import torch
 from torch._guards import detect_fake_mode
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from aoti_plugins.lowering.inductor.patching import patch
@@ -120,12 +121,19 @@ class Placement:
             if not isinstance(graph_module, GraphModule):
                 continue
             for node in graph_module.graph.nodes:
-                if "device" in node.kwargs and node.kwargs["device"] is not None:
+                if node.kwargs.get("device") is not None or _is_on_default_device(node):
                     node.kwargs = {**node.kwargs, "device": self.device}
                 node.args = pytree.tree_map_only(torch.device, lambda _: self.device, node.args)
                 if "val" in node.meta:
                     node.meta["val"] = pytree.tree_map(self._like, node.meta["val"])
             graph_module.recompile()
+
+
+def _is_on_default_device(node: Node) -> bool:
+    """Whether a node makes a tensor of no other, and says not where, as ExecuTorch's do."""
+    if not isinstance(node.target, OpOverload) or node.all_input_nodes:
+        return False
+    return any(one.name == "device" for one in node.target._schema.arguments)
 
 
 def _mode_of(module: GraphModule) -> FakeTensorMode | None:
