@@ -19,6 +19,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.no_triton import no_triton
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
+    from aoti_plugins.lowering.inductor.rows_at_once import rows_at_once
     from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
     from aoti_plugins.lowering.inductor.vector_flags import masked_truths, vector_flags
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
@@ -30,6 +31,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         parallel_threshold(),
         direct_tiles(),
         scatter_to_one_place(),
+        rows_at_once(),
         vector_flags(),
         masked_truths(),
     ):

@@ -98,6 +98,34 @@ def test_any_of_bytes_is_a_byte(check: Callable[..., None]) -> None:
     check(model, torch.tensor([[0, 2, 0], [0, 0, 0]], dtype=torch.uint8))
 
 
+def test_any_of_places(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        places = torch.arange(9)
+        return (
+            places.all(),
+            places.any(),
+            (places + 1).all(0),
+            x.all(),
+            x.any(-1),
+            x.all(dim=(0, 1)),
+        )
+
+    check(model, torch.tensor([[0, -2, 0], [3, 1, 1]]))
+
+
+def test_softmax_of_vectors_whose_elements_lie_apart(check: Callable[..., None]) -> None:
+    """Rows were computed together, in a buffer of one."""
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        q, k, v = x.unsqueeze(0).unflatten(-1, (3, 1)).permute(2, 0, 1, 3).unbind()
+        q, k, v = (y.contiguous()[:, None] for y in (q, k, v))
+        return q, torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    check(model, torch.randn(16, 3))
+    attention = nn.MultiheadAttention(1, 1, batch_first=True).eval()
+    check(lambda x: attention(x, x, x, need_weights=False)[0].clone(), torch.randn(1, 16, 1))
+
+
 def test_the_running_sum_of_a_known_number(check: Callable[..., None]) -> None:
     def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         place = x.argmin().clone()

@@ -46,11 +46,23 @@ def power(base: Tensor, exponent: Tensor) -> Any:
 
 
 def any_of(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
-    """``aten.any``, all forms: of uint8 it is uint8, which Inductor makes bool of."""
-    if x.dtype != torch.uint8:
+    """``aten.any``, all forms, of integers: of uint8 it is uint8, which Inductor makes bool of.
+
+    Places (``arange``) do not compile as truth values.
+    """
+    return _truth_of(torch.any, x, dim, keepdim)
+
+
+def all_of(x: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """``aten.all``, all forms, of integers; see ``any_of``."""
+    return _truth_of(torch.all, x, dim, keepdim)
+
+
+def _truth_of(reduce: Any, x: Tensor, dim: Any, keepdim: bool) -> Any:
+    if not is_integer(x.dtype):
         return NotImplemented
-    found = torch.any(x != 0) if dim is None else torch.any(x != 0, dim, keepdim)
-    return found.to(torch.uint8)
+    found = reduce(x != 0) if dim is None else reduce(x != 0, dim, keepdim)
+    return found.to(x.dtype if x.dtype == torch.uint8 else torch.bool)
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Any:
