@@ -6,7 +6,7 @@ A failure prints the module and its inputs as a program that makes them again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from random_module_packs import CALLS, copied, problems
 from random_modules import RandomModule, random_module
+from reordered_modules import MODULES
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -32,6 +33,10 @@ Lower = Callable[[nn.Module, tuple[Any, ...]], bytes]
 
 
 def _check(first: int, count: int, lower: Lower) -> None:
+    _check_all([random_module(seed) for seed in range(first, first + count)], lower)
+
+
+def _check_all(modules: Sequence[RandomModule], lower: Lower) -> None:
     def run(model: nn.Module, inputs: tuple[Any, ...]) -> list[list[Any]]:
         flat = pytree.tree_leaves(inputs)
         with torch.no_grad():  # autograd lets nobody write to one of several results, as of split
@@ -39,8 +44,8 @@ def _check(first: int, count: int, lower: Lower) -> None:
         with Program(lowered) as program:
             return [[copied(value) for value in program(*flat)] for _ in range(CALLS)]
 
-    found = problems([random_module(seed) for seed in range(first, first + count)], run)
-    assert not found, "\n\n".join([f"{len(found)} of {count} modules", *found])
+    found = problems(modules, run)
+    assert not found, "\n\n".join([f"{len(found)} of {len(modules)} modules", *found])
 
 
 def test_a_seed_gives_one_module() -> None:
@@ -128,6 +133,11 @@ def test_a_wrong_value_is_found() -> None:
     (found,) = problems(programs, wrong)
     assert "call 1, output" in found
     assert str(programs[2]) in found
+
+
+def test_no_kernel_is_moved_in_front_of_what_it_reads(lower_whole: Lower) -> None:
+    """Kernels are moved to need less memory."""
+    _check_all(MODULES, lower_whole)
 
 
 def test_a_few(lower_whole: Lower) -> None:
