@@ -120,8 +120,8 @@ AOTIP_CORE void contiguous_strides(int64_t ndim, const int64_t* sizes,
                                    int64_t* ret_strides) noexcept;
 
 /// Writes strides without gaps in the order of memory that `tensor` has: its own strides where it
-/// is dense. What a result "like" it gets. A dim of stride 0 keeps its place beside the next one, as
-/// in `at::infer_dense_strides`, which generated code relies on.
+/// is dense. What a result "like" it gets. A dim of stride 0 keeps its place beside the next one,
+/// as in `at::infer_dense_strides`, which generated code relies on.
 AOTIP_CORE void dense_strides(const Tensor& tensor, int64_t* ret_strides) noexcept;
 
 /// Bytes from the start of the storage to the end of the last element; 0 without elements. Fails on
