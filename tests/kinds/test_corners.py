@@ -248,3 +248,18 @@ def test_a_row_of_truths_is_written_into_another(check: Callable[..., None]) -> 
         return z
 
     check(model, (torch.arange(8).view(2, 4, 1) % 2 == 0).transpose(0, 2), torch.randn(2, 3))
+
+
+def test_rotated_vectors_are_padded_by_repeating(check: Callable[..., None]) -> None:
+    """PyTorch asked for the range of a loop's variable, and did not know it."""
+    layer = nn.Conv1d(4, 1, 1, padding=1, padding_mode="replicate")
+    table = nn.Embedding(11, 8)
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = table(x)
+        angles = torch.arange(4.0)[:, None] * (1.0 / 100.0 ** (torch.arange(4.0) / 4))
+        angles = torch.cat([angles, angles], -1)
+        turned = torch.cat([-y[..., 4:], y[..., :4]], -1)
+        return layer(y * angles.cos() + turned * angles.sin())
+
+    check(model, torch.randint(0, 11, (5, 4)))

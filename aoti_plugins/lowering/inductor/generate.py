@@ -31,6 +31,7 @@ from aoti_plugins.lowering.inductor.shim_owners import calls_in
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
+from aoti_plugins.lowering.inductor.unknown_ranges import unknown_ranges
 from aoti_plugins.lowering.inductor.versions import warn_if_untested
 
 # A blob carries no libtorch, no weights and nothing that is computed when it is loaded.
@@ -120,6 +121,7 @@ def generation(
         stack.enter_context(kept_operands())
         stack.enter_context(kept_renames())
         stack.enter_context(known_truths())
+        stack.enter_context(unknown_ranges())
         stack.enter_context(indices_from_zero())
         stack.enter_context(scalar_constants())
         stack.enter_context(symbolic_inputs())
