@@ -339,7 +339,8 @@ def _with_layouts_decided(program: ExportedProgram) -> ExportedProgram:
     other_views_of_windows(modules)
     if not writes(modules) or not row_major_copies(modules):
         return program
-    return program.run_decompositions(hidden_views(modules))
+    with no_launch_in_decompositions():
+        return program.run_decompositions(hidden_views(modules))
 
 
 def _is_asked(node: Node) -> bool:

@@ -6,6 +6,8 @@ zeros: what lies in no window was lost, silently. Views that say the same are pu
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
 
 from aoti_plugins.errors import LoweringError
 
@@ -26,8 +29,8 @@ def other_views_of_windows(modules: Iterable[GraphModule]) -> None:
         modules: graphs before they are functional; nodes carry ``meta["val"]``.
 
     Raises:
-        LoweringError: the last of several windows of more than one element ends where the tensor
-            does, with gaps between them: no other views are the same.
+        LoweringError: no other views are the same: the last of several windows of more than one
+            element ends where the tensor does, with gaps between them, or its size is dynamic.
     """
     for module in modules:
         for node in list(module.graph.find_nodes(op="call_function", target=_aten.unfold.default)):
@@ -37,30 +40,40 @@ def other_views_of_windows(modules: Iterable[GraphModule]) -> None:
 
 
 def _is_written(view: Node) -> bool:
-    for user in view.users:
-        if not isinstance(user.target, OpOverload):
-            continue
-        given = zip(user.target._schema.arguments, user.args, strict=False)
-        aliases = [one.alias_info for one, value in given if value is view and one.alias_info]
-        if any(alias.is_write for alias in aliases) or (aliases and _is_written(user)):
-            return True
-    return False
+    return any(_writes(user, view) for user in view.users)
+
+
+def _writes(user: Node, view: Node) -> bool:
+    """Whether a node writes to a view, or gives another of it that is written to."""
+    if user.target is operator.getitem:  # one of several views
+        return _is_written(user)
+    if not isinstance(user.target, OpOverload):
+        return False
+    arguments = user.target._schema.arguments
+    given = {one.name: value for one, value in zip(arguments, user.args, strict=False)}
+    given |= user.kwargs
+    aliases = [
+        one.alias_info
+        for one in arguments
+        if one.alias_info is not None and view in pytree.tree_leaves(given.get(one.name))
+    ]
+    return any(alias.is_write for alias in aliases) or (bool(aliases) and _is_written(user))
 
 
 def _say_otherwise(node: Node) -> None:
     x, dim, size, step = node.args
     assert isinstance(x, Node)
-    length, dim = x.meta["val"].size(dim), dim % max(x.meta["val"].dim(), 1)
     if x.meta["val"].dim() == 0 or step < size:
         return  # one element, or windows that overlap, which PyTorch refuses to write to
-    count = node.meta["val"].size(dim)
+    dim = dim % x.meta["val"].dim()
+    length, count = x.meta["val"].size(dim), node.meta["val"].size(dim)
     steps: list[tuple[OpOverload, tuple[Any, ...]]]
     if size == 1:
         steps = [
-            (_aten.slice.Tensor, (dim, 0, length, step)),
+            (_aten.slice.Tensor, (dim, 0, sys.maxsize, step)),
             (_aten.unsqueeze.default, (-1,)),
         ]
-    elif count * step <= length:
+    elif isinstance(length, int) and count * step <= length:
         steps = [
             (_aten.slice.Tensor, (dim, 0, count * step)),
             (_aten.unflatten.int, (dim, [count, step])),
@@ -68,10 +81,13 @@ def _say_otherwise(node: Node) -> None:
             (_aten.movedim.int, (dim + 1, -1)),
         ]
     else:
+        static = isinstance(length, int)
+        where = f"a dimension of {length} elements" if static else "a dimension of a dynamic size"
+        padded = f"{count * step} elements" if static else "a known number of elements"
         raise LoweringError(
             f"the program writes to windows of unfold(dimension={dim}, size={size}, step={step}) "
-            f"of a dimension of {length} elements, and PyTorch loses what lies between them; "
-            f"unfold a tensor that was padded to {count * step} elements there, or write by index"
+            f"of {where}, and PyTorch loses what lies between them; unfold a tensor that was "
+            f"padded to {padded} there, or write by index"
         )
     found = x
     with node.graph.inserting_before(node):

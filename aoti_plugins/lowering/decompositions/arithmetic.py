@@ -62,6 +62,8 @@ def _truth_of(reduce: Any, x: Tensor, dim: Any, keepdim: bool) -> Any:
     if not is_integer(x.dtype):
         return NotImplemented
     found = reduce(x != 0) if dim is None else reduce(x != 0, dim, keepdim)
+    if dim is None and keepdim:
+        found = found.reshape([1] * x.dim())
     return found.to(x.dtype if x.dtype == torch.uint8 else torch.bool)
 
 

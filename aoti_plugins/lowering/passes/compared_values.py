@@ -1,4 +1,4 @@
-"""Tensors of 16 bits are compared as they are stored.
+"""Tensors of 16 bits are compared as they are stored, and their extremes are among them.
 
 Inductor computes in float32, and may compare what it has computed with what it has stored and read
 again, rounded to 16 bits: the largest element of ``x`` was then not ``x.amax()``.
@@ -20,26 +20,36 @@ _COMPARISONS = (
 _HALF = (torch.float16, torch.bfloat16)
 
 
-def compared_values(program: ExportedProgram) -> None:
-    """Put computed operands of comparisons in memory first, in the outermost graph, in place.
+# What gives elements of its operand.
+_EXTREMES = (
+    *(_aten.amax.default, _aten.amin.default, _aten.aminmax.default),
+    *(_aten.max.default, _aten.min.default, _aten.max.dim, _aten.min.dim),
+    *(_aten.topk.default, _aten.sort.default, _aten.sort.stable, _aten.kthvalue.default),
+)
 
-    Where both are tensors of 16 bits; expects ATen ops.
+
+def compared_values(program: ExportedProgram) -> None:
+    """Put what is compared in memory first, in the outermost graph, in place; expects ATen ops.
+
+    Computed tensors of 16 bits: both operands of a comparison, and what extremes are taken of,
+    where it has other readers, too.
     """
     graph = program.graph
-    made: dict[Node, Node] = {}
-    for node in list(graph.nodes):
-        if node.target not in _COMPARISONS or not all(map(_is_half, node.args)):
+    found: dict[Node, None] = {}
+    for node in graph.nodes:
+        if node.target in _COMPARISONS and all(map(_is_half, node.args)):
+            found |= dict.fromkeys(node.args)
+        elif node.target in _EXTREMES and _is_half(node.args[0]) and len(node.args[0].users) > 1:
+            found[node.args[0]] = None
+    for operand in found:
+        if operand.op != "call_function":
             continue
-        for place, operand in enumerate(node.args):
-            if operand.op != "call_function":
-                continue
-            if operand not in made:
-                with graph.inserting_after(operand):
-                    made[operand] = graph.call_function(
-                        torch.ops.aoti_plugins.stored.default, (operand,)
-                    )
-                made[operand].meta = dict(operand.meta)
-            node.update_arg(place, made[operand])
+        with graph.inserting_after(operand):
+            stored = graph.call_function(torch.ops.aoti_plugins.stored.default, (operand,))
+        stored.meta = dict(operand.meta)
+        readers = [user for user in operand.users if user is not stored and user.op != "output"]
+        for user in readers:
+            user.replace_input_with(operand, stored)
     program.graph_module.recompile()
 
 

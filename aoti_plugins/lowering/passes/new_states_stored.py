@@ -35,7 +35,12 @@ def new_states_stored(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+_aten = torch.ops.aten
+_COPIES = (_aten.copy.default, _aten._to_copy.default, _aten.clone.default, _aten.expand.default)
+
+
 def _is_computed_anew(node: Node) -> bool:
     """Whether others read it, and it is no tensor in memory that was written to here and there."""
     readers = [user for user in node.users if user.op != "output"]
-    return bool(readers) and torch.Tag.pointwise in getattr(node.target, "tags", ())
+    is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+    return bool(readers) and (is_pointwise or node.target in _COPIES)

@@ -131,7 +131,9 @@ class Placement:
 
 def _is_on_default_device(node: Node) -> bool:
     """Whether a node makes a tensor of no other, and says not where, as ExecuTorch's do."""
-    if not isinstance(node.target, OpOverload) or node.all_input_nodes:
+    if not isinstance(node.target, OpOverload):
+        return False
+    if any(isinstance(one.meta.get("val"), torch.Tensor) for one in node.all_input_nodes):
         return False
     return any(one.name == "device" for one in node.target._schema.arguments)
 
