@@ -59,7 +59,7 @@ class DevicePlugin:
     ) -> Iterable[GraphPass]:
         """From the edge dialect to ATen, one rank's constants, views for copies, the device's own.
 
-        Last, what these left of weights of few bits.
+        Last, what these left of weights of few bits, and what is compared.
         """
         if device != self.device.name:
             return ()
@@ -90,14 +90,11 @@ class DevicePlugin:
         equal = GraphPass("aoti_plugins.equal_weights", equal_weights, after=(bits.name,))
         rows = GraphPass("aoti_plugins.gathered_rows", gathered_rows, after=(equal.name,))
         norms = GraphPass("aoti_plugins.norms_of_one", norms_of_one, after=(rows.name,))
-        compared = GraphPass("aoti_plugins.compared_values", compared_values, after=(rows.name,))
         own = tuple(self.device.passes(specs.decode(compile_specs)))
-        last = GraphPass(
-            "aoti_plugins.packed_weights",
-            packed_weights,
-            after=(rows.name, *(one.name for one in own)),
-        )
-        return (first, ranks, second, bits, equal, rows, norms, compared, *own, last)
+        matched = (rows.name, *(one.name for one in own))
+        compared = GraphPass("aoti_plugins.compared_values", compared_values, after=matched)
+        last = GraphPass("aoti_plugins.packed_weights", packed_weights, after=matched)
+        return (first, ranks, second, bits, equal, rows, norms, *own, compared, last)
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

@@ -39,8 +39,8 @@ def compared_values(program: ExportedProgram) -> None:
     for node in graph.nodes:
         if node.target in _COMPARISONS and all(map(_is_half, node.args)):
             found |= dict.fromkeys(node.args)
-        elif node.target in _EXTREMES and _is_half(node.args[0]) and len(node.args[0].users) > 1:
-            found[node.args[0]] = None
+        elif node.target in _EXTREMES and _is_half(operand := node.args[0]):
+            found |= dict.fromkeys([operand] if len(operand.users) > 1 else [])
     for operand in found:
         if operand.op != "call_function":
             continue
@@ -54,4 +54,5 @@ def compared_values(program: ExportedProgram) -> None:
 
 
 def _is_half(value: object) -> bool:
-    return isinstance(value, Node) and value.meta["val"].dtype in _HALF
+    found = value.meta.get("val") if isinstance(value, Node) else None
+    return isinstance(found, torch.Tensor) and found.dtype in _HALF
