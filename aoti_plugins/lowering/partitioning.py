@@ -169,7 +169,9 @@ class Plan:
         first dimension slices.
         """
         size_ranges.remember(program)
-        program = _with_layouts_decided(with_own_collectives(program))
+        program = with_own_collectives(program)
+        other_views_of_windows(_graphs(program.graph_module))
+        program = _with_layouts_decided(program)
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()
@@ -336,7 +338,6 @@ def _with_layouts_decided(program: ExportedProgram) -> ExportedProgram:
     ``flatten`` and the like give a view or a copy by the layout of what they are given.
     """
     modules = list(_graphs(program.graph_module))
-    other_views_of_windows(modules)
     if not writes(modules) or not row_major_copies(modules):
         return program
     with no_launch_in_decompositions():

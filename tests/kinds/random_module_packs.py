@@ -190,16 +190,27 @@ def problems(programs: Sequence[RandomModule], run: Run) -> list[str]:
 
 
 def _differences(programs: Sequence[RandomModule], found: list[list[Any]]) -> Iterator[str]:
+    expected = [expected_results(program) for program in programs]
+    for program, lines in zip(programs, wrong_outputs(expected, found), strict=True):
+        if lines:
+            yield "\n".join([*lines, str(program)])
+
+
+def wrong_outputs(
+    expected: Sequence[list[list[Expected]]], found: list[list[Any]]
+) -> Iterator[list[str]]:
+    """For each module what is wrong with its outputs.
+
+    Args:
+        expected: of each module, for each call, its outputs.
+        found: for each call the outputs of all modules.
+    """
     start = 0
-    for program in programs:
-        expected = expected_results(program)
-        count = len(expected[0])
-        wrong = [
+    for calls in expected:
+        yield [
             f"call {call}, output {index}: {problem}"
             for call in range(CALLS)
-            for index, one in enumerate(expected[call])
+            for index, one in enumerate(calls[call])
             if (problem := one.problem(found[call][start + index]))
         ]
-        start += count
-        if wrong:
-            yield "\n".join([*wrong, str(program)])
+        start += len(calls[0])

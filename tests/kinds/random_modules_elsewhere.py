@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from executorch.exir import to_edge_transform_and_lower
-from random_module_packs import CALLS, Expected, copied, expected_results, pack
+from random_module_packs import CALLS, Expected, copied, expected_results, pack, wrong_outputs
 from random_modules import RandomModule, random_module
 from torch.utils import _pytree as pytree
 
@@ -99,18 +99,14 @@ def _differences(stored: dict[str, Any]) -> list[str | None]:
         return [stored["error"]]
     with Program(stored["program"].numpy().tobytes()) as program:
         calls = [[copied(value) for value in program(*stored["inputs"])] for _ in range(CALLS)]
-    found: list[str | None] = []
-    start = 0
-    for expected, source in zip(stored["expected"], stored["sources"], strict=True):
-        problems = [
-            f"call {call}, output {index}: {problem}"
-            for call in range(CALLS)
-            for index, (value, allowed) in enumerate(expected[call])
-            if (problem := Expected(value, allowed).problem(calls[call][start + index]))
-        ]
-        start += len(expected[0])
-        found.append("\n".join([*problems, source]) if problems else None)
-    return found
+    expected = [
+        [[Expected(value, allowed) for value, allowed in call] for call in one]
+        for one in stored["expected"]
+    ]
+    return [
+        "\n".join([*lines, source]) if lines else None
+        for lines, source in zip(wrong_outputs(expected, calls), stored["sources"], strict=True)
+    ]
 
 
 def _parts(text: str) -> range:

@@ -39,8 +39,8 @@ def compared_values(program: ExportedProgram) -> None:
     for node in graph.nodes:
         if node.target in _COMPARISONS and all(map(_is_half, node.args)):
             found |= dict.fromkeys(node.args)
-        elif node.target in _EXTREMES and _is_half(operand := node.args[0]):
-            found |= dict.fromkeys([operand] if len(operand.users) > 1 else [])
+        elif node.target in _EXTREMES and _is_half(node.args[0]) and len(node.args[0].users) > 1:
+            found[node.args[0]] = None
     for operand in found:
         if operand.op != "call_function":
             continue
