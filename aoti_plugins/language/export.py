@@ -30,6 +30,7 @@ from aoti_plugins.language.speech import (
 
 _BITS = {"int4": torch.int4, "int8": torch.int8}
 _EXAMPLE_LENGTH = 3
+_EXAMPLE_PROMPT = 509
 
 
 class _CachedDecoder(TorchExportableModuleWithStaticCache):
@@ -277,12 +278,20 @@ def _naming(model: Any) -> Iterator[None]:
 
 def _exported(decoder: torch.nn.Module, name: str, most: int) -> ExportedProgram:
     """The decoder for 1 to ``most`` tokens, as one method."""
-    example = min(_EXAMPLE_LENGTH, most)
+    example = _example_prompt(most) if name == "prefill" else min(_EXAMPLE_LENGTH, most)
     inputs = torch.zeros(1, example, dtype=torch.long), torch.arange(example)
     length = Dim("length", max=most)
     shapes = {"tokens": {1: length}, "positions": {0: length}} if most > 1 else None
     decoder.logits_to_keep = 0 if name == "verify" else 1
     return torch.export.export(decoder, inputs, dynamic_shapes=shapes, strict=False)
+
+
+def _example_prompt(most: int) -> int:
+    """How many tokens a prompt has for which kernels are chosen; any number is right.
+
+    An odd number, and not the largest: what is equal to another size could be taken for it.
+    """
+    return min(most, max(_EXAMPLE_LENGTH, min(_EXAMPLE_PROMPT, most // 2) - 1 | 1))
 
 
 def _choosing(

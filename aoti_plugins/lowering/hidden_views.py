@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
@@ -70,7 +71,7 @@ def _is_view(node: Node) -> bool:
     mode = torch._guards.detect_fake_mode((args, kwargs))
     if not given or mode is None:
         return False
-    with mode, torch.no_grad():
+    with mode, torch.no_grad(), enable_python_dispatcher():  # PyTorch 2.11 needs it for sizes
         found = node.target(*args, **kwargs)
     return not given.isdisjoint(_storages(found))
 

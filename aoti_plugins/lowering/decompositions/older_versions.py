@@ -7,10 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.decompositions import complex_numbers
+
 
 def flip(x: Tensor, dims: list[int]) -> Any:
-    """``aten.flip.default`` of one element."""
-    return x.clone() if x.dim() == 0 else NotImplemented
+    """``aten.flip.default`` of one element, besides what newer versions have."""
+    return (
+        x.clone() if x.dim() == 0 else complex_numbers.MOVES[torch.ops.aten.flip.default](x, dims)
+    )
 
 
 def vector_norm(
