@@ -1,8 +1,8 @@
 """Language models on one GPU and on two: tokens a second, prefill, and all-reduce against NCCL's.
 
 Models have random weights. Each is lowered in a process that sees no GPU, for one rank and for all,
-and runs with CUDA graphs, one process a rank. All-reduce of 16 kB is timed in a graph of many, as a
-program and with NCCL alone through PyTorch, in the same run.
+and runs with CUDA graphs, one process a rank. All-reduce of 16 kB and of 16 MB is timed in a graph
+of many, as a program and with NCCL alone through PyTorch, in the same run.
 
     python benchmarks/tensor_parallel.py --target h200
     python benchmarks/tensor_parallel.py --device cpu --model tiny    # tries the script
@@ -11,6 +11,8 @@ program and with NCCL alone through PyTorch, in the same run.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -19,10 +21,11 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import environment
 import numpy as np
@@ -64,9 +67,8 @@ SIZES: dict[str, dict[str, int]] = {
 }
 PROMPTS = {"8b": 2048, "8b_8_layers": 2048, "70b": 2048, "tiny": 16}
 ROUNDS, CALLS = 9, 30
-SUMS = 64
-"""All-reduces in the graph that is timed."""
-SUM_NUMEL = 8192  # of bfloat16: 16 kB
+SUMS = {8192: 64, 8192 << 10: 8}
+"""Elements of bfloat16 (16 kB, 16 MB), and how many all-reduces are in the graph that is timed."""
 
 
 def language_methods(size: str, num_ranks: int, dtype: str) -> Any:
@@ -77,9 +79,9 @@ def language_methods(size: str, num_ranks: int, dtype: str) -> Any:
     from aoti_plugins.language.export import export_decoder
     from aoti_plugins.language.ranks import export_for_ranks
 
-    torch.manual_seed(0)
     config = LlamaConfig(**SIZES[size], max_position_embeddings=4096)
-    model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).eval()
+    with repeated_numbers(config.initializer_range):
+        model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype)).eval()
     model.requires_grad_(False)
 
     def export(part: Any) -> Any:
@@ -88,8 +90,35 @@ def language_methods(size: str, num_ranks: int, dtype: str) -> Any:
     return export(model) if num_ranks == 1 else export_for_ranks(model, num_ranks, export)
 
 
+@contextlib.contextmanager
+def repeated_numbers(deviation: float) -> Iterator[None]:
+    """Weights are made of the same random numbers again and again: billions would take minutes.
+
+    Each begins with others, so that no two are equal.
+    """
+    import torch
+
+    numbers = torch.randn(10_000_019, generator=torch.Generator().manual_seed(0)) * deviation
+    first = itertools.count(step=7919)
+
+    def fill(weight: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        del args, kwargs
+        flat = weight.detach().view(-1)
+        turned = numbers.roll(next(first))
+        for start in range(0, flat.numel(), turned.numel()):
+            part = flat[start : start + turned.numel()]
+            part.copy_(turned[: part.numel()])
+        return weight
+
+    with (
+        mock.patch.object(torch.Tensor, "normal_", fill),
+        mock.patch.object(torch.Tensor, "uniform_", fill),
+    ):
+        yield
+
+
 def sum_method(num_ranks: int, dtype: str) -> Any:
-    """``sums``: a vector, all-reduced again and again."""
+    """``sums_NUMEL``: a vector, all-reduced again and again."""
     import torch
 
     from aoti_plugins import parallel
@@ -97,12 +126,12 @@ def sum_method(num_ranks: int, dtype: str) -> Any:
     class Sums(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             average = int(parallel.Reduction.AVERAGE)
-            for _ in range(SUMS):
+            for _ in range(SUMS[x.numel()]):
                 x = torch.ops.aoti_plugins.all_reduce(x, average, num_ranks, num_ranks, 1)
             return x
 
-    x = torch.ones(SUM_NUMEL, dtype=getattr(torch, dtype))
-    return {"sums": torch.export.export(Sums(), (x,))}
+    vectors = {numel: torch.ones(numel, dtype=getattr(torch, dtype)) for numel in SUMS}
+    return {f"sums_{numel}": torch.export.export(Sums(), (x,)) for numel, x in vectors.items()}
 
 
 def lower(what: str, num_ranks: int, chosen: argparse.Namespace, folder: Path) -> None:
@@ -139,15 +168,22 @@ def time_rank(what: str, num_ranks: int, chosen: argparse.Namespace, folder: Pat
     found: dict[str, Any] = {}
     with Program(folder / f"{name}.pte", data_files=data_files) as program:
         if what == "sums":
-            method = program.method("sums")
-            x = put(np.ones(SUM_NUMEL, np.float32), chosen.device == "cuda")
-            found["us_of_a_sum"] = row_us(lambda: method(x, copy=False), wait) / SUMS
+            found["us_of_a_sum"] = {
+                str(numel): time_sum(program.method(f"sums_{numel}"), numel, put, wait)
+                for numel in SUMS
+            }
         else:
             found |= time_language(program, what, put, wait)
     if num_ranks > 1 and what == "sums" and chosen.device == "cuda":
         found["us_of_nccl_alone"] = time_nccl(num_ranks)
     if current_place()[0] == 0:
         (folder / f"{name}.json").write_text(json.dumps(found))
+
+
+def time_sum(method: Any, numel: int, put: Callable[..., Any], wait: Callable[[], None]) -> float:
+    """Microseconds of one all-reduce in a call of many."""
+    x = put(np.ones(numel, np.float32), True)
+    return round(row_us(lambda: method(x, copy=False), wait) / SUMS[numel], 2)
 
 
 def time_language(
@@ -169,8 +205,8 @@ def time_language(
     }
 
 
-def time_nccl(num_ranks: int) -> float:
-    """Microseconds of one all-reduce by PyTorch's NCCL, in a graph of as many."""
+def time_nccl(num_ranks: int) -> dict[str, float]:
+    """Microseconds of one all-reduce by PyTorch's NCCL, in a graph of as many; by elements."""
     import torch
     import torch.distributed as dist
 
@@ -179,17 +215,19 @@ def time_nccl(num_ranks: int) -> float:
     rank, _ = current_place()
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=num_ranks)
-    x = torch.ones(SUM_NUMEL, dtype=torch.bfloat16, device="cuda")
-    for _ in range(3):
-        dist.all_reduce(x, dist.ReduceOp.AVG)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(SUMS):
+    found = {}
+    for numel, count in SUMS.items():
+        x = torch.ones(numel, dtype=torch.bfloat16, device="cuda")
+        for _ in range(3):
             dist.all_reduce(x, dist.ReduceOp.AVG)
-    found = row_us(graph.replay, torch.cuda.synchronize) / SUMS
-    dist.barrier()
-    del graph
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(count):
+                dist.all_reduce(x, dist.ReduceOp.AVG)
+        found[str(numel)] = round(row_us(graph.replay, torch.cuda.synchronize) / count, 2)
+        dist.barrier()
+        del graph
     dist.destroy_process_group()
     return found
 
@@ -260,7 +298,7 @@ def report(size: str, num_ranks: int, folder: Path) -> dict[str, Any]:
         if (folder / f"{size}_{count}.json").exists()
     }
     sums = json.loads((folder / f"sums_{num_ranks}.json").read_text())
-    result: dict[str, Any] = {"model": size, "ranks": found, "all_reduce_16_kB": sums}
+    result: dict[str, Any] = {"model": size, "ranks": found, "all_reduce": sums}
     several = found[str(num_ranks)]
     if "1" in found:
         one = found["1"]
@@ -272,7 +310,9 @@ def report(size: str, num_ranks: int, folder: Path) -> dict[str, Any]:
         error = np.linalg.norm(one_logits - other_logits) / np.linalg.norm(one_logits)
         result["relative_error"] = float(f"{error:.2e}")
     if "us_of_nccl_alone" in sums:
-        result["all_reduce_over_nccl"] = round(sums["us_of_a_sum"] / sums["us_of_nccl_alone"], 3)
+        alone = sums["us_of_nccl_alone"]
+        ratios = {numel: us / alone[numel] for numel, us in sums["us_of_a_sum"].items()}
+        result["all_reduce_over_nccl"] = {k: round(ratio, 3) for k, ratio in ratios.items()}
     for one in found.values():
         del one["logits"]
     return result
@@ -288,10 +328,13 @@ def table(result: dict[str, Any]) -> str:
         times = result["speedup_of_a_token"], result["speedup_of_a_prompt"]
         lines.append(f"{'times':10}{times[0]:>12.2f}{times[1]:>12.2f}")
         lines.append(f"relative error {result['relative_error']}")
-    sums = result["all_reduce_16_kB"]
-    nccl = f", NCCL alone {sums['us_of_nccl_alone']:.2f}" if "us_of_nccl_alone" in sums else ""
-    lines.append(f"all-reduce of {SUM_NUMEL} elements in a call of {SUMS}: "
-                 f"{sums['us_of_a_sum']:.2f} us{nccl}")  # fmt: skip
+    sums = result["all_reduce"]
+    for numel, us in sums["us_of_a_sum"].items():
+        alone = sums.get("us_of_nccl_alone", {}).get(numel)
+        nccl = f", NCCL alone {alone:.2f}" if alone is not None else ""
+        lines.append(
+            f"all-reduce of {numel} elements in a call of {SUMS[int(numel)]}: {us:.2f} us{nccl}"
+        )
     return "\n".join(lines)
 
 

@@ -3,28 +3,46 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <boost/test/data/monomorphic.hpp>
+#include <boost/test/data/test_case.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cuda/driver/driver.h"
-#include "cuda/libraries/communicators.h"
+#include "cuda/ranks/peer_memory.h"
+#include "cuda/ranks/rank_watch.h"
 #include "cuda_fixture.h"
 #include "ranks/world.h"
+#include "slim/half.h"
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
+namespace data = boost::unit_test::data;
 using std::chrono::steady_clock;
 
 namespace {
 
 constexpr int kRanks = 2;
 
+/// Whether ranks reach each other's memory: NCCL does all where one of them does not.
+enum class Peers { kAll, kNone, kNotOfOne };
+
+constexpr Peers kEachWay[] = {Peers::kAll, Peers::kNone, Peers::kNotOfOne};
+
+std::ostream& operator<<(std::ostream& out, Peers peers) {
+  return out << "peers " << static_cast<int>(peers);
+}
+
 /// Runs a case of this program in a process for each rank; their exit statuses.
-std::vector<int> run_ranks(const char* name, const char* timeout = "60") {
+std::vector<int> run_ranks(const char* name, Peers peers, const char* timeout = "60") {
   static int next = 0;
   const std::string meeting = std::to_string(::getpid()) + "-" + std::to_string(next++);
   std::vector<pid_t> processes;
@@ -35,6 +53,8 @@ std::vector<int> run_ranks(const char* name, const char* timeout = "60") {
       ::setenv("WORLD_SIZE", std::to_string(kRanks).c_str(), 1);
       ::setenv("AOTI_PLUGINS_RANK_MEETING", meeting.c_str(), 1);
       ::setenv("AOTI_PLUGINS_RANK_TIMEOUT", timeout, 1);
+      const bool no_peers = peers == Peers::kNone || (peers == Peers::kNotOfOne && rank == 1);
+      ::setenv("NCCL_P2P_DISABLE", no_peers ? "1" : "0", 1);
       const std::string filter = std::string("--run_test=") + name;
       ::execl("/proc/self/exe", "cuda_ranks_test", filter.c_str(), nullptr);
       ::_exit(127);
@@ -54,6 +74,12 @@ int own_rank() {
   return std::atoi(std::getenv("RANK"));
 }
 
+/// An event, memory that ranks share, and a word of the host, made once for a process.
+void keep_what_ranks_share(CudaFixture& fixture) {
+  fixture.kept_objects += 2;
+  fixture.kept_nbytes = (size_t{4} << 20) + cuda::kPeerBlocks * sizeof(uint32_t);
+}
+
 Handle numbers_on_gpu(const Ints& sizes, float first) {
   std::vector<float> values(
       std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()));
@@ -70,24 +96,32 @@ Handle all_reduced(const Handle& x, int64_t reduction = 0) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(each_collective) {
-  BOOST_TEST((run_ranks("rank_of_each_collective") == std::vector<int>{0, 0}));
+BOOST_DATA_TEST_CASE(each_collective, data::make(kEachWay), peers) {
+  BOOST_TEST((run_ranks("rank_of_each_collective", peers) == std::vector<int>{0, 0}));
 }
 
-BOOST_AUTO_TEST_CASE(collectives_in_graphs) {
-  BOOST_TEST((run_ranks("rank_of_graphs") == std::vector<int>{0, 0}));
+BOOST_DATA_TEST_CASE(collectives_in_graphs, data::make(kEachWay), peers) {
+  BOOST_TEST((run_ranks("rank_of_graphs", peers) == std::vector<int>{0, 0}));
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_that_ends) {
+BOOST_DATA_TEST_CASE(a_rank_that_ends, data::make({Peers::kAll, Peers::kNone}), peers) {
   const auto start = steady_clock::now();
-  BOOST_TEST((run_ranks("rank_that_ends") == std::vector<int>{0, 9}));
+  BOOST_TEST((run_ranks("rank_that_ends", peers) == std::vector<int>{0, 9}));
   BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_that_is_late) {
+BOOST_DATA_TEST_CASE(a_rank_that_is_late, data::make({Peers::kAll, Peers::kNone}), peers) {
   const auto start = steady_clock::now();
-  BOOST_TEST((run_ranks("rank_that_is_late", "1") == std::vector<int>{0, 0}));
+  BOOST_TEST((run_ranks("rank_that_is_late", peers, "1") == std::vector<int>{0, 0}));
   BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
+}
+
+BOOST_AUTO_TEST_CASE(through_memory_of_peers) {
+  BOOST_TEST((run_ranks("rank_of_shared_memory", Peers::kAll) == std::vector<int>{0, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_cannot_be_opened) {
+  BOOST_TEST((run_ranks("rank_without_shared_memory", Peers::kAll) == std::vector<int>{0, 0}));
 }
 
 BOOST_AUTO_TEST_CASE(a_group_of_one_needs_no_library) {
@@ -121,7 +155,7 @@ BOOST_AUTO_TEST_CASE(arguments_are_checked) {
 
 BOOST_AUTO_TEST_CASE(rank_of_each_collective, *boost::unit_test::disabled()) {
   CudaFixture fixture;
-  fixture.kept_objects += 1;  // the event of the communicators
+  keep_what_ranks_share(fixture);
   const auto rank = static_cast<float>(own_rank());
   const Handle x = numbers_on_gpu({2, 2}, 10 * rank);  // 0 1 2 3, and 10 11 12 13
   using Floats = std::vector<float>;
@@ -149,7 +183,7 @@ BOOST_AUTO_TEST_CASE(rank_of_each_collective, *boost::unit_test::disabled()) {
 
 BOOST_AUTO_TEST_CASE(rank_of_graphs, *boost::unit_test::disabled()) {
   CudaFixture fixture;
-  fixture.kept_objects += 1;  // the event of the communicators
+  keep_what_ranks_share(fixture);
   const Handle x = numbers_on_gpu({4}, static_cast<float>(own_rank()));
   const auto capturing = cuda::Stream::create(0, true);
   BOOST_TEST_REQUIRE(static_cast<bool>(capturing), last_failure());
@@ -165,7 +199,7 @@ BOOST_AUTO_TEST_CASE(rank_of_graphs, *boost::unit_test::disabled()) {
   BOOST_TEST_REQUIRE(begin() == CUDA_SUCCESS);
   AtenTensorHandle none = nullptr;
   BOOST_TEST(aoti_torch_cuda_all_reduce(x.get(), 0, kRanks, kRanks, 1, &none) != 0);
-  BOOST_TEST(reason().find("a communicator of NCCL") != std::string::npos, reason());
+  BOOST_TEST(reason().find("while a graph is captured") != std::string::npos, reason());
   BOOST_TEST_REQUIRE(driver.cuStreamEndCapture(capturing->handle(), &graph) == CUDA_SUCCESS);
   (void)driver.cuGraphDestroy(graph);
   BOOST_TEST((read<float>(all_reduced(x)) == std::vector<float>{1, 3, 5, 7}));
@@ -190,7 +224,7 @@ namespace {
 
 /// A call whose result somebody waits for.
 void wait_for_others(CudaFixture& fixture, const Handle& x) {
-  cuda::begin_rank_call();
+  BOOST_TEST((cuda::begin_rank_call(0, fixture.stream->handle()) == Status::kOk));
   const Handle out = all_reduced(x);
   BOOST_TEST((cuda::end_rank_call(0, fixture.stream->handle()) == Status::kOk));
   BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
@@ -200,7 +234,7 @@ void wait_for_others(CudaFixture& fixture, const Handle& x) {
 
 BOOST_AUTO_TEST_CASE(rank_that_ends, *boost::unit_test::disabled()) {
   CudaFixture fixture;
-  fixture.kept_objects += 1;
+  keep_what_ranks_share(fixture);
   const Handle x = numbers_on_gpu({4}, 1);
   wait_for_others(fixture, x);
   BOOST_TEST((cuda::check_ranks() == Status::kOk), last_failure());
@@ -216,7 +250,7 @@ BOOST_AUTO_TEST_CASE(rank_that_ends, *boost::unit_test::disabled()) {
 
 BOOST_AUTO_TEST_CASE(rank_that_is_late, *boost::unit_test::disabled()) {
   CudaFixture fixture;
-  fixture.kept_objects += 1;
+  keep_what_ranks_share(fixture);
   const Handle x = numbers_on_gpu({4}, 1);
   wait_for_others(fixture, x);
   if (own_rank() == 1) {
@@ -231,4 +265,119 @@ BOOST_AUTO_TEST_CASE(rank_that_is_late, *boost::unit_test::disabled()) {
       why.find("is behind: it has begun 1 calls, and rank 0 waited for its 2 calls for 1 s") !=
           std::string::npos,
       why);
+}
+
+namespace {
+
+const cuda::PeerMemory& shared_memory() {
+  const cuda::PeerMemory* memory = nullptr;
+  BOOST_TEST_REQUIRE((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, &memory) == Status::kOk),
+                     last_failure());
+  BOOST_TEST_REQUIRE(memory != nullptr);
+  return *memory;
+}
+
+/// Element i of a rank's tensor; small enough for sums in 16 bits.
+float number_of(int rank, size_t i) {
+  return static_cast<float>((i * 7 + static_cast<size_t>(rank) * 5 + i / 1000) % 31);
+}
+
+std::vector<float> numbers_of(int rank, size_t count) {
+  std::vector<float> found(count);
+  for (size_t i = 0; i < count; ++i) {
+    found[i] = number_of(rank, i);
+  }
+  return found;
+}
+
+void check_sums(size_t count) {
+  const Ints sizes = {static_cast<int64_t>(count)};
+  const std::vector<float> own = numbers_of(own_rank(), count);
+  std::vector<float> expected = numbers_of(0, count);
+  const std::vector<float> others = numbers_of(1, count);
+  std::transform(expected.begin(), expected.end(), others.begin(), expected.begin(), std::plus<>());
+  BOOST_TEST((read<float>(all_reduced(on_gpu<float>(sizes, {1}, kFloat32, own))) == expected));
+  std::vector<uint16_t> halves(count);
+  std::transform(own.begin(), own.end(), halves.begin(), float_to_bfloat16);
+  const auto sums = read<uint16_t>(all_reduced(on_gpu<uint16_t>(sizes, {1}, kBFloat16, halves)));
+  BOOST_TEST(std::equal(sums.begin(), sums.end(), expected.begin(),
+                        [](uint16_t a, float b) { return bfloat16_to_float(a) == b; }));
+  std::transform(own.begin(), own.end(), halves.begin(), float_to_half);
+  const auto others_sums =
+      read<uint16_t>(all_reduced(on_gpu<uint16_t>(sizes, {1}, kFloat16, halves)));
+  BOOST_TEST(std::equal(others_sums.begin(), others_sums.end(), expected.begin(),
+                        [](uint16_t a, float b) { return half_to_float(a) == b; }));
+}
+
+void check_gathered(size_t count) {
+  std::vector<uint8_t> own(count);
+  std::vector<uint8_t> expected;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (size_t i = 0; i < count; ++i) {
+      expected.push_back(static_cast<uint8_t>(number_of(rank, i)));
+      own[i] = static_cast<uint8_t>(number_of(own_rank(), i));
+    }
+  }
+  const Handle x = on_gpu<uint8_t>({static_cast<int64_t>(count)}, {1}, kUInt8, own);
+  AtenTensorHandle out = nullptr;
+  BOOST_TEST_REQUIRE(aoti_torch_cuda_all_gather(x.get(), kRanks, kRanks, 1, &out) == 0, reason());
+  BOOST_TEST((read<uint8_t>(Handle(out)) == expected));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rank_of_shared_memory, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  const cuda::PeerMemory& packets = shared_memory();
+  // One element, part of a packet, several blocks, more packets than all blocks have threads.
+  for (const size_t count : {1, 2, 3, 5, 512, 513, 4099, 70001, 3, 131072, 1}) {
+    check_sums(count);
+    check_gathered(count);
+  }
+  // Numbers of calls begin again, and 0 is none.
+  constexpr uint32_t kLast = std::numeric_limits<uint32_t>::max();
+  std::fill_n(packets.calls, cuda::kPeerBlocks, kLast - 2);
+  for (int i = 0; i < 6; ++i) {
+    check_sums(600);
+  }
+  BOOST_TEST(packets.calls[0] == 17u);  // 15 calls from 2 on
+  BOOST_TEST(packets.calls[63] == kLast - 2);
+  check_gathered((512 << 10) + 1);  // too much for packets
+  BOOST_TEST(packets.calls[63] == kLast - 2);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Handle x = on_gpu<float>({3}, {1}, kFloat32, {own_rank() == 0 ? nan : 1.0F, nan, 2.0F});
+  for (const int64_t reduction : {2, 3}) {
+    const std::vector<float> found = read<float>(all_reduced(x, reduction));
+    BOOST_TEST(std::isnan(found[0]));
+    BOOST_TEST(std::isnan(found[1]));
+    BOOST_TEST(found[2] == 2);
+  }
+  // A tensor that begins anywhere in its memory.
+  const Handle whole = numbers_on_gpu({6}, 0);
+  const Tensor& t = *unwrap(whole.get());
+  const int64_t five = 5;
+  const int64_t one = 1;
+  AtenTensorHandle part = nullptr;
+  BOOST_TEST_REQUIRE(
+      aoti_torch__reinterpret_tensor(wrap(const_cast<Tensor*>(&t)), 1, &five, &one, 1, &part) == 0);
+  BOOST_TEST((read<float>(all_reduced(Handle(part))) == std::vector<float>{2, 4, 6, 8, 10}));
+  // Nothing, dtypes and amounts that go another way.
+  BOOST_TEST(read<float>(all_reduced(numbers_on_gpu({0}, 0))).empty());
+  const Handle integers = on_gpu<uint8_t>({2}, {1}, kUInt8, {1, 2});
+  AtenTensorHandle out = nullptr;
+  BOOST_TEST_REQUIRE(aoti_torch_cuda_all_gather(integers.get(), kRanks, kRanks, 1, &out) == 0);
+  BOOST_TEST((read<uint8_t>(Handle(out)) == std::vector<uint8_t>{1, 2, 1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(rank_without_shared_memory, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  fixture.kept_objects += 1;  // nothing else is left
+  if (own_rank() == 1) {
+    fake().fail("cuIpcOpenMemHandle_v2", 1, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  }
+  BOOST_TEST((read<float>(all_reduced(numbers_on_gpu({3}, 1))) == std::vector<float>{2, 4, 6}));
+  const cuda::PeerMemory* memory = nullptr;
+  BOOST_TEST((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, &memory) == Status::kOk));
+  BOOST_TEST(memory == nullptr);
 }

@@ -21,8 +21,8 @@ Status all_reduce(World& world, const Group& group, Reduction reduction, int32_t
                   int64_t numel, const void* in, void* out) noexcept;
 
 /// `nbytes` of each rank to `group.size * nbytes`.
-Status all_gather(World& world, const Group& group, size_t nbytes, const void* in,
-                  void* out) noexcept;
+AOTIP_CORE Status all_gather(World& world, const Group& group, size_t nbytes, const void* in,
+                             void* out) noexcept;
 
 /// `group.size * numel` of each rank to `numel`.
 Status reduce_scatter(World& world, const Group& group, Reduction reduction, int32_t dtype,

@@ -69,6 +69,29 @@ inline int4 load_hint(const int4* from) {
   return others[(blockIdx.x * 8 + threadIdx.x / 32) % std::size(others)];
 }
 
+/// The halves of 16 bytes; other processes write them, too.
+inline void store_for_peer(uint4* to, uint4 value) {
+  uint64_t halves[2];
+  std::memcpy(halves, &value, sizeof(value));
+  for (int i = 0; i < 2; ++i) {
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to) + i, halves[i], __ATOMIC_RELEASE);
+  }
+}
+
+inline uint4 load_of_peer(const uint4* from) {
+  uint64_t halves[2];
+  for (int i = 0; i < 2; ++i) {
+    halves[i] = __atomic_load_n(reinterpret_cast<const uint64_t*>(from) + i, __ATOMIC_ACQUIRE);
+  }
+  uint4 value;
+  std::memcpy(&value, halves, sizeof(value));
+  return value;
+}
+
+inline int32_t load_of_host(const int32_t* from) {
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
+
 /// The 16-bit float in one half of a lane's word.
 template <typename T>
 float half_of(uint64_t words, unsigned int i) {

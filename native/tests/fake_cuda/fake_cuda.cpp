@@ -6,7 +6,10 @@
 #include "fake_cuda.h"
 
 #include <cuda.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #pragma GCC visibility pop
 
 #include <cstdio>
@@ -63,6 +66,7 @@ struct Block {
   bool pinned = false;
   bool freed = false;  // in the order of a stream
   int gpu = 0;
+  int shared_fd = -1;  // of memory that other processes can open
 };
 
 struct State {
@@ -86,6 +90,9 @@ State& state() {
   static State* instance = new State();
   return *instance;
 }
+
+/// Memory of this size on is memory that other processes can open.
+constexpr size_t kSharedNbytes = size_t{2} << 20;
 
 thread_local CUcontext current = nullptr;
 
@@ -286,8 +293,18 @@ CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned, int gpu) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   void* ptr = nullptr;
-  if (is_guarded() && !pinned) {
-    ptr = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // As much as is worth a block of its own can be shared, as on a GPU.
+  const bool shared = !pinned && !is_guarded() && nbytes >= kSharedNbytes;
+  const int fd = shared ? memfd_create("fake_cuda", MFD_CLOEXEC) : -1;
+  if (shared && (fd < 0 || ftruncate(fd, static_cast<off_t>(nbytes)) != 0)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (shared || (is_guarded() && !pinned)) {
+    const int kind = shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    ptr = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, kind, fd, 0);
+    if (ptr == MAP_FAILED) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
   } else if (posix_memalign(&ptr, 512, nbytes) != 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -295,7 +312,7 @@ CUresult allocate(CUdeviceptr* ret, size_t nbytes, bool pinned, int gpu) {
   if (is_guarded() && !pinned) {
     (void)mprotect(ptr, nbytes, PROT_NONE);
   }
-  s.blocks[reinterpret_cast<uintptr_t>(ptr)] = {nbytes, pinned, false, gpu};
+  s.blocks[reinterpret_cast<uintptr_t>(ptr)] = {nbytes, pinned, false, gpu, fd};
   s.device_nbytes += pinned ? 0 : nbytes;
   *ret = reinterpret_cast<CUdeviceptr>(ptr);
   return CUDA_SUCCESS;
@@ -309,10 +326,14 @@ CUresult release(uintptr_t address, bool pinned) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const size_t nbytes = found->second.nbytes;
+  const int fd = found->second.shared_fd;
   s.device_nbytes -= pinned ? 0 : nbytes;
   s.blocks.erase(found);
-  if (is_guarded() && !pinned) {
+  if (fd >= 0 || (is_guarded() && !pinned)) {
     (void)munmap(reinterpret_cast<void*>(address), nbytes);
+    if (fd >= 0) {
+      (void)close(fd);
+    }
   } else {
     std::free(reinterpret_cast<void*>(address));
   }
@@ -512,6 +533,36 @@ CUresult cuMemFree(CUdeviceptr ptr) {
   ENTER();
   drain_all();
   return release(ptr, false);
+}
+CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr ptr) {
+  ENTER();
+  const auto found = state().blocks.find(ptr);
+  if (found == state().blocks.end() || found->second.shared_fd < 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::snprintf(handle->reserved, sizeof(handle->reserved), "/proc/%d/fd/%d", getpid(),
+                found->second.shared_fd);
+  return CUDA_SUCCESS;
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr* ptr, CUipcMemHandle handle, unsigned int) {
+  ENTER();
+  const int fd = open(handle.reserved, O_RDWR);
+  struct stat status{};
+  if (fd < 0 || fstat(fd, &status) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto nbytes = static_cast<size_t>(status.st_size);
+  void* const memory = mmap(nullptr, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (memory == MAP_FAILED) {
+    return CUDA_ERROR_MAP_FAILED;
+  }
+  *ptr = reinterpret_cast<CUdeviceptr>(memory);
+  return CUDA_SUCCESS;
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr) {
+  ENTER();
+  return CUDA_SUCCESS;  // mapped until the process ends
 }
 CUresult cuMemHostAlloc(void** ptr, size_t nbytes, unsigned int) {
   ENTER();

@@ -42,6 +42,9 @@ namespace aoti_plugins::cuda {
   X(cuMemPoolGetAttribute)                       \
   X(cuMemPoolTrimTo)                             \
   X(cuMemAllocFromPoolAsync)                     \
+  X(cuIpcGetMemHandle)                           \
+  X(cuIpcOpenMemHandle)                          \
+  X(cuIpcCloseMemHandle)                         \
   X(cuMemFreeAsync)                              \
   X(cuPointerGetAttribute)                       \
   X(cuStreamCreate)                              \

@@ -78,6 +78,28 @@ inline __device__ int4 load_hint(const int4* from) {
   return found;
 }
 
+/// 16 bytes to memory of another GPU. Each half of them gets there whole.
+inline __device__ void store_for_peer(uint4* to, uint4 value) {
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(to), "r"(value.x),
+               "r"(value.y), "r"(value.z), "r"(value.w)
+               : "memory");
+}
+
+/// 16 bytes that another GPU may be writing.
+inline __device__ uint4 load_of_peer(const uint4* from) {
+  uint4 found;
+  asm volatile("ld.volatile.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+               : "l"(from)
+               : "memory");
+  return found;
+}
+
+/// A word that the host may be writing.
+inline __device__ int32_t load_of_host(const int32_t* from) {
+  return *static_cast<const volatile int32_t*>(from);
+}
+
 /// Begins to bring bytes into the GPU's cache: `nbytes` is a multiple of 16, as is `from`.
 inline __device__ void prefetch_bytes(const void* from, uint32_t nbytes) {
 #if __CUDA_ARCH__ >= 900

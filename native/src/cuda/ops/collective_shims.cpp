@@ -1,12 +1,14 @@
-// Collectives on CUDA: by NCCL, in the order of this thread's stream.
+// Collectives on CUDA, in the order of this thread's stream: little data by kernels of ours where
+// GPUs reach each other's memory, all else by NCCL.
 
 #include <aoti_plugins/cuda_shim.h>
 
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/stream.h"
-#include "cuda/libraries/communicators.h"
 #include "cuda/libraries/nccl.h"
+#include "cuda/ops/peer_collectives.h"
+#include "cuda/ranks/communicators.h"
 #include "ops/collectives.h"
 
 namespace aoti_plugins::cuda {
@@ -56,6 +58,11 @@ struct Collectives {
 
   static Status all_reduce(const ranks::Group& group, ranks::Reduction reduction, const Tensor& x,
                            Tensor& out) {
+    bool is_done = false;
+    AOTIP_RETURN_IF_FAILED(peer_all_reduce(group, reduction, x, out, &is_done));
+    if (is_done) {
+      return Status::kOk;
+    }
     Call call;
     nccl::DataType type{};
     AOTIP_RETURN_IF_FAILED(nccl::type_of(x.dtype(), &type));
@@ -67,6 +74,11 @@ struct Collectives {
   }
 
   static Status all_gather(const ranks::Group& group, const Tensor& x, Tensor& out) {
+    bool is_done = false;
+    AOTIP_RETURN_IF_FAILED(peer_all_gather(group, x, out, &is_done));
+    if (is_done) {
+      return Status::kOk;
+    }
     Call call;
     AOTIP_RETURN_IF_FAILED(call.begin(group, x));
     AOTIP_NCCL(*call.library, call.comm, AllGather, x.data(), out.data(), x.nbytes(),

@@ -7,8 +7,8 @@
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/driver.h"
 #include "cuda/driver/own_functions.h"
-#include "cuda/libraries/communicators.h"
 #include "cuda/memory/device_storage.h"
+#include "cuda/ranks/rank_watch.h"
 #include "cuda/session/options.h"
 #include "slim/strided_copy.h"
 
@@ -106,7 +106,7 @@ Status CudaSession::begin_call() noexcept {
   }
   if (is_for_ranks_) {
     AOTIP_RETURN_IF_FAILED(check_ranks());
-    begin_rank_call();
+    AOTIP_RETURN_IF_FAILED(begin_rank_call(gpu_, stream_->handle()));
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;

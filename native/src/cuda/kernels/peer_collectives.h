@@ -1,0 +1,54 @@
+#pragma once
+
+/// What kernels are told that reach the memory of other ranks' GPUs. Read by the host code and by
+/// the kernels.
+
+#include <cstdint>
+
+namespace aoti_plugins::cuda {
+
+inline constexpr int32_t kMostPeers = 8;
+inline constexpr int32_t kPeerThreads = 256;
+inline constexpr int32_t kPeerBlocks = 64;  ///< the most blocks of a call
+
+/// Memory that the ranks of a group write to. Each rank has some, in two halves: a call uses one,
+/// the next one the other. Whatever is in a half belongs to one block, in every call, and blocks
+/// count their calls each for itself. So a half is written to again when the call after it has
+/// ended: that one has got from each rank what it sends when its call before has ended.
+struct PeerMemory {
+  void* memory[kMostPeers];  ///< of each place in the group
+  uint32_t* calls;           ///< [kPeerBlocks], of this rank: the number of a block's next call
+  const int32_t* stop;       ///< not 0 where nobody should wait any more
+  int32_t size;
+  int32_t place;
+};
+
+/// As ranks::Reduction.
+enum class PeerReduction : int32_t { kSum = 0, kAverage, kMinimum, kMaximum, kProduct };
+
+/// `nbytes` of each rank's x: elements to be reduced, or bytes that come one rank's behind
+/// another's.
+struct PeerCall {
+  PeerMemory peers;
+  const void* x;
+  void* out;
+  int64_t nbytes;
+  PeerReduction reduction;
+  int64_t rank_packets;  ///< packets of one rank in a half
+};
+
+// Packets, for little data to all ranks: halves are [size, kMostPackets / (size - 1)] of 16 bytes.
+// A packet is a word of data, the number of the call, another word, the number again: who waits for
+// it sees from the numbers that it is there. Packet i belongs to block i / kPeerThreads %
+// kPeerBlocks.
+
+inline constexpr int32_t kPacketNbytes = 8;  ///< of data
+inline constexpr int32_t kSentPacketNbytes = 16;
+inline constexpr int64_t kMostPackets = int64_t{64} << 10;
+
+/// Packets of one rank in a half, for groups of a size.
+constexpr int64_t packets_of_rank(int64_t size) {
+  return (kMostPackets / (size - 1) + kPeerThreads - 1) / kPeerThreads * kPeerThreads;
+}
+
+}  // namespace aoti_plugins::cuda

@@ -1,0 +1,205 @@
+#include "cuda/ranks/peer_memory.h"
+
+#include <executorch/runtime/platform/log.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/driver/capture.h"
+#include "cuda/driver/driver.h"
+#include "cuda/memory/device_memory.h"
+#include "cuda/memory/pinned.h"
+#include "cuda/ranks/rank_watch.h"
+#include "ranks/collectives.h"
+#include "ranks/world.h"
+
+namespace aoti_plugins::cuda {
+namespace {
+
+/// Smaller memory may share its block with other memory, and the others would get that block.
+constexpr size_t kLeastNbytes = size_t{2} << 20;
+
+/// Where ranks do not use each other's memory because their user said so to NCCL.
+constexpr const char* kNoPeersVariable = "NCCL_P2P_DISABLE";
+
+/// What this process has; a group whose ranks do not reach each other has null.
+struct Known {
+  std::mutex mutex;
+  std::map<int32_t, std::unique_ptr<const PeerMemory>> memory;  // by the group's form
+};
+
+Known& known() {
+  static auto* instance = new Known();
+  return *instance;
+}
+
+/// What a rank tells the others: its memory, or why it has none.
+struct Offer {
+  CUipcMemHandle memory;
+  char problem[192];
+
+  void refuse(const char* why) noexcept { std::snprintf(problem, sizeof(problem), "%s", why); }
+};
+
+size_t nbytes_of(const ranks::Group& group) {
+  const int64_t packets = 2 * group.size * packets_of_rank(group.size);
+  return std::max(static_cast<size_t>(packets) * kSentPacketNbytes, kLeastNbytes);
+}
+
+/// Device memory that begins with these bytes.
+Status filled(int32_t gpu, size_t nbytes, uint32_t word, CUdeviceptr* ret) {
+  const CUresult code = allocate_device_memory(gpu, nbytes, ret);
+  AOTIP_CHECK(code == CUDA_SUCCESS, "%zu bytes for other ranks: %s", nbytes, error_text(code));
+  AOTIP_CU(cuMemsetD32Async, *ret, word, nbytes / sizeof(uint32_t), nullptr);
+  AOTIP_CU(cuStreamSynchronize, nullptr);  // the others may write at once
+  return Status::kOk;
+}
+
+/// This rank's own part.
+Status make_own(int32_t gpu, size_t nbytes, PeerMemory* peers, CUipcMemHandle* handle) {
+  const char* const wish = std::getenv(kNoPeersVariable);
+  AOTIP_CHECK(wish == nullptr || std::strcmp(wish, "1") != 0, "%s is set", kNoPeersVariable);
+  CUdeviceptr memory = 0;
+  AOTIP_RETURN_IF_FAILED(filled(gpu, nbytes, 0, &memory));
+  peers->memory[peers->place] = reinterpret_cast<void*>(memory);
+  CUdeviceptr calls = 0;
+  AOTIP_RETURN_IF_FAILED(filled(gpu, kPeerBlocks * sizeof(uint32_t), 1, &calls));
+  peers->calls = reinterpret_cast<uint32_t*>(calls);
+  AOTIP_CU(cuIpcGetMemHandle, handle, memory);
+  return Status::kOk;
+}
+
+Status open_others(const std::vector<Offer>& offers, PeerMemory* peers) {
+  for (int32_t place = 0; place < peers->size; ++place) {
+    if (place == peers->place) {
+      continue;
+    }
+    CUdeviceptr memory = 0;
+    AOTIP_CU(cuIpcOpenMemHandle, &memory, offers[static_cast<size_t>(place)].memory,
+             CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    peers->memory[place] = reinterpret_cast<void*>(memory);
+  }
+  return Status::kOk;
+}
+
+/// Gives back what was made where some rank cannot have it.
+void drop(PeerMemory* peers) {
+  for (int32_t place = 0; place < peers->size; ++place) {
+    const auto memory = reinterpret_cast<CUdeviceptr>(peers->memory[place]);
+    if (memory != 0 && place != peers->place) {
+      AOTIP_CU_LOG(cuIpcCloseMemHandle, memory);
+    } else if (memory != 0) {
+      AOTIP_CU_LOG(cuMemFree, memory);
+    }
+  }
+  if (peers->calls != nullptr) {
+    AOTIP_CU_LOG(cuMemFree, reinterpret_cast<CUdeviceptr>(peers->calls));
+  }
+}
+
+/// The ranks tell each other how it went; the place of the first that has a problem.
+Status tell(ranks::World& world, const ranks::Group& group, const Offer& own,
+            std::vector<Offer>* ret, std::optional<int32_t>* ret_problem) {
+  ret->resize(static_cast<size_t>(group.size));
+  AOTIP_RETURN_IF_FAILED(ranks::all_gather(world, group, sizeof(own), &own, ret->data()));
+  for (int32_t place = 0; place < static_cast<int32_t>(group.size); ++place) {
+    if ((*ret)[static_cast<size_t>(place)].problem[0] != '\0') {
+      *ret_problem = place;
+      return Status::kOk;
+    }
+  }
+  return Status::kOk;
+}
+
+/// A word of the host that the GPU sees; 0 until somebody writes it. Kept, as the memory is.
+Status make_stop(int32_t** ret) {
+  static auto* const words = new std::vector<std::unique_ptr<PinnedMemory>>();
+  auto memory = std::make_unique<PinnedMemory>();
+  AOTIP_RETURN_IF_FAILED(memory->allocate(sizeof(int32_t)));
+  *ret = reinterpret_cast<int32_t*>(memory->data());
+  **ret = 0;
+  words->push_back(std::move(memory));
+  return Status::kOk;
+}
+
+/// Makes such memory with the other ranks; null where one of them cannot.
+Status make(ranks::World& world, const ranks::Group& group, int32_t gpu,
+            std::unique_ptr<const PeerMemory>* ret) {
+  auto peers = std::make_unique<PeerMemory>();
+  peers->size = static_cast<int32_t>(group.size);
+  peers->place = group.place(world.rank());
+  Offer own{};
+  if (make_own(gpu, nbytes_of(group), peers.get(), &own.memory) != Status::kOk) {
+    own.refuse(last_failure());
+  }
+  std::vector<Offer> offers;
+  std::optional<int32_t> problem;
+  AOTIP_RETURN_IF_FAILED(tell(world, group, own, &offers, &problem));
+  if (!problem.has_value()) {
+    if (open_others(offers, peers.get()) != Status::kOk) {
+      own.refuse(last_failure());
+    }
+    AOTIP_RETURN_IF_FAILED(tell(world, group, own, &offers, &problem));
+  }
+  if (problem.has_value()) {
+    ET_LOG(Info, "ranks do not reach each other's memory, NCCL does all: rank %d: %s",
+           group.member(world.rank(), *problem), offers[static_cast<size_t>(*problem)].problem);
+    drop(peers.get());
+    ret->reset();
+    return Status::kOk;
+  }
+  int32_t* stop = nullptr;
+  AOTIP_RETURN_IF_FAILED(make_stop(&stop));
+  peers->stop = stop;
+  AOTIP_RETURN_IF_FAILED(
+      watch_rank(world, gpu, [stop] { __atomic_store_n(stop, 1, __ATOMIC_RELEASE); }));
+  *ret = std::move(peers);
+  return Status::kOk;
+}
+
+Status find_or_make(const ranks::Group& group, int32_t gpu, const PeerMemory** ret) {
+  Known& all = known();
+  const int32_t key = group.index();
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    const auto found = all.memory.find(key);
+    if (found != all.memory.end()) {
+      *ret = found->second.get();
+      return Status::kOk;
+    }
+  }
+  ranks::World* const world = ranks::world_of(group.world_size);
+  if (world == nullptr) {
+    return Status::kFailed;
+  }
+  AOTIP_RETURN_IF_FAILED(world->check_over());
+  AOTIP_RETURN_IF_FAILED(refuse_in_capture("memory that ranks share"));
+  std::unique_ptr<const PeerMemory> made;
+  if (make(*world, group, gpu, &made) != Status::kOk) {
+    return world->end_with_last_failure();
+  }
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  *ret = (all.memory[key] = std::move(made)).get();
+  return Status::kOk;
+}
+
+}  // namespace
+
+Status peer_memory_of(const ranks::Group& group, int32_t gpu, const PeerMemory** ret) noexcept {
+  try {
+    return find_or_make(group, gpu, ret);
+  } catch (const std::exception& error) {
+    return fail("memory that ranks share: %s", error.what());
+  }
+}
+
+}  // namespace aoti_plugins::cuda
