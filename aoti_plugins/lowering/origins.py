@@ -15,6 +15,9 @@ from aoti_plugins.lowering.support import module_path, op_name, source_line
 class Origins:
     """The ops of a partition, for messages about what becomes of them.
 
+    The graph forgets where its own nodes came from: PyTorch copies all of that with every node that
+    it makes of one, in each pass.
+
     Args:
         program: the partition as ExecuTorch gives it; later changes of it are not seen.
     """
@@ -25,6 +28,8 @@ class Origins:
         self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
         self._names = {node.name: node_name(node) for node in nodes}
         self._nodes = {node.name: node for node in nodes}
+        for node in nodes:
+            node.meta.pop("from_node", None)
 
     def described(self, node: Node) -> str:
         """The op that a node of Inductor's graph comes from, its place, and how to exclude it."""

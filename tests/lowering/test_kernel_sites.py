@@ -9,10 +9,12 @@ import numpy
 import pytest
 import torch
 from torch import nn
+from torch._decomp import get_decompositions
 
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.kernel_origins import short_line
+from aoti_plugins.lowering.origins import Origins
 from aoti_plugins.runtime import Program
 
 SITE = KernelSite("", (), 8, 4, 0)
@@ -135,3 +137,25 @@ def test_a_kernel_with_two_results(tmp_path: Path) -> None:
         method = program.method(trace=True)
         torch.testing.assert_close(method(x), Sorted()(x))
         assert any("sort" in event.name for event in method.events() if event.is_kernel)
+
+
+def test_histories_begin_at_the_partition() -> None:
+    """A node made of one of the partition's is still known by it, and nothing older is copied."""
+
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gelu(x + 1)
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return compute(x)
+
+    program = torch.export.export(Model(), (torch.ones(3),)).run_decompositions({})
+    nodes = list(program.graph.nodes)
+    assert any("from_node" in node.meta for node in nodes)
+    origins = Origins(program)
+    assert not any("from_node" in node.meta for node in nodes)
+    gelu = next(node for node in nodes if node.target is torch.ops.aten.gelu.default)
+    parts = program.run_decompositions(get_decompositions([torch.ops.aten.gelu.default]))
+    made = [node for node in parts.graph.nodes if origins.of(node) == (gelu,)]
+    assert len(made) > 3
+    assert f"aten.gelu.default (node '{gelu.name}')" in origins.described(made[-1])
