@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -105,6 +105,24 @@ def _wait(node: Node) -> None:
     node.graph.erase_node(node)
 
 
+def _wait_for_all(node: Node) -> None:
+    """Of a list, as PyTorch 2.15 waits for several tensors."""
+    _replace_items(node, node.args[0])
+
+
+def _replace_items(node: Node, made: Sequence[Node]) -> None:
+    """Puts tensors in the place of a list of them."""
+    for user in list(node.users):
+        if user.target is operator.getitem:
+            user.replace_all_uses_with(made[user.args[1]])
+            node.graph.erase_node(user)
+        elif _name(user) == "wait_tensors":
+            user.args = (list(made),)
+        else:
+            raise LoweringError(f"{node.name} is a list of tensors, and {user.name} uses it whole")
+    node.graph.erase_node(node)
+
+
 def _one_by_one(make: Callable[[Graph, Node, Node, dict[str, Any]], Node]) -> Any:
     """Rewrites a collective of several tensors as one of each."""
 
@@ -112,14 +130,7 @@ def _one_by_one(make: Callable[[Graph, Node, Node, dict[str, Any]], Node]) -> An
         given = _arguments(node)
         with node.graph.inserting_before(node):
             made = [make(node.graph, node, one, given) for one in given["inputs"]]
-        for user in list(node.users):
-            if user.target is not operator.getitem:
-                raise LoweringError(
-                    f"{node.name} is a list of tensors, and {user.name} uses it whole"
-                )
-            user.replace_all_uses_with(made[user.args[1]])
-            node.graph.erase_node(user)
-        node.graph.erase_node(node)
+        _replace_items(node, made)
 
     return rewrite
 
@@ -188,6 +199,7 @@ def _shard_dim(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node
 
 _REWRITERS: dict[str, Callable[[Node], None]] = {
     "wait_tensor": _wait,
+    "wait_tensors": _wait_for_all,
     "all_reduce": _of_one(_all_reduce),
     "all_gather_into_tensor": _of_one(_all_gather),
     "reduce_scatter_tensor": _of_one(_reduce_scatter),

@@ -25,6 +25,7 @@
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
+using boost::test_tools::per_element;
 namespace data = boost::unit_test::data;
 using std::chrono::steady_clock;
 
@@ -42,15 +43,16 @@ std::ostream& operator<<(std::ostream& out, Peers peers) {
 }
 
 /// Runs a case of this program in a process for each rank; their exit statuses.
-std::vector<int> run_ranks(const char* name, Peers peers, const char* timeout = "60") {
+std::vector<int> run_ranks(const char* name, Peers peers, const char* timeout = "60",
+                           int count = kRanks) {
   static int next = 0;
   const std::string meeting = std::to_string(::getpid()) + "-" + std::to_string(next++);
   std::vector<pid_t> processes;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < count; ++rank) {
     const pid_t process = ::fork();
     if (process == 0) {
       ::setenv("RANK", std::to_string(rank).c_str(), 1);
-      ::setenv("WORLD_SIZE", std::to_string(kRanks).c_str(), 1);
+      ::setenv("WORLD_SIZE", std::to_string(count).c_str(), 1);
       ::setenv("AOTI_PLUGINS_RANK_MEETING", meeting.c_str(), 1);
       ::setenv("AOTI_PLUGINS_RANK_TIMEOUT", timeout, 1);
       const bool no_peers = peers == Peers::kNone || (peers == Peers::kNotOfOne && rank == 1);
@@ -97,31 +99,53 @@ Handle all_reduced(const Handle& x, int64_t reduction = 0) {
 }  // namespace
 
 BOOST_DATA_TEST_CASE(each_collective, data::make(kEachWay), peers) {
-  BOOST_TEST((run_ranks("rank_of_each_collective", peers) == std::vector<int>{0, 0}));
+  BOOST_TEST(run_ranks("rank_of_each_collective", peers) == (std::vector<int>{0, 0}),
+             per_element());
 }
 
 BOOST_DATA_TEST_CASE(collectives_in_graphs, data::make(kEachWay), peers) {
-  BOOST_TEST((run_ranks("rank_of_graphs", peers) == std::vector<int>{0, 0}));
+  BOOST_TEST(run_ranks("rank_of_graphs", peers) == (std::vector<int>{0, 0}), per_element());
 }
 
 BOOST_DATA_TEST_CASE(a_rank_that_ends, data::make({Peers::kAll, Peers::kNone}), peers) {
   const auto start = steady_clock::now();
-  BOOST_TEST((run_ranks("rank_that_ends", peers) == std::vector<int>{0, 9}));
+  BOOST_TEST(run_ranks("rank_that_ends", peers) == (std::vector<int>{0, 9}), per_element());
   BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
 }
 
 BOOST_DATA_TEST_CASE(a_rank_that_is_late, data::make({Peers::kAll, Peers::kNone}), peers) {
   const auto start = steady_clock::now();
-  BOOST_TEST((run_ranks("rank_that_is_late", peers, "1") == std::vector<int>{0, 0}));
+  BOOST_TEST(run_ranks("rank_that_is_late", peers, "1") == (std::vector<int>{0, 0}), per_element());
   BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
 }
 
 BOOST_AUTO_TEST_CASE(through_memory_of_peers) {
-  BOOST_TEST((run_ranks("rank_of_shared_memory", Peers::kAll) == std::vector<int>{0, 0}));
+  BOOST_TEST(run_ranks("rank_of_shared_memory", Peers::kAll) == (std::vector<int>{0, 0}),
+             per_element());
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_several_groups) {
+  BOOST_TEST(run_ranks("rank_of_groups", Peers::kAll, "60", 3) == (std::vector<int>(3, 0)),
+             per_element());
+  BOOST_TEST(run_ranks("rank_of_groups", Peers::kAll, "60", 4) == (std::vector<int>(4, 0)),
+             per_element());
+}
+
+BOOST_DATA_TEST_CASE(a_rank_that_ends_within_a_call, data::make({"packets", "NCCL"}), last) {
+  const auto start = steady_clock::now();
+  const std::string name = std::string("rank_that_ends_before_") + last;
+  BOOST_TEST(run_ranks(name.c_str(), Peers::kAll) == (std::vector<int>{0, 9}), per_element());
+  BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
+}
+
+BOOST_AUTO_TEST_CASE(without_our_kernels) {
+  BOOST_TEST(run_ranks("rank_without_kernels", Peers::kAll) == (std::vector<int>{0, 0}),
+             per_element());
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_cannot_be_opened) {
-  BOOST_TEST((run_ranks("rank_without_shared_memory", Peers::kAll) == std::vector<int>{0, 0}));
+  BOOST_TEST(run_ranks("rank_without_shared_memory", Peers::kAll) == (std::vector<int>{0, 0}),
+             per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_group_of_one_needs_no_library) {
@@ -222,6 +246,15 @@ BOOST_AUTO_TEST_CASE(rank_of_graphs, *boost::unit_test::disabled()) {
 
 namespace {
 
+/// Ends the process of rank 1 when both have come here.
+void end_rank_1() {
+  BOOST_TEST((ranks::world()->agree(ranks::Step::named("the end"), "") == Status::kOk),
+             last_failure());
+  if (own_rank() == 1) {
+    ::_exit(9);
+  }
+}
+
 /// A call whose result somebody waits for.
 void wait_for_others(CudaFixture& fixture, const Handle& x) {
   BOOST_TEST((cuda::begin_rank_call(0, fixture.stream->handle()) == Status::kOk));
@@ -238,9 +271,7 @@ BOOST_AUTO_TEST_CASE(rank_that_ends, *boost::unit_test::disabled()) {
   const Handle x = numbers_on_gpu({4}, 1);
   wait_for_others(fixture, x);
   BOOST_TEST((cuda::check_ranks() == Status::kOk), last_failure());
-  if (own_rank() == 1) {
-    ::_exit(9);
-  }
+  end_rank_1();
   wait_for_others(fixture, x);
   BOOST_TEST((cuda::check_ranks() == Status::kFailed));
   const std::string why = last_failure();
@@ -372,7 +403,7 @@ BOOST_AUTO_TEST_CASE(rank_of_shared_memory, *boost::unit_test::disabled()) {
 
 BOOST_AUTO_TEST_CASE(rank_without_shared_memory, *boost::unit_test::disabled()) {
   CudaFixture fixture;
-  fixture.kept_objects += 1;  // nothing else is left
+  fixture.kept_objects += 2;  // no memory of the GPU
   if (own_rank() == 1) {
     fake().fail("cuIpcOpenMemHandle_v2", 1, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   }
@@ -380,4 +411,82 @@ BOOST_AUTO_TEST_CASE(rank_without_shared_memory, *boost::unit_test::disabled()) 
   const cuda::PeerMemory* memory = nullptr;
   BOOST_TEST((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, &memory) == Status::kOk));
   BOOST_TEST(memory == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(rank_without_kernels, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  fixture.kept_objects += 2;
+  if (own_rank() == 0) {
+    fake().fail("cuModuleLoadData", 1, CUDA_ERROR_NO_BINARY_FOR_GPU);
+  }
+  BOOST_TEST((read<float>(all_reduced(numbers_on_gpu({3}, 1))) == std::vector<float>{2, 4, 6}));
+}
+
+BOOST_AUTO_TEST_CASE(rank_of_groups, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  fixture.kept_objects += 2;
+  const int64_t count = std::atoi(std::getenv("WORLD_SIZE"));
+  fixture.kept_nbytes = 3 * ((size_t{4} << 20) + cuda::kPeerBlocks * sizeof(uint32_t));
+  const std::vector<ranks::Group> groups =
+      count == 3 ? std::vector<ranks::Group>{{3, 3, 1}}
+                 : std::vector<ranks::Group>{{4, 2, 1}, {4, 2, 2}, {4, 4, 1}};
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const ranks::Group& group : groups) {
+      // More packets than a block has threads, so that several blocks have some.
+      std::vector<float> own(1500 + 7 * turn);
+      for (size_t i = 0; i < own.size(); ++i) {
+        own[i] = number_of(own_rank(), i);
+      }
+      const Ints sizes = {static_cast<int64_t>(own.size())};
+      const Handle x = on_gpu<float>(sizes, {1}, kFloat32, own);
+      AtenTensorHandle sum = nullptr;
+      BOOST_TEST_REQUIRE(
+          aoti_torch_cuda_all_reduce(x.get(), 0, count, group.size, group.stride, &sum) == 0,
+          reason());
+      AtenTensorHandle all = nullptr;
+      BOOST_TEST_REQUIRE(
+          aoti_torch_cuda_all_gather(x.get(), count, group.size, group.stride, &all) == 0,
+          reason());
+      std::vector<float> sums(own.size());
+      std::vector<float> gathered;
+      for (int at = 0; at < group.size; ++at) {
+        const std::vector<float> part = numbers_of(group.member(own_rank(), at), own.size());
+        std::transform(part.begin(), part.end(), sums.begin(), sums.begin(), std::plus<>());
+        gathered.insert(gathered.end(), part.begin(), part.end());
+      }
+      BOOST_TEST((read<float>(Handle(sum)) == sums));
+      BOOST_TEST((read<float>(Handle(all)) == gathered));
+    }
+  }
+}
+
+namespace {
+
+/// Both ranks use packets and NCCL; then one ends, and the other waits for it by one of these.
+void wait_by(bool is_little) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  const Handle little = numbers_on_gpu({4}, 1);
+  const Handle much = numbers_on_gpu({200000}, 1);
+  wait_for_others(fixture, much);
+  wait_for_others(fixture, little);
+  BOOST_TEST((cuda::check_ranks() == Status::kOk), last_failure());
+  end_rank_1();
+  // The call does not come to the end of its work: whoever waits for that goes on all the same.
+  BOOST_TEST((cuda::begin_rank_call(0, fixture.stream->handle()) == Status::kOk));
+  const Handle out = all_reduced(is_little ? little : much);
+  BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
+  cuda::leave_rank_call();
+  BOOST_TEST((cuda::check_ranks() == Status::kFailed));
+  BOOST_TEST(std::string(last_failure()).find("rank 1 of 2 (process ") != std::string::npos);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rank_that_ends_before_packets, *boost::unit_test::disabled()) {
+  wait_by(true);
+}
+
+BOOST_AUTO_TEST_CASE(rank_that_ends_before_NCCL, *boost::unit_test::disabled()) {
+  wait_by(false);
 }

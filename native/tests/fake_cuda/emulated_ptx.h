@@ -9,6 +9,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <thread>
 
 #include "emulated_device.h"
 
@@ -79,6 +80,10 @@ inline void store_for_peer(uint4* to, uint4 value) {
 }
 
 inline uint4 load_of_peer(const uint4* from) {
+  static uint32_t looks = 0;
+  if (++looks % 64 == 0) {
+    std::this_thread::yield();  // others may need this processor to write it
+  }
   uint64_t halves[2];
   for (int i = 0; i < 2; ++i) {
     halves[i] = __atomic_load_n(reinterpret_cast<const uint64_t*>(from) + i, __ATOMIC_ACQUIRE);

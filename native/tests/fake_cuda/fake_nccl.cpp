@@ -99,6 +99,12 @@ std::deque<std::function<void()>>& kept() {
   return all;
 }
 
+/// What is aborted, too: work that was given to streams may look at it.
+std::deque<Comm>& made() {
+  static auto* const all = new std::deque<Comm>();
+  return *all;
+}
+
 Result submit(CUstream stream, std::function<void()> work) {
   kept().push_back(std::move(work));
   const auto run = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
@@ -171,6 +177,7 @@ Result ncclCommInitRank(Comm* ret, int count, UniqueId id, int rank) {
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   ::close(fd);
   *ret = new aoti_plugins::cuda::nccl::CommOpaque{static_cast<Shared*>(memory), count, rank};
+  made().push_back(*ret);
   ++(*ret)->shared->come;
   while ((*ret)->shared->come < count) {
     rest();
@@ -181,7 +188,7 @@ Result ncclCommInitRank(Comm* ret, int count, UniqueId id, int rank) {
 
 Result ncclCommAbort(Comm comm) {
   comm->aborted = true;
-  return kSuccess;
+  return cuCtxSynchronize() == CUDA_SUCCESS ? kSuccess : 1;  // as it frees its memory
 }
 
 Result ncclCommGetAsyncError(Comm, Result* ret) {

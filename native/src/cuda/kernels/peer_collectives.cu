@@ -122,7 +122,8 @@ __device__ bool goes_on(const PeerMemory& peers, uint32_t looks) {
 __device__ void end_call(const PeerMemory& peers, uint32_t number) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    // 0 is what there is at first, so no call has that number; halves alternate all the same.
+    // 0 is what there is at first, so no call has that number; halves alternate all the same. A
+    // packet that no call has sent for 2^32 calls could be taken for a new one.
     peers.calls[blockIdx.x] = number + 1 == 0 ? 2 : number + 1;
   }
 }
@@ -197,17 +198,17 @@ __device__ void all_reduce(const PeerCall& call) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kPeerThreads)
-    aotip_peer_sum_f32(const __grid_constant__ PeerCall call) {
+    aotip_peer_reduce_f32(const __grid_constant__ PeerCall call) {
   all_reduce<float>(call);
 }
 
 extern "C" __global__ void __launch_bounds__(kPeerThreads)
-    aotip_peer_sum_bf16(const __grid_constant__ PeerCall call) {
+    aotip_peer_reduce_bf16(const __grid_constant__ PeerCall call) {
   all_reduce<__nv_bfloat16>(call);
 }
 
 extern "C" __global__ void __launch_bounds__(kPeerThreads)
-    aotip_peer_sum_f16(const __grid_constant__ PeerCall call) {
+    aotip_peer_reduce_f16(const __grid_constant__ PeerCall call) {
   all_reduce<__half>(call);
 }
 

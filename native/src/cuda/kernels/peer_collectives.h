@@ -37,10 +37,13 @@ struct PeerCall {
   int64_t rank_packets;  ///< packets of one rank in a half
 };
 
-// Packets, for little data to all ranks: halves are [size, kMostPackets / (size - 1)] of 16 bytes.
-// A packet is a word of data, the number of the call, another word, the number again: who waits for
-// it sees from the numbers that it is there. Packet i belongs to block i / kPeerThreads %
-// kPeerBlocks.
+/// The kernels of `PeerCall`, all of which a rank has to have.
+inline constexpr const char* kPeerKernels[] = {"aotip_peer_reduce_f32", "aotip_peer_reduce_bf16",
+                                               "aotip_peer_reduce_f16", "aotip_peer_gather"};
+
+// Halves are packets [size, kMostPackets / (size - 1)] of 16 bytes. A packet is a word of data, the
+// number of the call, another word, the number again: who waits for it sees from the numbers that
+// it is there. Packet i belongs to block i / kPeerThreads % kPeerBlocks.
 
 inline constexpr int32_t kPacketNbytes = 8;  ///< of data
 inline constexpr int32_t kSentPacketNbytes = 16;

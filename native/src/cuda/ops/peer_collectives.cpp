@@ -9,7 +9,11 @@
 namespace aoti_plugins::cuda {
 namespace {
 
-static_assert(static_cast<int64_t>(ranks::Reduction::kAverage) ==
+static_assert(static_cast<int64_t>(ranks::Reduction::kSum) ==
+                  static_cast<int64_t>(PeerReduction::kSum) &&
+              static_cast<int64_t>(ranks::Reduction::kMinimum) ==
+                  static_cast<int64_t>(PeerReduction::kMinimum) &&
+              static_cast<int64_t>(ranks::Reduction::kAverage) ==
                   static_cast<int64_t>(PeerReduction::kAverage) &&
               static_cast<int64_t>(ranks::Reduction::kMaximum) ==
                   static_cast<int64_t>(PeerReduction::kMaximum) &&
@@ -20,11 +24,11 @@ static_assert(static_cast<int64_t>(ranks::Reduction::kAverage) ==
 const char* reducing_kernel(int32_t dtype) {
   switch (dtype) {
     case kFloat32:
-      return "aotip_peer_sum_f32";
+      return "aotip_peer_reduce_f32";
     case kBFloat16:
-      return "aotip_peer_sum_bf16";
+      return "aotip_peer_reduce_bf16";
     case kFloat16:
-      return "aotip_peer_sum_f16";
+      return "aotip_peer_reduce_f16";
     default:
       return nullptr;
   }

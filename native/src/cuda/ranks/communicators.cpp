@@ -93,12 +93,12 @@ Status find_or_make(const ranks::Group& group, int32_t gpu, nccl::Comm* ret) {
     }
   }
   ranks::World* world = ranks::world_of(group.world_size);
-  const nccl::Library* library = world != nullptr ? nccl::open() : nullptr;
+  if (world == nullptr) {
+    return Status::kFailed;
+  }
+  const nccl::Library* library = nccl::open();
   if (library == nullptr) {
-    return world != nullptr
-               ? world->end("rank %d of %d: %s", world->rank(), world->place().world_size,
-                            std::string(last_failure()).c_str())
-               : Status::kFailed;
+    return end_for_last_failure(*world);
   }
   AOTIP_RETURN_IF_FAILED(world->check_over());
   AOTIP_RETURN_IF_FAILED(refuse_in_capture("a communicator of NCCL"));
@@ -107,18 +107,26 @@ Status find_or_make(const ranks::Group& group, int32_t gpu, nccl::Comm* ret) {
     AOTIP_NCCL(*library, nullptr, GetUniqueId, &id);
   }
   AOTIP_RETURN_IF_FAILED(ranks::broadcast(*world, group, 0, sizeof(id), &id, &id));
-  if (make(*library, group, gpu, *world, id, ret) != Status::kOk) {
-    return world->end("rank %d of %d: %s", world->rank(), world->place().world_size,
-                      std::string(last_failure()).c_str());
+  nccl::Comm made = nullptr;
+  if (make(*library, group, gpu, *world, id, &made) != Status::kOk) {
+    return end_for_last_failure(*world);
   }
-  const nccl::Comm made = *ret;
-  AOTIP_RETURN_IF_FAILED(watch_rank(*world, gpu, [&all, library, made, form = group.index()] {
-    const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto abort = [&all, library, made, form = group.index()] {
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      all.made.erase(form);
+    }
     (void)library->CommAbort(made);  // its kernels return, and the stream goes on
-    all.made.erase(form);
-  }));
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  all.made[group.index()] = made;
+  };
+  {
+    const std::lock_guard<std::mutex> lock(all.mutex);
+    all.made[group.index()] = made;
+  }
+  if (watch_rank(*world, gpu, abort) != Status::kOk) {
+    abort();
+    return end_for_last_failure(*world);
+  }
+  *ret = made;
   return Status::kOk;
 }
 

@@ -2,7 +2,6 @@
 
 #include <executorch/runtime/platform/log.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,13 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "cuda/driver/capture.h"
+#include "cuda/driver/device_kernels.h"
 #include "cuda/driver/driver.h"
 #include "cuda/memory/device_memory.h"
-#include "cuda/memory/pinned.h"
 #include "cuda/ranks/rank_watch.h"
 #include "ranks/collectives.h"
 #include "ranks/world.h"
@@ -25,8 +23,8 @@
 namespace aoti_plugins::cuda {
 namespace {
 
-/// Smaller memory may share its block with other memory, and the others would get that block.
-constexpr size_t kLeastNbytes = size_t{2} << 20;
+/// Other memory may share a block with what does not fill it, and the others would get the block.
+constexpr size_t kBlockNbytes = size_t{2} << 20;
 
 /// Where ranks do not use each other's memory because their user said so to NCCL.
 constexpr const char* kNoPeersVariable = "NCCL_P2P_DISABLE";
@@ -52,22 +50,34 @@ struct Offer {
 
 size_t nbytes_of(const ranks::Group& group) {
   const int64_t packets = 2 * group.size * packets_of_rank(group.size);
-  return std::max(static_cast<size_t>(packets) * kSentPacketNbytes, kLeastNbytes);
+  const size_t nbytes = static_cast<size_t>(packets) * kSentPacketNbytes;
+  return (nbytes + kBlockNbytes - 1) / kBlockNbytes * kBlockNbytes;
 }
 
-/// Device memory that begins with these bytes.
+/// Device memory that begins with these words. It does not wait for other work of this GPU.
 Status filled(int32_t gpu, size_t nbytes, uint32_t word, CUdeviceptr* ret) {
   const CUresult code = allocate_device_memory(gpu, nbytes, ret);
   AOTIP_CHECK(code == CUDA_SUCCESS, "%zu bytes for other ranks: %s", nbytes, error_text(code));
-  AOTIP_CU(cuMemsetD32Async, *ret, word, nbytes / sizeof(uint32_t), nullptr);
-  AOTIP_CU(cuStreamSynchronize, nullptr);  // the others may write at once
+  CUstream stream = nullptr;
+  AOTIP_CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+  CUresult done = driver().cuMemsetD32Async(*ret, word, nbytes / sizeof(uint32_t), stream);
+  done = done == CUDA_SUCCESS ? driver().cuStreamSynchronize(stream)
+                              : done;  // the others may write at once
+  AOTIP_CU_LOG(cuStreamDestroy, stream);
+  AOTIP_CHECK(done == CUDA_SUCCESS, "filling memory for other ranks: %s", error_text(done));
   return Status::kOk;
 }
 
 /// This rank's own part.
 Status make_own(int32_t gpu, size_t nbytes, PeerMemory* peers, CUipcMemHandle* handle) {
   const char* const wish = std::getenv(kNoPeersVariable);
-  AOTIP_CHECK(wish == nullptr || std::strcmp(wish, "1") != 0, "%s is set", kNoPeersVariable);
+  const bool refuses = wish != nullptr && wish[0] != '\0' && std::strcmp(wish, "0") != 0;
+  AOTIP_CHECK(!refuses, "%s is set", kNoPeersVariable);
+  for (const char* kernel : kPeerKernels) {
+    if (device_kernel(gpu, kernel) == nullptr) {
+      return Status::kFailed;
+    }
+  }
   CUdeviceptr memory = 0;
   AOTIP_RETURN_IF_FAILED(filled(gpu, nbytes, 0, &memory));
   peers->memory[peers->place] = reinterpret_cast<void*>(memory);
@@ -91,18 +101,20 @@ Status open_others(const std::vector<Offer>& offers, PeerMemory* peers) {
   return Status::kOk;
 }
 
-/// Gives back what was made where some rank cannot have it.
-void drop(PeerMemory* peers) {
-  for (int32_t place = 0; place < peers->size; ++place) {
-    const auto memory = reinterpret_cast<CUdeviceptr>(peers->memory[place]);
-    if (memory != 0 && place != peers->place) {
-      AOTIP_CU_LOG(cuIpcCloseMemHandle, memory);
-    } else if (memory != 0) {
-      AOTIP_CU_LOG(cuMemFree, memory);
+/// Gives back what others have.
+void close_others(const PeerMemory& peers) {
+  for (int32_t place = 0; place < peers.size; ++place) {
+    if (place != peers.place && peers.memory[place] != nullptr) {
+      AOTIP_CU_LOG(cuIpcCloseMemHandle, reinterpret_cast<CUdeviceptr>(peers.memory[place]));
     }
   }
-  if (peers->calls != nullptr) {
-    AOTIP_CU_LOG(cuMemFree, reinterpret_cast<CUdeviceptr>(peers->calls));
+}
+
+void free_own(const PeerMemory& peers) {
+  for (const void* memory : {peers.memory[peers.place], static_cast<void*>(peers.calls)}) {
+    if (memory != nullptr) {
+      AOTIP_CU_LOG(cuMemFree, reinterpret_cast<CUdeviceptr>(memory));
+    }
   }
 }
 
@@ -120,17 +132,6 @@ Status tell(ranks::World& world, const ranks::Group& group, const Offer& own,
   return Status::kOk;
 }
 
-/// A word of the host that the GPU sees; 0 until somebody writes it. Kept, as the memory is.
-Status make_stop(int32_t** ret) {
-  static auto* const words = new std::vector<std::unique_ptr<PinnedMemory>>();
-  auto memory = std::make_unique<PinnedMemory>();
-  AOTIP_RETURN_IF_FAILED(memory->allocate(sizeof(int32_t)));
-  *ret = reinterpret_cast<int32_t*>(memory->data());
-  **ret = 0;
-  words->push_back(std::move(memory));
-  return Status::kOk;
-}
-
 /// Makes such memory with the other ranks; null where one of them cannot.
 Status make(ranks::World& world, const ranks::Group& group, int32_t gpu,
             std::unique_ptr<const PeerMemory>* ret) {
@@ -138,7 +139,8 @@ Status make(ranks::World& world, const ranks::Group& group, int32_t gpu,
   peers->size = static_cast<int32_t>(group.size);
   peers->place = group.place(world.rank());
   Offer own{};
-  if (make_own(gpu, nbytes_of(group), peers.get(), &own.memory) != Status::kOk) {
+  if (watch_rank(world, gpu, &peers->stop) != Status::kOk ||
+      make_own(gpu, nbytes_of(group), peers.get(), &own.memory) != Status::kOk) {
     own.refuse(last_failure());
   }
   std::vector<Offer> offers;
@@ -150,19 +152,16 @@ Status make(ranks::World& world, const ranks::Group& group, int32_t gpu,
     }
     AOTIP_RETURN_IF_FAILED(tell(world, group, own, &offers, &problem));
   }
-  if (problem.has_value()) {
-    ET_LOG(Info, "ranks do not reach each other's memory, NCCL does all: rank %d: %s",
-           group.member(world.rank(), *problem), offers[static_cast<size_t>(*problem)].problem);
-    drop(peers.get());
-    ret->reset();
+  if (!problem.has_value()) {
+    *ret = std::move(peers);
     return Status::kOk;
   }
-  int32_t* stop = nullptr;
-  AOTIP_RETURN_IF_FAILED(make_stop(&stop));
-  peers->stop = stop;
-  AOTIP_RETURN_IF_FAILED(
-      watch_rank(world, gpu, [stop] { __atomic_store_n(stop, 1, __ATOMIC_RELEASE); }));
-  *ret = std::move(peers);
+  ET_LOG(Info, "ranks do not reach each other's memory, NCCL does all: rank %d: %s",
+         group.member(world.rank(), *problem), offers[static_cast<size_t>(*problem)].problem);
+  close_others(*peers);
+  AOTIP_RETURN_IF_FAILED(tell(world, group, own, &offers, &problem));  // all have
+  free_own(*peers);
+  ret->reset();
   return Status::kOk;
 }
 
@@ -185,10 +184,10 @@ Status find_or_make(const ranks::Group& group, int32_t gpu, const PeerMemory** r
   AOTIP_RETURN_IF_FAILED(refuse_in_capture("memory that ranks share"));
   std::unique_ptr<const PeerMemory> made;
   if (make(*world, group, gpu, &made) != Status::kOk) {
-    return world->end_with_last_failure();
+    return end_for_last_failure(*world);
   }
   const std::lock_guard<std::mutex> lock(all.mutex);
-  *ret = (all.memory[key] = std::move(made)).get();
+  *ret = all.memory.try_emplace(key, std::move(made)).first->second.get();
   return Status::kOk;
 }
 

@@ -12,6 +12,7 @@
 #include "cuda/driver/driver.h"
 #include "cuda/driver/event.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/memory/pinned.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -20,12 +21,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook(50);
 
-/// What is watched, and the last work that was given to this process's GPU.
+/// A rank may end when it has done its part of a call: so long nobody looks whether one has.
+constexpr std::chrono::milliseconds kPatience(100);
+
+/// What is watched: a call, and the last work that was given to this process's GPU.
 struct Watch {
   std::mutex mutex;
   std::vector<LetGo> let_go;
+  PinnedMemory stop;
   bool has_begun = false;
   bool is_over = false;
+  bool is_called = false;
   int32_t gpu = -1;
   Event last_work;
   CUstream last_stream = nullptr;
@@ -50,9 +56,27 @@ void end_late(ranks::World& world) {
       static_cast<unsigned long long>(world.own_calls()), world.place().timeout.count());
 }
 
-/// Whether the last work is still going on; the lock is held.
+/// Whether a call or the last work is still going on; the lock is held.
 bool is_going_on(Watch& all) {
-  return all.is_pending && driver().cuEventQuery(all.last_work.handle()) == CUDA_ERROR_NOT_READY;
+  all.is_pending =
+      all.is_pending && driver().cuEventQuery(all.last_work.handle()) == CUDA_ERROR_NOT_READY;
+  return all.is_pending || all.is_called;
+}
+
+/// Whether nobody should wait any more; the lock is held.
+bool is_in_vain(Watch& all, ranks::World& world) {
+  if (!is_going_on(all) || Clock::now() - all.since < kPatience) {
+    return false;
+  }
+  const auto limit = std::chrono::duration_cast<Clock::duration>(world.place().timeout);
+  if (!world.is_over() && Clock::now() - all.since >= limit) {
+    end_late(world);
+  }
+  return world.is_over();
+}
+
+int32_t* stop_word(const Watch& all) {
+  return reinterpret_cast<int32_t*>(all.stop.data());
 }
 
 /// Looks now and then whether the work of this rank can come to its end.
@@ -61,28 +85,26 @@ void look(ranks::World* world, int32_t gpu, std::promise<void> has_begun) {
   const Status status = use_gpu(gpu);
   has_begun.set_value();
   if (status != Status::kOk) {
-    (void)world->end("rank %d of %d: %s", world->rank(), world->place().world_size,
-                     std::string(last_failure()).c_str());
+    (void)end_for_last_failure(*world);
     return;
   }
   for (;;) {
     std::this_thread::sleep_for(kLook);
-    const std::lock_guard<std::mutex> lock(all.mutex);
-    if (!is_going_on(all)) {
-      all.is_pending = false;
-      continue;
-    }
-    const auto limit = std::chrono::duration_cast<Clock::duration>(world->place().timeout);
-    if (!world->is_over() && Clock::now() - all.since >= limit) {
-      end_late(*world);
-    }
-    if (world->is_over()) {
-      for (const LetGo& let_go : all.let_go) {
-        let_go();
+    std::vector<LetGo> let_go;
+    {
+      const std::lock_guard<std::mutex> lock(all.mutex);
+      if (!is_in_vain(all, *world)) {
+        continue;
       }
+      // At once, for all kernels that look at it: what comes then may wait for them.
+      __atomic_store_n(stop_word(all), 1, __ATOMIC_RELEASE);
       all.is_over = true;
-      return;
+      let_go.swap(all.let_go);
     }
+    for (const LetGo& one : let_go) {
+      one();
+    }
+    return;
   }
 }
 
@@ -99,6 +121,8 @@ Status begin(Watch& all, ranks::World& world, int32_t gpu) {
     return Status::kOk;
   }
   AOTIP_RETURN_IF_FAILED(all.last_work.create());
+  AOTIP_RETURN_IF_FAILED(all.stop.allocate(sizeof(int32_t)));
+  *stop_word(all) = 0;
   std::promise<void> has_begun;
   std::future<void> begun = has_begun.get_future();
   std::thread(look, &world, gpu, std::move(has_begun)).detach();
@@ -110,17 +134,35 @@ Status begin(Watch& all, ranks::World& world, int32_t gpu) {
 
 }  // namespace
 
-Status watch_rank(ranks::World& world, int32_t gpu, LetGo let_go) noexcept {
+Status watch_rank(ranks::World& world, int32_t gpu, const int32_t** ret_stop) noexcept {
   Watch& all = watch();
   try {
     const std::lock_guard<std::mutex> lock(all.mutex);
-    AOTIP_RETURN_IF_FAILED(world.check_over());
     AOTIP_RETURN_IF_FAILED(begin(all, world, gpu));
+    *ret_stop = stop_word(all);
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    return fail("watching this rank: %s", error.what());
+  }
+}
+
+Status watch_rank(ranks::World& world, int32_t gpu, LetGo let_go) noexcept {
+  const int32_t* stop = nullptr;
+  AOTIP_RETURN_IF_FAILED(watch_rank(world, gpu, &stop));
+  Watch& all = watch();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  AOTIP_RETURN_IF_FAILED(world.check_over());
+  try {
     all.let_go.push_back(std::move(let_go));
     return Status::kOk;
   } catch (const std::exception& error) {
     return fail("watching this rank: %s", error.what());
   }
+}
+
+Status end_for_last_failure(ranks::World& world) noexcept {
+  return world.end("rank %d of %d: %s", world.rank(), world.place().world_size,
+                   std::string(last_failure()).c_str());
 }
 
 Status begin_rank_call(int32_t gpu, CUstream stream) noexcept {
@@ -133,12 +175,15 @@ Status begin_rank_call(int32_t gpu, CUstream stream) noexcept {
   if (all.is_pending && all.last_stream != stream) {
     AOTIP_CU(cuStreamWaitEvent, stream, all.last_work.handle(), 0);
   }
+  all.is_called = true;
+  all.since = Clock::now();
   return Status::kOk;
 }
 
 Status end_rank_call(int32_t gpu, CUstream stream) noexcept {
   Watch& all = watch();
   const std::lock_guard<std::mutex> lock(all.mutex);
+  all.is_called = false;
   if (!all.has_begun || all.is_over || all.gpu != gpu) {
     return Status::kOk;
   }
@@ -147,6 +192,11 @@ Status end_rank_call(int32_t gpu, CUstream stream) noexcept {
   all.is_pending = true;
   all.since = Clock::now();
   return Status::kOk;
+}
+
+void leave_rank_call() noexcept {
+  const std::lock_guard<std::mutex> lock(watch().mutex);
+  watch().is_called = false;
 }
 
 Status check_ranks() noexcept {

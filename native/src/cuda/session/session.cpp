@@ -93,6 +93,9 @@ Status CudaSession::enter() noexcept {
 }
 
 void CudaSession::leave() noexcept {
+  if (is_for_ranks_) {
+    leave_rank_call();
+  }
   tf32_scope_.reset();
   modules_scope_.reset();
   scope_.reset();
@@ -106,11 +109,13 @@ Status CudaSession::begin_call() noexcept {
   }
   if (is_for_ranks_) {
     AOTIP_RETURN_IF_FAILED(check_ranks());
-    AOTIP_RETURN_IF_FAILED(begin_rank_call(gpu_, stream_->handle()));
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;
   use_default_stream(false);
+  if (is_for_ranks_) {
+    AOTIP_RETURN_IF_FAILED(begin_rank_call(gpu_, stream_->handle()));
+  }
   const Status earlier = check_faults();
   AOTIP_CHECK(earlier == Status::kOk, "an earlier call: %s", last_failure());
   if (turn_.has_value()) {
@@ -296,12 +301,13 @@ Status CudaSession::end_call() noexcept {
     AOTIP_RETURN_IF_FAILED(end_rank_call(gpu_, stream_->handle()));
   }
   if (!host_outputs_.empty() || outputs_in_flight_) {
-    AOTIP_RETURN_IF_FAILED(stream_->synchronize());
+    const Status done = stream_->synchronize();
+    if (is_for_ranks_) {
+      AOTIP_RETURN_IF_FAILED(check_ranks());  // a rank that ended may be why it failed
+    }
+    AOTIP_RETURN_IF_FAILED(done);
     inputs_in_flight_ = false;
     AOTIP_RETURN_IF_FAILED(check_faults());
-    if (is_for_ranks_) {
-      AOTIP_RETURN_IF_FAILED(check_ranks());
-    }
     for (const HostOutput& output : host_outputs_) {
       std::memcpy(output.dst, output.staged, output.nbytes);
     }
