@@ -309,3 +309,27 @@ def test_rotated_vectors_are_padded_by_repeating(check: Callable[..., None]) -> 
         return layer(y * angles.cos() + turned * angles.sin())
 
     check(model, torch.randint(0, 11, (5, 4)))
+
+
+def test_a_cache_of_a_dynamic_number_of_rows() -> None:
+    """A program that writes, with products and copies of dynamic sizes, as language models are."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = nn.Linear(6, 6, bias=False)
+            self.register_buffer("cache", torch.zeros(8, 2, 3))
+
+        def forward(self, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+            self.cache.index_copy_(0, places, self.rows(x)[0].view(-1, 2, 3))
+            return self.rows(self.cache[places].transpose(1, 2).contiguous().flatten(1)[None])
+
+    torch.manual_seed(0)
+    model = Model().eval()
+    n = torch.export.Dim("n", max=8)
+    inputs = torch.randn(1, 3, 6), torch.tensor([4, 0, 2])
+    program = lower(model, inputs, dynamic_shapes=({1: n}, {0: n}))
+    with Program(program.buffer) as lowered:
+        for count in (3, 1, 8):
+            x, places = torch.randn(1, count, 6), torch.randperm(8)[:count]
+            torch.testing.assert_close(lowered(x, places)[0], model(x, places))
