@@ -15,9 +15,6 @@ from aoti_plugins.lowering.support import module_path, op_name, source_line
 class Origins:
     """The ops of a partition, for messages about what becomes of them.
 
-    The graph forgets where its own nodes came from: PyTorch copies all of that with every node that
-    it makes of one, in each pass.
-
     Args:
         program: the partition as ExecuTorch gives it; later changes of it are not seen.
     """
@@ -28,8 +25,6 @@ class Origins:
         self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
         self._names = {node.name: node_name(node) for node in nodes}
         self._nodes = {node.name: node for node in nodes}
-        for node in nodes:
-            node.meta.pop("from_node", None)
 
     def described(self, node: Node) -> str:
         """The op that a node of Inductor's graph comes from, its place, and how to exclude it."""
@@ -48,6 +43,16 @@ class Origins:
         """The partition's nodes that a node of Inductor's graph comes from, by name; often one."""
         known = {name for name in _names(node.meta.get("from_node", ())) if name in self._ops}
         return tuple(self._nodes[name] for name in sorted(known))
+
+
+def forget_histories(program: ExportedProgram) -> None:
+    """Where the nodes of a partition came from; what is made of them is known by them alone.
+
+    PyTorch copies all of a node's history with every node that it makes of it, in each pass.
+    """
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+            node.meta.pop("from_node", None)
 
 
 def _names(sources: Iterable[Any]) -> Iterator[str]:

@@ -44,7 +44,7 @@ from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.versions import torch_version
-from aoti_plugins.lowering.origins import Origins
+from aoti_plugins.lowering.origins import Origins, forget_histories
 from aoti_plugins.lowering.passes.new_states_stored import new_states_stored
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.ranks import parts as rank_parts
@@ -129,6 +129,7 @@ class _Lowering:
     def run(self, program: ExportedProgram) -> PreprocessResult:
         inputs, outputs = _interface(program)
         _close_gaps(program)
+        forget_histories(program)
         method = self._place.method
         kinds = _constant_kinds(program, method)
         program = rank_parts.with_own_collectives(program)

@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(rank_of_shared_memory, *boost::unit_test::disabled()) {
   BOOST_TEST_REQUIRE(
       aoti_torch__reinterpret_tensor(wrap(const_cast<Tensor*>(&t)), 1, &five, &one, 1, &part) == 0);
   BOOST_TEST((read<float>(all_reduced(Handle(part))) == std::vector<float>{2, 4, 6, 8, 10}));
-  // Nothing, dtypes and amounts that go another way.
+  // Nothing, and bytes.
   BOOST_TEST(read<float>(all_reduced(numbers_on_gpu({0}, 0))).empty());
   const Handle integers = on_gpu<uint8_t>({2}, {1}, kUInt8, {1, 2});
   AtenTensorHandle out = nullptr;

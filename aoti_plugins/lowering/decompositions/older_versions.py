@@ -12,9 +12,9 @@ from aoti_plugins.lowering.decompositions import complex_numbers
 
 def flip(x: Tensor, dims: list[int]) -> Any:
     """``aten.flip.default`` of one element, besides what newer versions have."""
-    return (
-        x.clone() if x.dim() == 0 else complex_numbers.MOVES[torch.ops.aten.flip.default](x, dims)
-    )
+    if x.dim() == 0:
+        return x.clone()
+    return complex_numbers.MOVES[torch.ops.aten.flip.default](x, dims)
 
 
 def vector_norm(
