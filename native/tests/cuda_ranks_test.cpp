@@ -143,6 +143,11 @@ BOOST_AUTO_TEST_CASE(without_our_kernels) {
              per_element());
 }
 
+BOOST_AUTO_TEST_CASE(calls_on_two_streams) {
+  const char* const name = "a_call_comes_after_the_one_before";
+  BOOST_TEST(run_ranks(name, Peers::kAll) == (std::vector<int>{0, 0}), per_element());
+}
+
 BOOST_AUTO_TEST_CASE(memory_that_cannot_be_opened) {
   BOOST_TEST(run_ranks("rank_without_shared_memory", Peers::kAll) == (std::vector<int>{0, 0}),
              per_element());
@@ -489,4 +494,25 @@ BOOST_AUTO_TEST_CASE(rank_that_ends_before_packets, *boost::unit_test::disabled(
 
 BOOST_AUTO_TEST_CASE(rank_that_ends_before_NCCL, *boost::unit_test::disabled()) {
   wait_by(false);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_comes_after_the_one_before, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  const Handle x = numbers_on_gpu({4}, 1);
+  const auto other = cuda::Stream::create(0);
+  BOOST_TEST_REQUIRE(static_cast<bool>(other), last_failure());
+  const auto call = [&](const cuda::Stream& stream) {
+    const size_t before = fake().calls("cuStreamWaitEvent");
+    BOOST_TEST((cuda::begin_rank_call(0, stream.handle()) == Status::kOk));
+    const size_t waits = fake().calls("cuStreamWaitEvent") - before;
+    const Handle out = all_reduced(x);
+    BOOST_TEST((cuda::end_rank_call(0, stream.handle()) == Status::kOk));
+    return waits;
+  };
+  BOOST_TEST(call(*fixture.stream) == 0u);
+  BOOST_TEST(call(*fixture.stream) == 0u);
+  const cuda::StreamScope scope(*other);
+  BOOST_TEST(call(*other) == 1u);
+  BOOST_TEST((other->synchronize() == Status::kOk));
 }

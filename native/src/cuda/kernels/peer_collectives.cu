@@ -118,16 +118,6 @@ __device__ bool goes_on(const PeerMemory& peers, uint32_t looks) {
   return looks % kLooks != 0 || load_of_host(peers.stop) == 0;
 }
 
-/// All threads of a block come here when they have got what they waited for.
-__device__ void end_call(const PeerMemory& peers, uint32_t number) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    // 0 is what there is at first, so no call has that number; halves alternate all the same. A
-    // packet that no call has sent for 2^32 calls could be taken for a new one.
-    peers.calls[blockIdx.x] = number + 1 == 0 ? 2 : number + 1;
-  }
-}
-
 /// The packets of one call that belong to this thread: sent first, then waited for.
 class Packets {
  public:
@@ -166,7 +156,15 @@ class Packets {
     return {found.x, found.z};
   }
 
-  __device__ void end() const { end_call(call_.peers, number_); }
+  /// All threads of the block come here when they have got what they waited for.
+  __device__ void end() const {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      // 0 is what there is at first, so no call has that number; halves alternate all the same. A
+      // packet that no call has sent for 2^32 calls could be taken for a new one.
+      call_.peers.calls[blockIdx.x] = number_ + 1 == 0 ? 2 : number_ + 1;
+    }
+  }
 
  private:
   /// Where packets of a rank are in another's memory.

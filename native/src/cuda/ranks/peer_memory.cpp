@@ -61,8 +61,9 @@ Status filled(int32_t gpu, size_t nbytes, uint32_t word, CUdeviceptr* ret) {
   CUstream stream = nullptr;
   AOTIP_CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
   CUresult done = driver().cuMemsetD32Async(*ret, word, nbytes / sizeof(uint32_t), stream);
-  done = done == CUDA_SUCCESS ? driver().cuStreamSynchronize(stream)
-                              : done;  // the others may write at once
+  if (done == CUDA_SUCCESS) {
+    done = driver().cuStreamSynchronize(stream);  // the others may write at once
+  }
   AOTIP_CU_LOG(cuStreamDestroy, stream);
   AOTIP_CHECK(done == CUDA_SUCCESS, "filling memory for other ranks: %s", error_text(done));
   return Status::kOk;
