@@ -2,7 +2,8 @@
 
 Models have random weights. Each is lowered in a process that sees no GPU, for one rank and for all,
 and runs with CUDA graphs, one process a rank. All-reduce of 16 kB and of 16 MB is timed in a graph
-of many, as a program and with NCCL alone through PyTorch, in the same run.
+of many, as a program and with NCCL alone through PyTorch, in the same run. With ``--gpu-memory``
+each GPU has no more: what one rank is told then, which does not fit, is part of the result.
 
     python benchmarks/tensor_parallel.py --target h200
     python benchmarks/tensor_parallel.py --device cpu --model tiny    # tries the script
@@ -48,6 +49,14 @@ SIZES: dict[str, dict[str, int]] = {
         "num_key_value_heads": 8,
         "vocab_size": 128256,
     },
+    "8b_4_layers": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 32064,
+    },
     "70b": {
         "hidden_size": 8192,
         "intermediate_size": 28672,
@@ -65,7 +74,7 @@ SIZES: dict[str, dict[str, int]] = {
         "vocab_size": 256,
     },
 }
-PROMPTS = {"8b": 2048, "8b_8_layers": 2048, "70b": 2048, "tiny": 16}
+PROMPTS = {"8b": 2048, "8b_8_layers": 2048, "8b_4_layers": 2048, "70b": 2048, "tiny": 16}
 ROUNDS, CALLS = 9, 30
 SUMS = {8192: 64, 8192 << 10: 8}
 """Elements of bfloat16 (16 kB, 16 MB), and how many all-reduces are in the graph that is timed."""
@@ -166,18 +175,33 @@ def time_rank(what: str, num_ranks: int, chosen: argparse.Namespace, folder: Pat
     data_files = [common] if num_ranks == 1 and common.exists() else []
     put, wait = _placing(chosen.device)
     found: dict[str, Any] = {}
-    with Program(folder / f"{name}.pte", data_files=data_files) as program:
-        if what == "sums":
-            found["us_of_a_sum"] = {
-                str(numel): time_sum(program.method(f"sums_{numel}"), numel, put, wait)
-                for numel in SUMS
-            }
-        else:
-            found |= time_language(program, what, put, wait)
+    taken = take_memory(chosen.gpu_memory) if chosen.gpu_memory else None
+    try:
+        with Program(folder / f"{name}.pte", data_files=data_files) as program:
+            if what == "sums":
+                found["us_of_a_sum"] = {
+                    str(numel): time_sum(program.method(f"sums_{numel}"), numel, put, wait)
+                    for numel in SUMS
+                }
+            else:
+                found |= time_language(program, what, put, wait)
+    except RuntimeError as error:
+        if taken is None or num_ranks > 1:
+            raise
+        found["refused"] = str(error)
+    del taken
     if num_ranks > 1 and what == "sums" and chosen.device == "cuda":
         found["us_of_nccl_alone"] = time_nccl(num_ranks)
     if current_place()[0] == 0:
         (folder / f"{name}.json").write_text(json.dumps(found))
+
+
+def take_memory(gigabytes: float) -> Any:
+    """Memory of this rank's GPU, so much that no more than some GB of 10^9 bytes are left."""
+    import torch
+
+    free, _ = torch.cuda.mem_get_info()
+    return torch.empty(max(free - int(gigabytes * 1e9), 0), dtype=torch.uint8, device="cuda")
 
 
 def time_sum(method: Any, numel: int, put: Callable[..., Any], wait: Callable[[], None]) -> float:
@@ -277,7 +301,15 @@ def run(task: str, what: str, num_ranks: int, chosen: argparse.Namespace, folder
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if task == "lower" else {}
     count = 1 if task == "lower" else num_ranks
     command = [sys.executable, __file__, "--device", chosen.device, "--target", chosen.target]
-    command += ["--task", task, what, str(num_ranks), str(folder)]
+    command += [
+        "--gpu-memory",
+        str(chosen.gpu_memory),
+        "--task",
+        task,
+        what,
+        str(num_ranks),
+        str(folder),
+    ]
     meeting = str(uuid.uuid4())
     places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(chosen.port)}
     processes = []
@@ -300,7 +332,7 @@ def report(size: str, num_ranks: int, folder: Path) -> dict[str, Any]:
     sums = json.loads((folder / f"sums_{num_ranks}.json").read_text())
     result: dict[str, Any] = {"model": size, "ranks": found, "all_reduce": sums}
     several = found[str(num_ranks)]
-    if "1" in found:
+    if "logits" in found.get("1", {}):
         one = found["1"]
         for name in ("token", "prompt"):
             ratio = one[f"us_of_a_{name}"] / several[f"us_of_a_{name}"]
@@ -314,7 +346,7 @@ def report(size: str, num_ranks: int, folder: Path) -> dict[str, Any]:
         ratios = {numel: us / alone[numel] for numel, us in sums["us_of_a_sum"].items()}
         result["all_reduce_over_nccl"] = {k: round(ratio, 3) for k, ratio in ratios.items()}
     for one in found.values():
-        del one["logits"]
+        one.pop("logits", None)
     return result
 
 
@@ -322,6 +354,9 @@ def table(result: dict[str, Any]) -> str:
     """What to read."""
     lines = [f"{result['model']:10}{'tokens/s':>12}{'prompt ms':>12}"]
     for count, times in result["ranks"].items():
+        if "refused" in times:
+            lines.append(f"{count + ' rank(s)':10} {times['refused']}")
+            continue
         token, prompt = 1e6 / times["us_of_a_token"], times["us_of_a_prompt"] / 1e3
         lines.append(f"{count + ' rank(s)':10}{token:>12.1f}{prompt:>12.2f}")
     if "speedup_of_a_token" in result:
@@ -349,6 +384,9 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--port", type=int, default=29513, help="for PyTorch's own NCCL")
     parser.add_argument("--no-single", action="store_true", help="not on one GPU: it does not fit")
+    parser.add_argument(
+        "--gpu-memory", type=float, default=0, metavar="GB", help="leave so much of each GPU"
+    )
     parser.add_argument("--folder", type=Path, help="where programs are kept and taken from")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)

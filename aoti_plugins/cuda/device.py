@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
     from aoti_plugins.cuda.passes.fused_linears import fused_linears
+    from aoti_plugins.cuda.passes.reduced_linears import reduced_linears
     from aoti_plugins.cuda.passes.row_linears import row_linears
     from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
     from aoti_plugins.cuda.passes.separate_bias import separate_bias
@@ -72,7 +74,14 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield GraphPass(
         "aoti_plugins.fused_linears", fused_linears, after=("aoti_plugins.rows_of_tiles",)
     )
-    if _all_copy_to_shared_memory(options):
+    has_row_kernel = _all_copy_to_shared_memory(options)
+    yield GraphPass(
+        "aoti_plugins.reduced_linears",
+        functools.partial(reduced_linears, has_row_kernel=has_row_kernel),
+        after=("aoti_plugins.fused_linears",),
+        before=("aoti_plugins.separate_bias",),
+    )
+    if has_row_kernel:
         yield GraphPass(
             "aoti_plugins.row_linears",
             row_linears,
@@ -124,6 +133,7 @@ CUDA = Device(
         "aten::histc": FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
         "aoti_plugins::row_linear": ("float16", "bfloat16"),
+        "aoti_plugins::linear_all_reduce": ("float16", "bfloat16"),
         "aoti_plugins::token_attention": ("float16", "bfloat16"),
         "aoti_plugins::attended_range": ("bool",),
         **dict.fromkeys(

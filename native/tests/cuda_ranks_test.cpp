@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "cuda/driver/driver.h"
+#include "cuda/ops/linear_all_reduce.h"
 #include "cuda/ranks/peer_memory.h"
 #include "cuda/ranks/rank_watch.h"
+#include "cuda/ranks/sends_ahead.h"
 #include "cuda_fixture.h"
 #include "ranks/world.h"
 #include "slim/half.h"
@@ -57,6 +59,9 @@ std::vector<int> run_ranks(const char* name, Peers peers, const char* timeout = 
       ::setenv("AOTI_PLUGINS_RANK_TIMEOUT", timeout, 1);
       const bool no_peers = peers == Peers::kNone || (peers == Peers::kNotOfOne && rank == 1);
       ::setenv("NCCL_P2P_DISABLE", no_peers ? "1" : "0", 1);
+      // With so many, other rows would go ahead of the sums that the tests make.
+      ::setenv("FAKE_CUDA_MULTIPROCESSORS", rank == 0 ? "4" : "6", 1);
+      ::setenv("EXPECTED_PEERS", peers == Peers::kAll ? "all" : "none", 1);
       const std::string filter = std::string("--run_test=") + name;
       ::execl("/proc/self/exe", "cuda_ranks_test", filter.c_str(), nullptr);
       ::_exit(127);
@@ -80,6 +85,13 @@ int own_rank() {
 void keep_what_ranks_share(CudaFixture& fixture) {
   fixture.kept_objects += 2;
   fixture.kept_nbytes = (size_t{4} << 20) + cuda::kPeerBlocks * sizeof(uint32_t);
+}
+
+/// The memory for pieces, which fills blocks.
+void keep_memory_of_pieces(CudaFixture& fixture) {
+  constexpr size_t kBlock = size_t{2} << 20;
+  fixture.kept_nbytes += (cuda::kPieceMemoryNbytes + kBlock - 1) / kBlock * kBlock +
+                         cuda::kPieceBlocks * sizeof(uint32_t);
 }
 
 Handle numbers_on_gpu(const Ints& sizes, float first) {
@@ -124,6 +136,24 @@ BOOST_AUTO_TEST_CASE(through_memory_of_peers) {
              per_element());
 }
 
+BOOST_AUTO_TEST_CASE(in_pieces) {
+  BOOST_TEST(run_ranks("rank_of_pieces", Peers::kAll) == (std::vector<int>{0, 0}), per_element());
+}
+
+BOOST_DATA_TEST_CASE(products_that_are_summed, data::make(kEachWay), peers) {
+  BOOST_TEST(run_ranks("rank_of_products", peers) == (std::vector<int>{0, 0}), per_element());
+}
+
+BOOST_AUTO_TEST_CASE(what_goes_ahead_of_a_sum) {
+  // Half, in whole waves of 128 x 256 on so many multiprocessors, or what is nearest to it.
+  BOOST_TEST(cuda::rows_ahead(2048, 4096, 132) == 1024);
+  BOOST_TEST(cuda::rows_ahead(1536, 4096, 132) == 768);
+  BOOST_TEST(cuda::rows_ahead(1024, 4096, 132) == 0);  // one wave
+  BOOST_TEST(cuda::rows_ahead(1, 4096, 132) == 0);
+  BOOST_TEST(cuda::rows_ahead(0, 4096, 132) == 0);
+  BOOST_TEST(cuda::rows_ahead(100000, 4096, 1) == 49920);
+}
+
 BOOST_AUTO_TEST_CASE(memory_of_several_groups) {
   BOOST_TEST(run_ranks("rank_of_groups", Peers::kAll, "60", 3) == (std::vector<int>(3, 0)),
              per_element());
@@ -131,7 +161,8 @@ BOOST_AUTO_TEST_CASE(memory_of_several_groups) {
              per_element());
 }
 
-BOOST_DATA_TEST_CASE(a_rank_that_ends_within_a_call, data::make({"packets", "NCCL"}), last) {
+BOOST_DATA_TEST_CASE(a_rank_that_ends_within_a_call, data::make({"packets", "pieces", "NCCL"}),
+                     last) {
   const auto start = steady_clock::now();
   const std::string name = std::string("rank_that_ends_before_") + last;
   BOOST_TEST(run_ranks(name.c_str(), Peers::kAll) == (std::vector<int>{0, 9}), per_element());
@@ -305,9 +336,9 @@ BOOST_AUTO_TEST_CASE(rank_that_is_late, *boost::unit_test::disabled()) {
 
 namespace {
 
-const cuda::PeerMemory& shared_memory() {
+const cuda::PeerMemory& shared_memory(cuda::PeerUse use) {
   const cuda::PeerMemory* memory = nullptr;
-  BOOST_TEST_REQUIRE((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, &memory) == Status::kOk),
+  BOOST_TEST_REQUIRE((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, use, &memory) == Status::kOk),
                      last_failure());
   BOOST_TEST_REQUIRE(memory != nullptr);
   return *memory;
@@ -365,7 +396,7 @@ void check_gathered(size_t count) {
 BOOST_AUTO_TEST_CASE(rank_of_shared_memory, *boost::unit_test::disabled()) {
   CudaFixture fixture;
   keep_what_ranks_share(fixture);
-  const cuda::PeerMemory& packets = shared_memory();
+  const cuda::PeerMemory& packets = shared_memory(cuda::PeerUse::kPackets);
   // One element, part of a packet, several blocks, more packets than all blocks have threads.
   for (const size_t count : {1, 2, 3, 5, 512, 513, 4099, 70001, 3, 131072, 1}) {
     check_sums(count);
@@ -406,6 +437,128 @@ BOOST_AUTO_TEST_CASE(rank_of_shared_memory, *boost::unit_test::disabled()) {
   BOOST_TEST((read<uint8_t>(Handle(out)) == std::vector<uint8_t>{1, 2, 1, 2}));
 }
 
+BOOST_AUTO_TEST_CASE(rank_of_pieces, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  fixture.kept_nbytes = 0;
+  keep_memory_of_pieces(fixture);
+  const cuda::PeerMemory& memory = shared_memory(cuda::PeerUse::kPieces);
+  // More than packets take; a part of a piece, and of 16 bytes; more pieces than blocks; what comes
+  // in two turns.
+  for (const size_t count : {262145, 300003, 1 << 21, (4 << 20) + 5, 270000, 270000}) {
+    check_sums(count);
+  }
+  BOOST_TEST(memory.calls[0] == 1u + 3 * 6 + 1);  // float32 of the fourth took two
+  const size_t count = 300003;
+  const Ints sizes = {count};
+  const std::vector<float> firsts = numbers_of(0, count);
+  const std::vector<float> seconds = numbers_of(1, count);
+  const Handle x = on_gpu<float>(sizes, {1}, kFloat32, own_rank() == 0 ? firsts : seconds);
+  const std::vector<float> averages = read<float>(all_reduced(x, 1));
+  const std::vector<float> largest = read<float>(all_reduced(x, 3));
+  for (size_t i = 0; i < count; ++i) {
+    BOOST_TEST_REQUIRE(averages[i] == (firsts[i] + seconds[i]) / 2);
+    BOOST_TEST_REQUIRE(largest[i] == std::max(firsts[i], seconds[i]));
+  }
+  // A tensor that begins anywhere in its memory.
+  const Ints fewer = {count - 1};
+  const int64_t one = 1;
+  AtenTensorHandle part = nullptr;
+  BOOST_TEST_REQUIRE(aoti_torch__reinterpret_tensor(x.get(), 1, fewer.data(), &one, 1, &part) == 0);
+  const std::vector<float> sums = read<float>(all_reduced(Handle(part)));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    BOOST_TEST_REQUIRE(sums[i] == firsts[i + 1] + seconds[i + 1]);
+  }
+  constexpr uint32_t kLast = std::numeric_limits<uint32_t>::max();
+  std::fill_n(memory.calls, cuda::kPieceBlocks, kLast - 2);
+  for (int i = 0; i < 2; ++i) {
+    check_sums(300000);
+  }
+  BOOST_TEST(memory.calls[0] == 5u);
+}
+
+namespace {
+
+/// x [m, k] times the transpose of a weight [n, k], which are small whole numbers, summed, plus a
+/// residual.
+void check_product(const Ints& sizes, int64_t n, size_t copies, bool has_residual) {
+  const int64_t k = sizes.back();
+  const int64_t m =
+      std::accumulate(sizes.begin(), sizes.end() - 1, int64_t{1}, std::multiplies<>());
+  std::vector<float> expected(static_cast<size_t>(m * n), 0.0F);
+  Handle x;
+  Handle weight;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto number = [rank](int64_t row, int64_t i) {
+      return static_cast<float>((row * 5 + i * 3 + row / 64 + rank) % 7 % 3 - 1);
+    };
+    std::vector<uint16_t> rows;
+    std::vector<uint16_t> weights;
+    for (int64_t i = 0; i < (m + n) * k; ++i) {
+      (i < m * k ? rows : weights).push_back(float_to_bfloat16(number(i / k, i % k)));
+    }
+    for (int64_t row = 0; row < m; ++row) {
+      for (int64_t column = 0; column < n; ++column) {
+        for (int64_t i = 0; i < k; ++i) {
+          expected[static_cast<size_t>(row * n + column)] += number(row, i) * number(m + column, i);
+        }
+      }
+    }
+    if (rank == own_rank()) {
+      x = on_gpu<uint16_t>(sizes, row_major(sizes), kBFloat16, rows);
+      weight = on_gpu<uint16_t>({n, k}, {k, 1}, kBFloat16, weights);
+    }
+  }
+  Ints out_sizes = sizes;
+  out_sizes.back() = n;
+  Handle residual;
+  if (has_residual) {
+    std::vector<uint16_t> added(expected.size());
+    for (size_t i = 0; i < added.size(); ++i) {
+      const auto value = static_cast<float>(i % 5);
+      added[i] = float_to_bfloat16(value);
+      expected[i] += value;
+    }
+    residual = on_gpu<uint16_t>(out_sizes, row_major(out_sizes), kBFloat16, added);
+  }
+  AtenTensorHandle given = residual.get();
+  const size_t before = fake().calls("cuMemcpyDtoDAsync_v2");
+  AtenTensorHandle out = nullptr;
+  BOOST_TEST_REQUIRE(
+      aoti_torch_cuda_linear_all_reduce(x.get(), weight.get(), has_residual ? &given : nullptr, 0,
+                                        kRanks, kRanks, 1, &out) == 0,
+      reason());
+  BOOST_TEST(fake().calls("cuMemcpyDtoDAsync_v2") - before == copies);
+  const auto found = read<uint16_t>(Handle(out));
+  BOOST_TEST(std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
+                        [](uint16_t a, float b) { return bfloat16_to_float(a) == b; }));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(rank_of_products, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  const bool has_peers = std::string(std::getenv("EXPECTED_PEERS")) == "all";
+  if (has_peers) {
+    keep_memory_of_pieces(fixture);
+    fixture.kept_objects += 3;  // a stream for copies, two events
+  } else {
+    fixture.kept_nbytes = 0;
+  }
+  for (int run = 0; run < 3; ++run) {
+    cuda::begin_run_of_sums();
+    check_product({1, 32}, 64, 0, run == 0);       // packets
+    check_product({2, 512, 8}, 512, 0, run == 1);  // nothing ahead of the first in pieces
+    for (int i = 0; i < 3 + run; ++i) {
+      check_product({1024, 8}, 512, has_peers ? 1 : 0, i % 2 == 0);
+    }
+    check_product({3, 32}, 64, 0, true);
+    check_product({1100, 8}, 600, has_peers ? 1 : 0, true);
+  }
+  BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
+}
+
 BOOST_AUTO_TEST_CASE(rank_without_shared_memory, *boost::unit_test::disabled()) {
   CudaFixture fixture;
   fixture.kept_objects += 2;  // no memory of the GPU
@@ -414,7 +567,8 @@ BOOST_AUTO_TEST_CASE(rank_without_shared_memory, *boost::unit_test::disabled()) 
   }
   BOOST_TEST((read<float>(all_reduced(numbers_on_gpu({3}, 1))) == std::vector<float>{2, 4, 6}));
   const cuda::PeerMemory* memory = nullptr;
-  BOOST_TEST((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, &memory) == Status::kOk));
+  BOOST_TEST((cuda::peer_memory_of({kRanks, kRanks, 1}, 0, cuda::PeerUse::kPackets, &memory) ==
+              Status::kOk));
   BOOST_TEST(memory == nullptr);
 }
 
@@ -432,13 +586,18 @@ BOOST_AUTO_TEST_CASE(rank_of_groups, *boost::unit_test::disabled()) {
   fixture.kept_objects += 2;
   const int64_t count = std::atoi(std::getenv("WORLD_SIZE"));
   fixture.kept_nbytes = 3 * ((size_t{4} << 20) + cuda::kPeerBlocks * sizeof(uint32_t));
+  if (count == 4) {
+    keep_memory_of_pieces(fixture);
+    keep_memory_of_pieces(fixture);
+  }
   const std::vector<ranks::Group> groups =
       count == 3 ? std::vector<ranks::Group>{{3, 3, 1}}
                  : std::vector<ranks::Group>{{4, 2, 1}, {4, 2, 2}, {4, 4, 1}};
   for (int turn = 0; turn < 3; ++turn) {
     for (const ranks::Group& group : groups) {
-      // More packets than a block has threads, so that several blocks have some.
-      std::vector<float> own(1500 + 7 * turn);
+      // More packets than a block has threads, so that several blocks have some; then pieces of
+      // groups of two.
+      std::vector<float> own(turn < 2 ? 1500 + 7 * turn : 140000);
       for (size_t i = 0; i < own.size(); ++i) {
         own[i] = number_of(own_rank(), i);
       }
@@ -467,19 +626,21 @@ BOOST_AUTO_TEST_CASE(rank_of_groups, *boost::unit_test::disabled()) {
 
 namespace {
 
-/// Both ranks use packets and NCCL; then one ends, and the other waits for it by one of these.
-void wait_by(bool is_little) {
+/// Both ranks have summed in each way; then one ends, and the other waits for it in one of them.
+void wait_by(size_t way) {
   CudaFixture fixture;
   keep_what_ranks_share(fixture);
-  const Handle little = numbers_on_gpu({4}, 1);
-  const Handle much = numbers_on_gpu({200000}, 1);
-  wait_for_others(fixture, much);
-  wait_for_others(fixture, little);
+  keep_memory_of_pieces(fixture);
+  const Handle ways[] = {numbers_on_gpu({4}, 1), numbers_on_gpu({200000}, 1),
+                         on_gpu<double>({4}, {1}, kFloat64, {1, 2, 3, 4})};
+  for (const Handle& x : ways) {
+    wait_for_others(fixture, x);
+  }
   BOOST_TEST((cuda::check_ranks() == Status::kOk), last_failure());
   end_rank_1();
   // The call does not come to the end of its work: whoever waits for that goes on all the same.
   BOOST_TEST((cuda::begin_rank_call(0, fixture.stream->handle()) == Status::kOk));
-  const Handle out = all_reduced(is_little ? little : much);
+  const Handle out = all_reduced(ways[way]);
   BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
   cuda::leave_rank_call();
   BOOST_TEST((cuda::check_ranks() == Status::kFailed));
@@ -489,11 +650,15 @@ void wait_by(bool is_little) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(rank_that_ends_before_packets, *boost::unit_test::disabled()) {
-  wait_by(true);
+  wait_by(0);
+}
+
+BOOST_AUTO_TEST_CASE(rank_that_ends_before_pieces, *boost::unit_test::disabled()) {
+  wait_by(1);
 }
 
 BOOST_AUTO_TEST_CASE(rank_that_ends_before_NCCL, *boost::unit_test::disabled()) {
-  wait_by(false);
+  wait_by(2);
 }
 
 BOOST_AUTO_TEST_CASE(a_call_comes_after_the_one_before, *boost::unit_test::disabled()) {

@@ -28,6 +28,7 @@ from aoti_plugins.lowering.inductor.patching import inductor_lock
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
 from aoti_plugins.lowering.inductor.scalar_constants import scalar_constants
 from aoti_plugins.lowering.inductor.shim_owners import calls_in
+from aoti_plugins.lowering.inductor.short_operands import short_operands
 from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
@@ -113,6 +114,7 @@ def generation(
         stack.enter_context(_no_advice())
         stack.enter_context(own_folders())
         stack.enter_context(no_repro())
+        stack.enter_context(short_operands())
         stack.enter_context(steady_array_names())
         stack.enter_context(math_attention())
         stack.enter_context(row_major_transforms())

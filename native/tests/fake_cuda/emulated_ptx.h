@@ -79,11 +79,16 @@ inline void store_for_peer(uint4* to, uint4 value) {
   }
 }
 
-inline uint4 load_of_peer(const uint4* from) {
+/// Others may need this processor to write what is looked for.
+inline void count_look() {
   static uint32_t looks = 0;
   if (++looks % 64 == 0) {
-    std::this_thread::yield();  // others may need this processor to write it
+    std::this_thread::yield();
   }
+}
+
+inline uint4 load_of_peer(const uint4* from) {
+  count_look();
   uint64_t halves[2];
   for (int i = 0; i < 2; ++i) {
     halves[i] = __atomic_load_n(reinterpret_cast<const uint64_t*>(from) + i, __ATOMIC_ACQUIRE);
@@ -91,6 +96,15 @@ inline uint4 load_of_peer(const uint4* from) {
   uint4 value;
   std::memcpy(&value, halves, sizeof(value));
   return value;
+}
+
+inline void show_to_peer(uint32_t* to, uint32_t value) {
+  __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
+
+inline uint32_t seen_of_peer(const uint32_t* from) {
+  count_look();
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 
 inline int32_t load_of_host(const int32_t* from) {

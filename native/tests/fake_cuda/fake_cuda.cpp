@@ -72,6 +72,7 @@ struct Block {
 struct State {
   std::recursive_mutex mutex;
   std::map<uintptr_t, Block> blocks;
+  std::map<uintptr_t, Block> opened;  // memory of other processes
   std::set<CUstream> streams;
   std::set<CUevent> events;
   std::set<CUmodule> modules;
@@ -128,8 +129,13 @@ CUresult enter(const char* function) {
     return failure;                                                \
   }
 
-Block* find_block(uintptr_t address, uintptr_t* start) {
-  auto& blocks = state().blocks;
+/// As a test wants it for this process.
+int count_of_multiprocessors() {
+  const char* const wanted = std::getenv("FAKE_CUDA_MULTIPROCESSORS");
+  return wanted != nullptr ? std::atoi(wanted) : 4;
+}
+
+Block* find_block_in(std::map<uintptr_t, Block>& blocks, uintptr_t address, uintptr_t* start) {
   auto next = blocks.upper_bound(address);
   if (next == blocks.begin()) {
     return nullptr;
@@ -140,6 +146,11 @@ Block* find_block(uintptr_t address, uintptr_t* start) {
   }
   *start = next->first;
   return &next->second;
+}
+
+Block* find_block(uintptr_t address, uintptr_t* start) {
+  Block* const own = find_block_in(state().blocks, address, start);
+  return own != nullptr ? own : find_block_in(state().opened, address, start);
 }
 
 /// Checks an access to registered memory; other addresses are the host's own.
@@ -482,7 +493,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
       *value = 0;
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      *value = 4;
+      *value = count_of_multiprocessors();
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       *value = 232448;
@@ -558,6 +569,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* ptr, CUipcMemHandle handle, unsigned in
     return CUDA_ERROR_MAP_FAILED;
   }
   *ptr = reinterpret_cast<CUdeviceptr>(memory);
+  state().opened[*ptr].nbytes = nbytes;
   return CUDA_SUCCESS;
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr) {

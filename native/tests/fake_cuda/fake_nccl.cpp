@@ -1,6 +1,7 @@
-// A stand-in for NCCL between processes of one machine, that computes on the host: float32, bytes
-// otherwise. Like the real one its work is in the order of a stream, can be captured, and waits for
-// all ranks, also for those that have ended, until its communicator is aborted.
+// A stand-in for NCCL between processes of one machine, that computes on the host: float32,
+// float64 and bfloat16, bytes otherwise. Like the real one its work is in the order of a stream,
+// can be captured, and waits for all ranks, also for those that have ended, until its communicator
+// is aborted.
 
 #include <cuda.h>
 #include <fcntl.h>
@@ -17,17 +18,19 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/libraries/nccl.h"
 #include "fake_cuda.h"
+#include "slim/half.h"
 
 namespace {
 
 using namespace aoti_plugins::cuda::nccl;
 
 constexpr int kMostRanks = 8;
-constexpr size_t kSlotNbytes = size_t{1} << 20;
+constexpr size_t kSlotNbytes = size_t{2} << 20;
 constexpr Result kInvalidArgument = 4;
 
 struct Shared {
@@ -111,7 +114,8 @@ Result submit(CUstream stream, std::function<void()> work) {
   return fake_cuda_submit(stream, run, &kept().back()) == CUDA_SUCCESS ? kSuccess : 1;
 }
 
-float joined(RedOp op, float a, float b) {
+template <typename T>
+T joined(RedOp op, T a, T b) {
   switch (op) {
     case kProdOp:
       return a * b;
@@ -124,15 +128,47 @@ float joined(RedOp op, float a, float b) {
   }
 }
 
-/// Elements `start` to `start + count` of all ranks as one.
-void reduce(const std::vector<const char*>& slots, size_t start, size_t count, RedOp op,
-            void* out) {
+/// How many bytes an element of a dtype has that is reduced; 0 for others.
+size_t element_nbytes(DataType type) {
+  return type == kFloat32Type ? 4 : type == kFloat64Type ? 8 : type == kBFloat16Type ? 2 : 0;
+}
+
+float as_number(float value) {
+  return value;
+}
+double as_number(double value) {
+  return value;
+}
+float as_number(uint16_t value) {
+  return aoti_plugins::bfloat16_to_float(value);
+}
+
+template <typename T>
+void reduce_as(const std::vector<const char*>& slots, size_t start, size_t count, RedOp op,
+               void* out) {
   for (size_t i = 0; i < count; ++i) {
-    float value = reinterpret_cast<const float*>(slots[0])[start + i];
+    auto value = as_number(reinterpret_cast<const T*>(slots[0])[start + i]);
     for (size_t rank = 1; rank < slots.size(); ++rank) {
-      value = joined(op, value, reinterpret_cast<const float*>(slots[rank])[start + i]);
+      value = joined(op, value, as_number(reinterpret_cast<const T*>(slots[rank])[start + i]));
     }
-    static_cast<float*>(out)[i] = op == kAvgOp ? value / static_cast<float>(slots.size()) : value;
+    value = op == kAvgOp ? value / static_cast<decltype(value)>(slots.size()) : value;
+    if constexpr (std::is_same_v<T, uint16_t>) {
+      static_cast<T*>(out)[i] = aoti_plugins::float_to_bfloat16(value);
+    } else {
+      static_cast<T*>(out)[i] = value;
+    }
+  }
+}
+
+/// Elements `start` to `start + count` of all ranks as one.
+void reduce(const std::vector<const char*>& slots, size_t start, size_t count, DataType type,
+            RedOp op, void* out) {
+  if (type == kFloat64Type) {
+    reduce_as<double>(slots, start, count, op, out);
+  } else if (type == kBFloat16Type) {
+    reduce_as<uint16_t>(slots, start, count, op, out);
+  } else {
+    reduce_as<float>(slots, start, count, op, out);
   }
 }
 
@@ -206,24 +242,26 @@ const char* ncclGetLastError(Comm) {
 
 Result ncclAllReduce(const void* in, void* out, size_t count, DataType type, RedOp op, Comm comm,
                      CUstream stream) {
-  if (type != kFloat32Type || count * 4 > kSlotNbytes) {
+  const size_t nbytes = count * element_nbytes(type);
+  if ((nbytes == 0 && count > 0) || nbytes > kSlotNbytes) {
     return kInvalidArgument;
   }
   return submit(stream, [=] {
-    step(comm, in, count * 4,
-         [=](const std::vector<const char*>& slots) { reduce(slots, 0, count, op, out); });
+    step(comm, in, nbytes,
+         [=](const std::vector<const char*>& slots) { reduce(slots, 0, count, type, op, out); });
   });
 }
 
 Result ncclReduceScatter(const void* in, void* out, size_t count, DataType type, RedOp op,
                          Comm comm, CUstream stream) {
   const size_t ranks = static_cast<size_t>(comm->count);
-  if (type != kFloat32Type || count * 4 * ranks > kSlotNbytes) {
+  const size_t nbytes = count * element_nbytes(type) * ranks;
+  if ((nbytes == 0 && count > 0) || nbytes > kSlotNbytes) {
     return kInvalidArgument;
   }
   return submit(stream, [=] {
-    step(comm, in, count * 4 * ranks, [=](const std::vector<const char*>& slots) {
-      reduce(slots, static_cast<size_t>(comm->rank) * count, count, op, out);
+    step(comm, in, nbytes, [=](const std::vector<const char*>& slots) {
+      reduce(slots, static_cast<size_t>(comm->rank) * count, count, type, op, out);
     });
   });
 }

@@ -1,5 +1,5 @@
-// Collectives of little data between GPUs that reach each other's memory: each rank writes its part
-// to all others and waits for theirs.
+// Collectives between GPUs that reach each other's memory: each rank writes its part to all others
+// and waits for theirs.
 
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/peer_collectives.h"
@@ -12,29 +12,36 @@ namespace {
 /// Looks at what does not come so often before the host is asked whether to go on.
 constexpr uint32_t kLooks = 1024;
 
-/// Packet i of memory of any alignment; what is behind its end counts as 0.
-__device__ uint2 load_packet(const void* from, int64_t i, int64_t nbytes) {
-  const int64_t left = nbytes - i * kPacketNbytes;
-  if (reinterpret_cast<uintptr_t>(from) % kPacketNbytes == 0 && left >= kPacketNbytes) {
-    return static_cast<const uint2*>(from)[i];
+/// The i-th T of memory of any alignment; what is behind its end counts as 0.
+template <typename T>
+__device__ T load_part(const void* from, int64_t i, int64_t nbytes) {
+  constexpr int kNbytes = sizeof(T);
+  const int64_t left = nbytes - i * kNbytes;
+  if (reinterpret_cast<uintptr_t>(from) % kNbytes == 0 && left >= kNbytes) {
+    return static_cast<const T*>(from)[i];
   }
-  const auto* const bytes = static_cast<const uint8_t*>(from) + i * kPacketNbytes;
-  uint32_t words[2] = {0, 0};
-  for (int at = 0; at < kPacketNbytes && at < left; ++at) {
-    words[at / 4] |= uint32_t{bytes[at]} << at % 4 * 8;
+  const auto* const bytes = static_cast<const uint8_t*>(from) + i * kNbytes;
+  union {
+    uint32_t words[kNbytes / 4];
+    T whole;
+  } part = {};
+  for (int at = 0; at < kNbytes; ++at) {
+    part.words[at / 4] |= (at < left ? uint32_t{bytes[at]} : 0) << at % 4 * 8;
   }
-  return {words[0], words[1]};
+  return part.whole;
 }
 
-__device__ void store_packet(void* to, int64_t i, int64_t nbytes, uint2 packet) {
-  const int64_t left = nbytes - i * kPacketNbytes;
-  if (reinterpret_cast<uintptr_t>(to) % kPacketNbytes == 0 && left >= kPacketNbytes) {
-    static_cast<uint2*>(to)[i] = packet;
+template <typename T>
+__device__ void store_part(void* to, int64_t i, int64_t nbytes, const T& whole) {
+  constexpr int kNbytes = sizeof(T);
+  const int64_t left = nbytes - i * kNbytes;
+  if (reinterpret_cast<uintptr_t>(to) % kNbytes == 0 && left >= kNbytes) {
+    static_cast<T*>(to)[i] = whole;
     return;
   }
-  auto* const bytes = static_cast<uint8_t*>(to) + i * kPacketNbytes;
-  for (int at = 0; at < kPacketNbytes && at < left; ++at) {
-    bytes[at] = static_cast<uint8_t>((at < 4 ? packet.x : packet.y) >> at % 4 * 8);
+  auto* const bytes = static_cast<uint8_t*>(to) + i * kNbytes;
+  for (int at = 0; at < kNbytes && at < left; ++at) {
+    bytes[at] = reinterpret_cast<const uint8_t*>(&whole)[at];
   }
 }
 
@@ -98,10 +105,18 @@ class Joined {
     ++count_;
   }
 
-  __device__ uint2 get() {
+  /// With what is added in the end, unless that is null.
+  __device__ uint2 get(const uint2* residual) {
     if (reduction_ == PeerReduction::kAverage) {
       for (float& value : values_) {
         value /= static_cast<float>(count_);
+      }
+    }
+    if (residual != nullptr) {
+      float added[Packed<T>::kCount];
+      Packed<T>::unpack(*residual, added);
+      for (int at = 0; at < Packed<T>::kCount; ++at) {
+        values_[at] += added[at];
       }
     }
     return Packed<T>::pack(values_);
@@ -116,6 +131,16 @@ class Joined {
 /// Whether to look once more for what has not come after so many looks.
 __device__ bool goes_on(const PeerMemory& peers, uint32_t looks) {
   return looks % kLooks != 0 || load_of_host(peers.stop) == 0;
+}
+
+/// All threads of a block come here when they have got what they waited for.
+__device__ void end_call(const PeerMemory& peers, uint32_t number) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    // 0 is what there is at first, so no call has that number; halves alternate all the same. What
+    // no call has sent for 2^32 calls could be taken for new.
+    peers.calls[blockIdx.x] = number + 1 == 0 ? 2 : number + 1;
+  }
 }
 
 /// The packets of one call that belong to this thread: sent first, then waited for.
@@ -133,7 +158,7 @@ class Packets {
   __device__ void send() const {
     const PeerMemory& peers = call_.peers;
     for (int64_t i = first(); i < count(); i += step()) {
-      const uint2 own = load_packet(call_.x, i, call_.nbytes);
+      const uint2 own = load_part<uint2>(call_.x, i, call_.nbytes);
       for (int other = 1; other < peers.size; ++other) {
         store_for_peer(place(peers.place, (peers.place + other) % peers.size) + i,
                        {own.x, number_, own.y, number_});
@@ -145,7 +170,7 @@ class Packets {
   __device__ uint2 of(int rank, int64_t i) const {
     const PeerMemory& peers = call_.peers;
     if (rank == peers.place) {
-      return load_packet(call_.x, i, call_.nbytes);
+      return load_part<uint2>(call_.x, i, call_.nbytes);
     }
     const uint4* const from = place(rank, peers.place) + i;
     uint4 found = load_of_peer(from);
@@ -156,15 +181,7 @@ class Packets {
     return {found.x, found.z};
   }
 
-  /// All threads of the block come here when they have got what they waited for.
-  __device__ void end() const {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      // 0 is what there is at first, so no call has that number; halves alternate all the same. A
-      // packet that no call has sent for 2^32 calls could be taken for a new one.
-      call_.peers.calls[blockIdx.x] = number_ + 1 == 0 ? 2 : number_ + 1;
-    }
-  }
+  __device__ void end() const { end_call(call_.peers, number_); }
 
  private:
   /// Where packets of a rank are in another's memory.
@@ -188,9 +205,208 @@ __device__ void all_reduce(const PeerCall& call) {
     for (int rank = 1; rank < call.peers.size; ++rank) {
       sum.add(packets.of(rank, i));
     }
-    store_packet(call.out, i, call.nbytes, sum.get());
+    uint2 residual = {};
+    if (call.residual != nullptr) {
+      residual = load_part<uint2>(call.residual, i, call.nbytes);
+    }
+    store_part(call.out, i, call.nbytes, sum.get(call.residual != nullptr ? &residual : nullptr));
   }
   packets.end();
+}
+
+/// What one thread has of a piece of a tensor.
+struct PieceOfThread {
+  uint4 packets[kThreadPackets];
+};
+
+/// The pieces of one call that belong to this block.
+class Pieces {
+ public:
+  __device__ explicit Pieces(const PieceCall& call)
+      : call_(call), number_(call.peers.calls[blockIdx.x]) {}
+
+  __device__ int64_t count() const { return (call_.nbytes + kPieceNbytes - 1) / kPieceNbytes; }
+
+  /// This thread's 16 bytes in a piece, by their place in all of the data.
+  __device__ int64_t packet(int64_t piece, int at) const {
+    return (piece * kThreadPackets + at) * kPieceThreads + static_cast<int>(threadIdx.x);
+  }
+  __device__ bool has(int64_t packet) const { return packet * 16 < call_.nbytes; }
+
+  /// Whether a piece is full, and all tensors can be read and written 16 bytes at once.
+  __device__ bool is_whole(int64_t piece) const {
+    const auto at = reinterpret_cast<uintptr_t>(call_.x) | reinterpret_cast<uintptr_t>(call_.out) |
+                    reinterpret_cast<uintptr_t>(call_.residual);
+    return at % 16 == 0 && (piece + 1) * kPieceNbytes <= call_.nbytes;
+  }
+
+  /// Of a tensor of this rank; nothing where there is no such piece.
+  __device__ void load(const void* from, int64_t piece, PieceOfThread& part) const {
+    if (is_whole(piece)) {
+#pragma unroll
+      for (int at = 0; at < kThreadPackets; ++at) {
+        part.packets[at] = static_cast<const uint4*>(from)[packet(piece, at)];
+      }
+      return;
+    }
+#pragma unroll
+    for (int at = 0; at < kThreadPackets; ++at) {
+      if (has(packet(piece, at))) {
+        part.packets[at] = load_part<uint4>(from, packet(piece, at), call_.nbytes);
+      }
+    }
+  }
+
+  /// What this rank adds to a piece that comes.
+  __device__ void load_own(int64_t piece, PieceOfThread& own, PieceOfThread& residual) const {
+    load(call_.x, piece, own);
+    if (call_.residual != nullptr) {
+      load(call_.residual, piece, residual);
+    }
+  }
+
+  /// Begins to write a piece to the other rank's memory; nothing where there is no such piece.
+  __device__ void send(int64_t piece) const {
+    PieceOfThread own;
+    load(call_.x, piece, own);
+    auto* const to = reinterpret_cast<uint4*>(half(1 - call_.peers.place));
+#pragma unroll
+    for (int at = 0; at < kThreadPackets; ++at) {
+      if (has(packet(piece, at))) {
+        to[packet(piece, at)] = own.packets[at];
+      }
+    }
+  }
+
+  /// Says that a piece is there, which went ahead, or which this block has sent before a barrier.
+  __device__ void show(int64_t piece) const {
+    if (threadIdx.x == 0 && piece < count()) {
+      show_to_peer(numbers(half(1 - call_.peers.place)) + piece, number_);
+    }
+  }
+
+  /// With a barrier of this block.
+  __device__ void wait_for(int64_t piece) const {
+    if (threadIdx.x == 0) {
+      const uint32_t* const number = numbers(half(call_.peers.place)) + piece;
+      uint32_t looks = 1;
+      while (seen_of_peer(number) != number_ && goes_on(call_.peers, looks)) {
+        ++looks;
+      }
+    }
+    __syncthreads();
+  }
+
+  /// What came of a piece from the other rank and this one's, as one.
+  template <typename T, bool SUM>
+  __device__ void join(int64_t piece, const PieceOfThread& own,
+                       const PieceOfThread& residual) const {
+    const uint4* const came = came_to(piece);
+    const bool whole = is_whole(piece);
+    PieceOfThread others;
+#pragma unroll
+    for (int at = 0; at < kThreadPackets; ++at) {
+      if (whole || has(packet(piece, at))) {
+        others.packets[at] = load_of_peer(came + packet(piece, at));
+      }
+    }
+#pragma unroll
+    for (int at = 0; at < kThreadPackets; ++at) {
+      const int64_t i = packet(piece, at);
+      if (whole) {
+        static_cast<uint4*>(call_.out)[i] =
+            joined<T, SUM>(own.packets[at], others.packets[at], residual.packets[at]);
+      } else if (has(i)) {
+        store_part(call_.out, i, call_.nbytes,
+                   joined<T, SUM>(own.packets[at], others.packets[at], residual.packets[at]));
+      }
+    }
+  }
+
+  __device__ void end() const { end_call(call_.peers, number_); }
+
+ private:
+  __device__ char* half(int place) const {
+    return static_cast<char*>(call_.peers.memory[place]) + number_ % 2 * kPieceHalfNbytes;
+  }
+  __device__ static uint32_t* numbers(char* half) {
+    return reinterpret_cast<uint32_t*>(half + kPiecesNbytes);
+  }
+
+  /// Where what comes of a piece is, from packet 0 on.
+  __device__ const uint4* came_to(int64_t piece) const {
+    const char* const own = static_cast<const char*>(call_.peers.memory[call_.peers.place]);
+    const bool is_ahead = piece < call_.pieces_ahead;
+    const char* const place = own + kStartAhead + call_.place_ahead * kPiecesNbytes;
+    return reinterpret_cast<const uint4*>(is_ahead ? place : half(call_.peers.place));
+  }
+
+  /// 16 bytes of two ranks as one, in the order of ranks.
+  template <typename T, bool SUM>
+  __device__ uint4 joined(const uint4& own, const uint4& other, const uint4& residual) const {
+    const uint4& first = call_.peers.place == 0 ? own : other;
+    const uint4& second = call_.peers.place == 0 ? other : own;
+    const PeerReduction reduction = SUM ? PeerReduction::kSum : call_.reduction;
+    Joined<T> low(reduction, {first.x, first.y});
+    low.add({second.x, second.y});
+    Joined<T> high(reduction, {first.z, first.w});
+    high.add({second.z, second.w});
+    const uint2 added[] = {{residual.x, residual.y}, {residual.z, residual.w}};
+    const bool adds = call_.residual != nullptr;
+    const uint2 a = low.get(adds ? &added[0] : nullptr);
+    const uint2 b = high.get(adds ? &added[1] : nullptr);
+    return {a.x, a.y, b.x, b.y};
+  }
+
+  const PieceCall& call_;
+  uint32_t number_;
+};
+
+/// The link has something to do while blocks wait and add: a piece is sent before the one in front
+/// of it is waited for, and the first one before what came ahead is added. That a piece is there is
+/// said late, because who says it waits for all that was sent.
+template <typename T, bool SUM>
+__device__ void reduce_pieces_of(const PieceCall& call) {
+  const Pieces pieces(call);
+  PieceOfThread own;
+  PieceOfThread residual = {};
+  int64_t piece = blockIdx.x;
+  const bool has_ahead = piece < call.pieces_ahead;
+  const int64_t ahead = (call.pieces_ahead - piece + kPieceBlocks - 1) / kPieceBlocks;
+  const int64_t first = has_ahead ? piece + ahead * kPieceBlocks : piece;
+  if (has_ahead) {
+    pieces.show(piece);  // for all of this block's that went ahead
+  }
+  pieces.send(first);
+  if (has_ahead) {
+    pieces.wait_for(piece);
+    for (; piece < first; piece += kPieceBlocks) {
+      pieces.load_own(piece, own, residual);
+      pieces.join<T, SUM>(piece, own, residual);
+    }
+  } else {
+    __syncthreads();
+  }
+  pieces.show(first);
+  for (; piece < pieces.count(); piece += kPieceBlocks) {
+    pieces.send(piece + kPieceBlocks);
+    pieces.load_own(piece, own, residual);
+    pieces.wait_for(piece);
+    pieces.join<T, SUM>(piece, own, residual);
+    pieces.show(piece + kPieceBlocks);
+  }
+  pieces.end();
+}
+
+template <typename T>
+__device__ void reduce_pieces(const PieceCall& call) {
+  let_next_begin();
+  wait_for_inputs();
+  if (call.reduction == PeerReduction::kSum) {
+    reduce_pieces_of<T, true>(call);
+  } else {
+    reduce_pieces_of<T, false>(call);
+  }
 }
 
 }  // namespace
@@ -220,8 +436,23 @@ extern "C" __global__ void __launch_bounds__(kPeerThreads)
   for (int64_t i = packets.first(); i < packets.count(); i += packets.step()) {
     for (int rank = 0; rank < call.peers.size; ++rank) {
       void* const to = static_cast<uint8_t*>(call.out) + rank * call.nbytes;
-      store_packet(to, i, call.nbytes, packets.of(rank, i));
+      store_part(to, i, call.nbytes, packets.of(rank, i));
     }
   }
   packets.end();
+}
+
+extern "C" __global__ void __launch_bounds__(kPieceThreads)
+    aotip_reduce_pieces_f32(const __grid_constant__ PieceCall call) {
+  reduce_pieces<float>(call);
+}
+
+extern "C" __global__ void __launch_bounds__(kPieceThreads)
+    aotip_reduce_pieces_bf16(const __grid_constant__ PieceCall call) {
+  reduce_pieces<__nv_bfloat16>(call);
+}
+
+extern "C" __global__ void __launch_bounds__(kPieceThreads)
+    aotip_reduce_pieces_f16(const __grid_constant__ PieceCall call) {
+  reduce_pieces<__half>(call);
 }

@@ -95,6 +95,23 @@ inline __device__ uint4 load_of_peer(const uint4* from) {
   return found;
 }
 
+/// Writes a word to memory of another GPU, and before it all that this block has written up to its
+/// last barrier.
+inline __device__ void show_to_peer(uint32_t* to, uint32_t value) {
+  asm volatile(
+      "fence.acq_rel.sys;\n"
+      "st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to),
+      "r"(value)
+      : "memory");
+}
+
+/// A word that another GPU shows; what it wrote before that can be read afterwards.
+inline __device__ uint32_t seen_of_peer(const uint32_t* from) {
+  uint32_t found;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(found) : "l"(from) : "memory");
+  return found;
+}
+
 /// A word that the host may be writing.
 inline __device__ int32_t load_of_host(const int32_t* from) {
   return *static_cast<const volatile int32_t*>(from);

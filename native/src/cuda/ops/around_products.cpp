@@ -80,6 +80,10 @@ Status check_around(const Tensor& x, const Around& around, int64_t n) {
   return Status::kOk;
 }
 
+Status add_residual(const Tensor& residual, Tensor& out) {
+  return end_of_rows(out, {}, &residual, out);
+}
+
 bool is_constant(const Around& around) {
   return (around.bias == nullptr || around.bias->is_borrowed()) &&
          (around.norm == nullptr || around.norm->is_borrowed());

@@ -26,6 +26,9 @@ Status check_around(const Tensor& x, const Around& around, int64_t n);
 /// Whether no kernel of the program writes bias and norm, so that they may be read early.
 bool is_constant(const Around& around);
 
+/// out += residual; both have no gaps and are float16 or bfloat16.
+Status add_residual(const Tensor& residual, Tensor& out);
+
 /// Writes a product of rows [m, k] without gaps, plus the bias, to `out` [m, n].
 using MultiplyRows = Status (*)(const Tensor& rows, const void* product, Tensor& out);
 

@@ -1,5 +1,5 @@
-// Collectives on CUDA, in the order of this thread's stream: little data by kernels of ours where
-// GPUs reach each other's memory, all else by NCCL.
+// Collectives on CUDA, in the order of this thread's stream: by kernels of ours where GPUs reach
+// each other's memory and there are some, else by NCCL.
 
 #include <aoti_plugins/cuda_shim.h>
 
@@ -7,6 +7,8 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/stream.h"
 #include "cuda/libraries/nccl.h"
+#include "cuda/ops/all_reduce.h"
+#include "cuda/ops/linear_all_reduce.h"
 #include "cuda/ops/peer_collectives.h"
 #include "cuda/ranks/communicators.h"
 #include "ops/collectives.h"
@@ -58,19 +60,7 @@ struct Collectives {
 
   static Status all_reduce(const ranks::Group& group, ranks::Reduction reduction, const Tensor& x,
                            Tensor& out) {
-    bool is_done = false;
-    AOTIP_RETURN_IF_FAILED(peer_all_reduce(group, reduction, x, out, &is_done));
-    if (is_done) {
-      return Status::kOk;
-    }
-    Call call;
-    nccl::DataType type{};
-    AOTIP_RETURN_IF_FAILED(nccl::type_of(x.dtype(), &type));
-    AOTIP_RETURN_IF_FAILED(call.begin(group, x));
-    AOTIP_NCCL(*call.library, call.comm, AllReduce, x.data(), out.data(),
-               static_cast<size_t>(x.numel()), type, nccl::op_of(reduction), call.comm,
-               call.stream);
-    return Status::kOk;
+    return cuda::all_reduce(group, reduction, x, {}, nullptr, out);
   }
 
   static Status all_gather(const ranks::Group& group, const Tensor& x, Tensor& out) {
@@ -146,3 +136,20 @@ struct Collectives {
 #define AOTIP_COLLECTIVE(name) aoti_torch_cuda_##name
 #define AOTIP_COLLECTIVES ::aoti_plugins::cuda::Collectives
 #include "ops/collective_shims.inc"
+
+AOTITorchError aoti_torch_cuda_linear_all_reduce(AtenTensorHandle x, AtenTensorHandle weight,
+                                                 AtenTensorHandle* residual, int64_t reduction,
+                                                 int64_t world_size, int64_t group_size,
+                                                 int64_t stride, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSOR(x);
+    AOTIP_CHECK_TENSOR(weight);
+    AOTIP_CHECK_ARG(ret0);
+    Tensor* out = nullptr;
+    AOTIP_RETURN_IF_FAILED(cuda::linear_all_reduce(*unwrap(x), *unwrap(weight),
+                                                   unwrap_optional(residual), reduction,
+                                                   {world_size, group_size, stride}, &out));
+    *ret0 = wrap(out);
+    return Status::kOk;
+  });
+}

@@ -37,18 +37,6 @@ Status check_weight(const Tensor& x, const Tensor& weight, const char* name) {
   return ops::check_beside(weight, name, x);
 }
 
-Status check(const Tensor& x, const RowLinear& linear) {
-  AOTIP_RETURN_IF_FAILED(check_rows_of_halves(x));
-  AOTIP_CHECK(linear.weights[1] != nullptr || linear.weights[2] == nullptr,
-              "a third weight without a second one");
-  for (int32_t i = 0; i < kMostWeights; ++i) {
-    if (linear.weights[i] != nullptr) {
-      AOTIP_RETURN_IF_FAILED(check_weight(x, *linear.weights[i], kNames[i]));
-    }
-  }
-  return check_around(x, linear.around, columns_of(linear));
-}
-
 /// Whether kernels may read all weights, 16 bytes at once.
 bool are_aligned(const RowLinear& linear) {
   return std::all_of(std::begin(linear.weights), std::end(linear.weights),
@@ -116,7 +104,13 @@ Status multiply(const Tensor& x, const void* product, Tensor& out) {
 }
 
 Status compute(const Tensor& rows, const void* given, const Tensor* residual, Tensor& out) {
-  const auto& linear = *static_cast<const RowLinear*>(given);
+  return row_linear_into(rows, *static_cast<const RowLinear*>(given), residual, out);
+}
+
+}  // namespace
+
+Status row_linear_into(const Tensor& rows, const RowLinear& linear, const Tensor* residual,
+                       Tensor& out) {
   const Gpu* gpu = find_gpu(rows.device().index);
   if (gpu == nullptr) {
     return Status::kFailed;
@@ -129,13 +123,23 @@ Status compute(const Tensor& rows, const void* given, const Tensor* residual, Te
       return streamed_halves(*gpu, kind_of_halves(rows), are_constant(linear), *shape, product);
     }
   }
-  return product_between(rows, linear.around, columns_of(linear), multiply, given, residual, out);
+  return product_between(rows, linear.around, columns_of(linear), multiply, &linear, residual, out);
 }
 
-}  // namespace
+Status check_row_linear(const Tensor& x, const RowLinear& linear) {
+  AOTIP_RETURN_IF_FAILED(check_rows_of_halves(x));
+  AOTIP_CHECK(linear.weights[1] != nullptr || linear.weights[2] == nullptr,
+              "a third weight without a second one");
+  for (int32_t i = 0; i < kMostWeights; ++i) {
+    if (linear.weights[i] != nullptr) {
+      AOTIP_RETURN_IF_FAILED(check_weight(x, *linear.weights[i], kNames[i]));
+    }
+  }
+  return check_around(x, linear.around, columns_of(linear));
+}
 
 Status row_linear(const Tensor& x, const RowLinear& linear, Tensor** ret) noexcept {
-  AOTIP_RETURN_IF_FAILED(check(x, linear));
+  AOTIP_RETURN_IF_FAILED(check_row_linear(x, linear));
   return product_of_rows(x, linear.around, columns_of(linear), compute, &linear, ret);
 }
 

@@ -9,6 +9,7 @@
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/driver.h"
 #include "cuda/driver/shortage.h"
+#include "cuda/ranks/sends_ahead.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins::cuda {
@@ -384,6 +385,9 @@ Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
   // The program's memory is only for a graph that is bound to all of it.
   const bool placed = !graph.own_buffers && placed_.places_all(call);
   const auto result_at = [&](size_t i) -> const Tensor& { return *unwrap(call.results()[i]); };
+  if (!placed) {
+    begin_run_of_sums();
+  }
   Status status = placed ? placed_.run_model(call, *capturing_) : call.run_model();
   if (status == Status::kOk && !graph.own_buffers && add_places(call, result_at, &graph.outputs)) {
     status = call.give_results();

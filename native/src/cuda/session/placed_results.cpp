@@ -5,6 +5,7 @@
 
 #include "cuda/driver/cuda_device.h"
 #include "cuda/driver/stream.h"
+#include "cuda/ranks/sends_ahead.h"
 #include "shim/run_shim.h"
 
 namespace aoti_plugins::cuda {
@@ -40,6 +41,7 @@ Status PlacedResults::run(ModelCall& call, Stream& stream) {
     serve(call);
   }
   stream.log_allocations(&log_);
+  begin_run_of_sums();
   const Status status = call.run_model();
   stream.log_allocations(nullptr);
   AOTIP_RETURN_IF_FAILED(status);

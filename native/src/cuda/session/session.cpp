@@ -10,6 +10,7 @@
 #include "cuda/memory/device_storage.h"
 #include "cuda/ranks/rank_watch.h"
 #include "cuda/session/options.h"
+#include "ranks/world.h"
 #include "slim/strided_copy.h"
 
 namespace aoti_plugins::cuda {
@@ -227,9 +228,13 @@ void* CudaSession::plain_function(const char* name) const noexcept {
 }
 
 Status CudaSession::perform(ModelCall& call) noexcept {
-  if (graphs_ != nullptr) {
-    return graphs_->perform(call);
-  }
+  const Status status = graphs_ != nullptr ? graphs_->perform(call) : perform_plain(call);
+  ranks::World* const world = is_for_ranks_ ? ranks::world() : nullptr;
+  // Others may have got what this rank has sent, and wait for more: nothing that follows is right.
+  return status == Status::kOk || world == nullptr ? status : end_for_last_failure(*world);
+}
+
+Status CudaSession::perform_plain(ModelCall& call) noexcept {
   AOTIP_RETURN_IF_FAILED(placed_.run_model(call, *stream_));
   return call.give_results();
 }

@@ -62,6 +62,7 @@ class CudaSession final : public DeviceSession {
   void expect(const std::vector<std::string>& symbols) noexcept override;
 
  private:
+  Status perform_plain(ModelCall& call) noexcept;
   /// An output in page-locked memory and where its bytes go at the end of the call.
   struct HostOutput {
     void* dst;

@@ -1,0 +1,98 @@
+"""Products whose results are reduced over ranks become one op with what adds to them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+import aoti_plugins.cuda.linear_all_reduce  # noqa: F401  it defines the op
+from aoti_plugins.cuda.inductor.few_rows import has_few_rows
+from aoti_plugins.cuda.passes.around_linears import residual_of
+from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.lowering.size_ranges import exported_bounds
+from aoti_plugins.parallel import ops  # noqa: F401  they define ``all_reduce``
+
+_aten = torch.ops.aten
+_ours = torch.ops.aoti_plugins
+_DTYPES = (torch.float16, torch.bfloat16)
+
+# Less is on its way for a shorter time than a second product takes to begin.
+_LEAST_NBYTES = 4 << 20
+
+# The runtime's kernels read runs of so many elements.
+_MULTIPLE = 8
+
+
+def reduced_linears(program: ExportedProgram, has_row_kernel: bool = True) -> None:
+    """Replace ``all_reduce`` of ``linear`` by ``linear_all_reduce``, in place; expects ATen ops.
+
+    Of float16 or bfloat16, with a constant weight and no bias, in the outermost graph, if a
+    residual is added to it, or if as many rows as there may be come to some megabytes.
+
+    Args:
+        program: is changed.
+        has_row_kernel: the runtime multiplies one row as fast as what Inductor generates.
+    """
+    for node in list(program.graph.nodes):
+        product = node.args[0] if node.target is _ours.all_reduce.default else None
+        if not isinstance(product, Node) or not _is_product(program, product):
+            continue
+        total, residual = _with_residual(node)
+        pays = residual is not None and not _is_better_generated(product, has_row_kernel)
+        if not pays and not _can_be_large(product):
+            continue
+        x, weight = product.args[:2]
+        _replace(total, (x, weight, residual, *node.args[1:]))
+        if total is not node:
+            program.graph.erase_node(node)
+        program.graph.erase_node(product)
+    program.graph_module.recompile()
+
+
+def _with_residual(node: Node) -> tuple[Node, Node | None]:
+    """The sum of a node and a residual, and that; the node and none where there is no such sum."""
+    for user in node.users:
+        residual = residual_of(user, node)
+        if residual is not None:
+            return user, residual
+    return node, None
+
+
+def _is_product(program: ExportedProgram, node: Node) -> bool:
+    if node.target is not _aten.linear.default or len(node.users) != 1:
+        return False
+    if node.kwargs or (len(node.args) > 2 and node.args[2] is not None):
+        return False
+    weight = constant_of(program, node.args[1])
+    x = node.args[0].meta["val"] if isinstance(node.args[0], Node) else None
+    if weight is None or x is None or weight.dim() != 2 or not weight.is_contiguous():
+        return False
+    if not weight.size(1) or weight.size(1) % _MULTIPLE:
+        return False
+    return x.dtype in _DTYPES and weight.dtype == x.dtype == node.meta["val"].dtype
+
+
+def _is_better_generated(product: Node, has_row_kernel: bool) -> bool:
+    """Whether there are so few rows that a kernel of Inductor's multiplies them."""
+    shape = product.args[0].meta["val"].shape
+    rows = math.prod(shape[:-1])
+    is_row = isinstance(rows, int) and rows == 1
+    return not (is_row and has_row_kernel) and has_few_rows(shape)
+
+
+def _can_be_large(product: Node) -> bool:
+    value = product.meta["val"]
+    _, rows = exported_bounds(math.prod(value.shape[:-1]))
+    return rows is None or rows * value.shape[-1] * value.itemsize >= _LEAST_NBYTES
+
+
+def _replace(node: Node, args: tuple[Any, ...]) -> None:
+    with node.graph.inserting_before(node):
+        made = node.graph.call_function(_ours.linear_all_reduce.default, args)
+    made.meta.update(node.meta)
+    node.replace_all_uses_with(made)
+    node.graph.erase_node(node)
