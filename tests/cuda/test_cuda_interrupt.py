@@ -104,9 +104,14 @@ class Lowering:
         return found
 
     def left_files(self) -> list[str]:
-        """Files that a lowering would have removed or finished."""
-        unfinished = [*self.cache.glob("*/building-*"), *self.output.parent.iterdir()]
-        return sorted(map(str, [*unfinished, *self.temporary.iterdir()]))
+        """Files that a lowering would have removed or finished.
+
+        In a folder of the cache that is a link other tests may be building at this moment.
+        """
+        own = [folder for folder in self.cache.iterdir() if not folder.is_symlink()]
+        unfinished = [path for folder in own for path in folder.glob("building-*")]
+        left = [*unfinished, *self.output.parent.iterdir(), *self.temporary.iterdir()]
+        return sorted(map(str, left))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
