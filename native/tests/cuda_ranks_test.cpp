@@ -144,6 +144,11 @@ BOOST_DATA_TEST_CASE(products_that_are_summed, data::make(kEachWay), peers) {
   BOOST_TEST(run_ranks("rank_of_products", peers) == (std::vector<int>{0, 0}), per_element());
 }
 
+BOOST_AUTO_TEST_CASE(products_in_graphs) {
+  BOOST_TEST(run_ranks("rank_of_captured_products", Peers::kAll) == (std::vector<int>{0, 0}),
+             per_element());
+}
+
 BOOST_AUTO_TEST_CASE(what_goes_ahead_of_a_sum) {
   // Half, in whole waves of 128 x 256 on so many multiprocessors, or what is nearest to it.
   BOOST_TEST(cuda::rows_ahead(2048, 4096, 132) == 1024);
@@ -479,16 +484,36 @@ BOOST_AUTO_TEST_CASE(rank_of_pieces, *boost::unit_test::disabled()) {
 
 namespace {
 
-/// x [m, k] times the transpose of a weight [n, k], which are small whole numbers, summed, plus a
-/// residual.
-void check_product(const Ints& sizes, int64_t n, size_t copies, bool has_residual) {
-  const int64_t k = sizes.back();
-  const int64_t m =
-      std::accumulate(sizes.begin(), sizes.end() - 1, int64_t{1}, std::multiplies<>());
-  std::vector<float> expected(static_cast<size_t>(m * n), 0.0F);
+/// x [m, k] and a weight [n, k] of this rank, which are small whole numbers, a residual, and what
+/// the product with the weight's transpose comes to over all ranks, plus the residual.
+struct ReducedProduct {
   Handle x;
   Handle weight;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  Handle residual;
+  std::vector<float> expected;
+
+  ReducedProduct(const Ints& sizes, int64_t n, bool has_residual) {
+    const int64_t k = sizes.back();
+    const int64_t m =
+        std::accumulate(sizes.begin(), sizes.end() - 1, int64_t{1}, std::multiplies<>());
+    expected.resize(static_cast<size_t>(m * n));
+    for (int rank = 0; rank < kRanks; ++rank) {
+      add_rank(rank, sizes, m, n, k);
+    }
+    if (has_residual) {
+      Ints out_sizes = sizes;
+      out_sizes.back() = n;
+      std::vector<uint16_t> added(expected.size());
+      for (size_t i = 0; i < added.size(); ++i) {
+        const auto value = static_cast<float>(i % 5);
+        added[i] = float_to_bfloat16(value);
+        expected[i] += value;
+      }
+      residual = on_gpu<uint16_t>(out_sizes, row_major(out_sizes), kBFloat16, added);
+    }
+  }
+
+  void add_rank(int rank, const Ints& sizes, int64_t m, int64_t n, int64_t k) {
     const auto number = [rank](int64_t row, int64_t i) {
       return static_cast<float>((row * 5 + i * 3 + row / 64 + rank) % 7 % 3 - 1);
     };
@@ -509,32 +534,75 @@ void check_product(const Ints& sizes, int64_t n, size_t copies, bool has_residua
       weight = on_gpu<uint16_t>({n, k}, {k, 1}, kBFloat16, weights);
     }
   }
-  Ints out_sizes = sizes;
-  out_sizes.back() = n;
-  Handle residual;
-  if (has_residual) {
-    std::vector<uint16_t> added(expected.size());
-    for (size_t i = 0; i < added.size(); ++i) {
-      const auto value = static_cast<float>(i % 5);
-      added[i] = float_to_bfloat16(value);
-      expected[i] += value;
-    }
-    residual = on_gpu<uint16_t>(out_sizes, row_major(out_sizes), kBFloat16, added);
+
+  Handle compute() {
+    AtenTensorHandle given = residual.get();
+    AtenTensorHandle out = nullptr;
+    BOOST_TEST_REQUIRE(aoti_torch_cuda_linear_all_reduce(x.get(), weight.get(),
+                                                         given != nullptr ? &given : nullptr, 0,
+                                                         kRanks, kRanks, 1, &out) == 0,
+                       reason());
+    return Handle(out);
   }
-  AtenTensorHandle given = residual.get();
+
+  void check(const Handle& out) const {
+    const auto found = read<uint16_t>(out);
+    BOOST_TEST(std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
+                          [](uint16_t a, float b) { return bfloat16_to_float(a) == b; }));
+  }
+};
+
+void check_product(const Ints& sizes, int64_t n, size_t copies, bool has_residual) {
+  ReducedProduct product(sizes, n, has_residual);
   const size_t before = fake().calls("cuMemcpyDtoDAsync_v2");
-  AtenTensorHandle out = nullptr;
-  BOOST_TEST_REQUIRE(
-      aoti_torch_cuda_linear_all_reduce(x.get(), weight.get(), has_residual ? &given : nullptr, 0,
-                                        kRanks, kRanks, 1, &out) == 0,
-      reason());
+  const Handle out = product.compute();
   BOOST_TEST(fake().calls("cuMemcpyDtoDAsync_v2") - before == copies);
-  const auto found = read<uint16_t>(Handle(out));
-  BOOST_TEST(std::equal(found.begin(), found.end(), expected.begin(), expected.end(),
-                        [](uint16_t a, float b) { return bfloat16_to_float(a) == b; }));
+  product.check(out);
 }
 
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(rank_of_captured_products, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  fixture.kept_nbytes = 0;
+  keep_memory_of_pieces(fixture);
+  fixture.kept_objects += 3;
+  ReducedProduct products[] = {
+      {{1024, 8}, 512, false}, {{1024, 8}, 512, true}, {{1100, 8}, 600, true}};
+  const auto capturing = cuda::Stream::create(0, true);
+  BOOST_TEST_REQUIRE(static_cast<bool>(capturing), last_failure());
+  const cuda::StreamScope scope(*capturing);
+  BOOST_TEST_REQUIRE((fixture.stream->synchronize() == Status::kOk));
+  const auto run = [&] {
+    cuda::begin_run_of_sums();
+    std::vector<Handle> outs;
+    for (ReducedProduct& product : products) {
+      outs.push_back(product.compute());
+    }
+    return outs;
+  };
+  (void)run();  // makes what cannot be made in a capture
+  const cuda::Driver& driver = cuda::driver();
+  CUgraph graph = nullptr;
+  capturing->capture_for(fixture.stream.get());
+  BOOST_TEST_REQUIRE(driver.cuStreamBeginCapture(
+                         capturing->handle(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
+  const std::vector<Handle> outs = run();
+  BOOST_TEST_REQUIRE(driver.cuStreamEndCapture(capturing->handle(), &graph) == CUDA_SUCCESS);
+  CUgraphExec exec = nullptr;
+  BOOST_TEST_REQUIRE(driver.cuGraphInstantiateWithFlags(&exec, graph, 0) == CUDA_SUCCESS);
+  for (int i = 0; i < 3; ++i) {
+    BOOST_TEST_REQUIRE(driver.cuGraphLaunch(exec, capturing->handle()) == CUDA_SUCCESS);
+    BOOST_TEST((capturing->synchronize() == Status::kOk));
+    for (size_t at = 0; at < outs.size(); ++at) {
+      products[at].check(outs[at]);
+    }
+  }
+  capturing->capture_for(nullptr);
+  (void)driver.cuGraphExecDestroy(exec);
+  (void)driver.cuGraphDestroy(graph);
+}
 
 BOOST_AUTO_TEST_CASE(rank_of_products, *boost::unit_test::disabled()) {
   CudaFixture fixture;

@@ -11,10 +11,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "cuda/libraries/cublaslt.h"
+#include "fake_cuda.h"
 #include "slim/half.h"
 
 namespace {
@@ -149,6 +154,31 @@ void multiply(const Desc& desc, const void* alpha, const void* a_data, const Lay
   }
 }
 
+/// A product that a stream has still to do, also again and again in a graph.
+struct Call {
+  Desc desc;
+  Layout a_layout;
+  Layout b_layout;
+  Layout c_layout;
+  Layout d_layout;
+  const void* a;
+  const void* b;
+  const void* c;
+  void* d;
+  alignas(8) char alpha[8] = {};
+  alignas(8) char beta[8] = {};
+};
+
+/// The work stays for graphs.
+Result submit(CUstream stream, std::function<void()> work) {
+  static auto* const kept = new std::deque<std::function<void()>>();
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  kept->push_back(std::move(work));
+  const auto run = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
+  return fake_cuda_submit(stream, run, &kept->back()) == CUDA_SUCCESS ? kSuccess : kInvalidValue;
+}
+
 /// d = (a^T * its factors) @ (b * its factors) + bias, as float32.
 void multiply_scaled(const Desc& desc, const void* a_data, const Layout& a, const void* b_data,
                      const Layout& b, void* d_data, const Layout& d) {
@@ -257,15 +287,20 @@ FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, co
   if (workspace == nullptr || workspace_nbytes != 4096) {
     return kInvalidValue;
   }
-  // The stand-in driver lets work be done at once only after what is before it.
-  (void)cuStreamSynchronize(stream);
   const Desc& description = *as<Desc>(desc);
   last_compute_type = description.compute;
   const Layout& first = *as<Layout>(a_layout);
+  const size_t scale_nbytes = first.type == CUDA_R_64F ? 8 : 4;
+  Call call{
+      description, first, *as<Layout>(b_layout), *as<Layout>(c_layout), *as<Layout>(d_layout), a, b,
+      c,           d};
+  std::memcpy(call.alpha, alpha, scale_nbytes);
+  std::memcpy(call.beta, beta, scale_nbytes);
   const auto run = [&](auto multiply_typed) {
-    multiply_typed(description, alpha, a, first, b, *as<Layout>(b_layout), beta, c,
-                   *as<Layout>(c_layout), d, *as<Layout>(d_layout));
-    return kSuccess;
+    return submit(stream, [call, multiply_typed] {
+      multiply_typed(call.desc, call.alpha, call.a, call.a_layout, call.b, call.b_layout, call.beta,
+                     call.c, call.c_layout, call.d, call.d_layout);
+    });
   };
   switch (first.type) {
     case CUDA_R_32F:
@@ -280,8 +315,10 @@ FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, co
       return run(multiply<int8_t, int32_t, int32_t>);
     case CUDA_R_8F_E4M3:
     case CUDA_R_8F_E5M2:
-      multiply_scaled(description, a, first, b, *as<Layout>(b_layout), d, *as<Layout>(d_layout));
-      return kSuccess;
+      return submit(stream, [call] {
+        multiply_scaled(call.desc, call.a, call.a_layout, call.b, call.b_layout, call.d,
+                        call.d_layout);
+      });
     default:
       return kNotSupported;
   }

@@ -38,13 +38,16 @@ struct CUstream_st {
   bool blocking = true;
   std::deque<std::function<void()>> work;
   CUgraph_st* captured = nullptr;  // while work is captured, not run
+  CUstream_st* origin = nullptr;   // where the capture has begun that this one came to
+  bool is_unjoined = false;        // its captured work is not waited for
   bool broken = false;             // by something that cannot be captured
 };
 
 struct CUevent_st {
   CUstream_st* stream = nullptr;
   size_t recorded = 0;
-  size_t reached = 0;  // of those that were recorded
+  size_t reached = 0;              // of those that were recorded
+  CUgraph_st* captured = nullptr;  // recorded in a capture
 };
 
 struct CUmod_st {
@@ -263,6 +266,7 @@ CUresult submit(CUstream stream, std::function<void()> work) {
   }
   if (stream != nullptr && stream->captured != nullptr) {
     stream->captured->work.push_back(std::move(work));
+    stream->is_unjoined = stream->origin != nullptr;
     return CUDA_SUCCESS;
   }
   if (stream == nullptr) {
@@ -275,6 +279,34 @@ CUresult submit(CUstream stream, std::function<void()> work) {
     stream->work.push_back(std::move(work));
   }
   return CUDA_SUCCESS;
+}
+
+/// A stream waits for an event of a capture, to which it comes if it is not captured yet. The graph
+/// has all work in the order in which it was given.
+void join_capture(CUstream stream, const CUevent_st& event) {
+  if (stream->captured == nullptr) {
+    stream->captured = event.captured;
+    stream->origin = event.stream->origin != nullptr ? event.stream->origin : event.stream;
+  } else if (event.stream != stream) {
+    event.stream->is_unjoined = false;
+  }
+}
+
+/// The streams that came to a capture leave it. Whether all their work is waited for.
+bool leave_capture(CUstream origin) {
+  bool is_joined = true;
+  for (CUstream stream : state().streams) {
+    if (stream->origin == origin) {
+      is_joined = is_joined && !stream->is_unjoined;
+      stream->captured = nullptr;
+      stream->origin = nullptr;
+      stream->is_unjoined = false;
+    }
+  }
+  for (CUevent event : state().events) {
+    event->captured = nullptr;
+  }
+  return is_joined;
 }
 
 CUresult launch(CUfunction function, const fake_cuda::Grid& grid, CUstream stream,
@@ -713,6 +745,10 @@ CUresult cuStreamQuery(CUstream stream) {
 }
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
   ENTER();
+  if (event->captured != nullptr && stream != nullptr) {
+    join_capture(stream, *event);
+    return CUDA_SUCCESS;
+  }
   CUstream other = event->stream;
   const size_t last = event->recorded;
   return submit(stream, [=] {
@@ -740,6 +776,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   const std::unique_ptr<CUgraph_st> captured(stream->captured);
   stream->captured = nullptr;  // also when it fails
+  const bool is_joined = leave_capture(stream);
   *graph = nullptr;
   if (const CUresult failure = enter(__func__)) {
     return failure;
@@ -749,6 +786,9 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   }
   if (stream->broken) {
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  }
+  if (!is_joined) {
+    return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
   }
   *graph = new CUgraph_st(*captured);
   state().graphs.insert(*graph);
@@ -812,6 +852,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   event->stream = stream;
+  event->captured = stream != nullptr ? stream->captured : nullptr;
+  if (event->captured != nullptr) {
+    return CUDA_SUCCESS;
+  }
   ++event->recorded;
   return submit(stream, [event] { ++event->reached; });
 }
