@@ -168,6 +168,7 @@ def lower(what: str, num_ranks: int, chosen: argparse.Namespace, folder: Path) -
 
 def time_rank(what: str, num_ranks: int, chosen: argparse.Namespace, folder: Path) -> None:
     """Time a program on this rank; rank 0 writes the times. Run in a process of its own."""
+    from aoti_plugins.errors import ProgramError
     from aoti_plugins.runtime import Program, current_place
 
     name = f"{what}_{num_ranks}"
@@ -185,7 +186,7 @@ def time_rank(what: str, num_ranks: int, chosen: argparse.Namespace, folder: Pat
                 }
             else:
                 found |= time_language(program, what, put, wait)
-    except RuntimeError as error:
+    except ProgramError as error:
         if taken is None or num_ranks > 1:
             raise
         found["refused"] = str(error)
@@ -301,15 +302,8 @@ def run(task: str, what: str, num_ranks: int, chosen: argparse.Namespace, folder
     hidden = {"CUDA_VISIBLE_DEVICES": ""} if task == "lower" else {}
     count = 1 if task == "lower" else num_ranks
     command = [sys.executable, __file__, "--device", chosen.device, "--target", chosen.target]
-    command += [
-        "--gpu-memory",
-        str(chosen.gpu_memory),
-        "--task",
-        task,
-        what,
-        str(num_ranks),
-        str(folder),
-    ]
+    command += [f"--gpu-memory={chosen.gpu_memory}"]
+    command += ["--task", task, what, str(num_ranks), str(folder)]
     meeting = str(uuid.uuid4())
     places = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(chosen.port)}
     processes = []
@@ -391,6 +385,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--task", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.gpu_memory and chosen.device == "cpu":
+        parser.error("--gpu-memory is for --device cuda")
     if chosen.task:
         task, what, num_ranks, folder = chosen.task
         work = lower if task == "lower" else time_rank

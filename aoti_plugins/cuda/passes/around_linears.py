@@ -13,7 +13,34 @@ from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.lowering.program_constants import constant_of
 
 _aten = torch.ops.aten
+_HALVES = (torch.float16, torch.bfloat16)
 _CASTS = (_aten._to_copy.default, torch.ops.dim_order_ops._to_dim_order_copy.default)
+
+
+@dataclass(frozen=True)
+class LinearOfHalves:
+    """A product with the transpose of a constant of the same 16-bit dtype, without gaps."""
+
+    x: Node
+    weight: Node
+    value: torch.Tensor
+    """The weight, ``[n, k]``."""
+    bias: Node | None
+
+
+def linear_of_halves(program: ExportedProgram, node: Node) -> LinearOfHalves | None:
+    """What a node of ``linear`` multiplies, if it is such a product."""
+    if node.target is not _aten.linear.default or node.kwargs:
+        return None
+    x, weight = node.args[0], node.args[1]
+    bias = node.args[2] if len(node.args) > 2 else None
+    value = constant_of(program, weight)
+    if value is None or not isinstance(x, Node) or not isinstance(weight, Node):
+        return None
+    if value.dim() != 2 or not value.is_contiguous() or value.dtype not in _HALVES:
+        return None
+    same = x.meta["val"].dtype == value.dtype == node.meta["val"].dtype
+    return LinearOfHalves(x, weight, value, bias) if same else None
 
 
 @dataclass(frozen=True)

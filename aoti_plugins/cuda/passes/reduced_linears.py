@@ -11,14 +11,11 @@ from torch.fx import Node
 
 import aoti_plugins.cuda.linear_all_reduce  # noqa: F401  it defines the op
 from aoti_plugins.cuda.inductor.few_rows import has_few_rows
-from aoti_plugins.cuda.passes.around_linears import residual_of
-from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.cuda.passes.around_linears import linear_of_halves, residual_of
 from aoti_plugins.lowering.size_ranges import exported_bounds
 from aoti_plugins.parallel import ops  # noqa: F401  they define ``all_reduce``
 
-_aten = torch.ops.aten
 _ours = torch.ops.aoti_plugins
-_DTYPES = (torch.float16, torch.bfloat16)
 
 # Less is on its way for a shorter time than a second product takes to begin.
 _LEAST_NBYTES = 4 << 20
@@ -63,17 +60,11 @@ def _with_residual(node: Node) -> tuple[Node, Node | None]:
 
 
 def _is_product(program: ExportedProgram, node: Node) -> bool:
-    if node.target is not _aten.linear.default or len(node.users) != 1:
+    linear = linear_of_halves(program, node)
+    if linear is None or linear.bias is not None or len(node.users) != 1:
         return False
-    if node.kwargs or (len(node.args) > 2 and node.args[2] is not None):
-        return False
-    weight = constant_of(program, node.args[1])
-    x = node.args[0].meta["val"] if isinstance(node.args[0], Node) else None
-    if weight is None or x is None or weight.dim() != 2 or not weight.is_contiguous():
-        return False
-    if not weight.size(1) or weight.size(1) % _MULTIPLE:
-        return False
-    return x.dtype in _DTYPES and weight.dtype == x.dtype == node.meta["val"].dtype
+    depth = linear.value.size(1)
+    return depth > 0 and depth % _MULTIPLE == 0
 
 
 def _is_better_generated(product: Node, has_row_kernel: bool) -> bool:

@@ -17,11 +17,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 import aoti_plugins.cuda.row_linear  # noqa: F401  it defines the op
+from aoti_plugins.cuda.passes.around_linears import linear_of_halves
 from aoti_plugins.cuda.passes.fused_products import MOST_TOGETHER, Product, as_one_constant, fuse
 from aoti_plugins.lowering.program_constants import constant_of
-
-_aten = torch.ops.aten
-_DTYPES = (torch.float16, torch.bfloat16)
 
 # Smaller weights take no longer to read than a kernel to begin; Inductor may make one kernel of
 # such products and others.
@@ -75,23 +73,16 @@ def row_linears(program: ExportedProgram) -> None:
 
 
 def _product(program: ExportedProgram, node: Node) -> _RowProduct | None:
-    if node.target is not _aten.linear.default:
+    linear = linear_of_halves(program, node)
+    if linear is None or linear.value.size(1) % _MULTIPLE:
         return None
-    x, weight = node.args[0], node.args[1]
-    bias = node.args[2] if len(node.args) > 2 else None
-    value = constant_of(program, weight)
-    if value is None or not isinstance(x, Node) or not isinstance(weight, Node):
+    bias = linear.bias
+    if bias is not None and not _is_bias(constant_of(program, bias), linear.value.size(0)):
         return None
-    row, result = x.meta["val"], node.meta["val"]
-    same = row.dtype == value.dtype == result.dtype and row.dtype in _DTYPES
-    if not same or value.dim() != 2 or value.size(1) % _MULTIPLE:
+    rows = math.prod(linear.x.meta["val"].shape[:-1])
+    if not isinstance(rows, int) or rows != 1:
         return None
-    if bias is not None and not _is_bias(constant_of(program, bias), value.size(0)):
-        return None
-    rows = math.prod(row.shape[:-1])
-    if not isinstance(rows, int) or rows != 1 or not value.is_contiguous():
-        return None
-    return _RowProduct(node=node, x=x, weights=(weight,), bias=bias)
+    return _RowProduct(node=node, x=linear.x, weights=(linear.weight,), bias=bias)
 
 
 def _is_bias(value: torch.Tensor | None, columns: int) -> bool:

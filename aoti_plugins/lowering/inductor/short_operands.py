@@ -2,7 +2,7 @@
 
 Inductor describes an op that it has no lowering for with the text of its operands, each with that
 of its own operands: what two of them share is there twice, so that the text doubles with each
-residual of a language model, and takes hours with thirty.
+residual of a language model.
 """
 
 from __future__ import annotations

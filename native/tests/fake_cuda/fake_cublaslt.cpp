@@ -11,10 +11,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -169,14 +167,8 @@ struct Call {
   alignas(8) char beta[8] = {};
 };
 
-/// The work stays for graphs.
 Result submit(CUstream stream, std::function<void()> work) {
-  static auto* const kept = new std::deque<std::function<void()>>();
-  static std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  kept->push_back(std::move(work));
-  const auto run = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
-  return fake_cuda_submit(stream, run, &kept->back()) == CUDA_SUCCESS ? kSuccess : kInvalidValue;
+  return submit_kept(stream, std::move(work)) == CUDA_SUCCESS ? kSuccess : kInvalidValue;
 }
 
 /// d = (a^T * its factors) @ (b * its factors) + bias, as float32.

@@ -7,6 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <utility>
 
 extern "C" {
 
@@ -38,4 +42,17 @@ size_t fake_cuda_launches();
 /// Lets a stream, or the graph that is captured on it, call `work(argument)`: how other stand-ins
 /// take part. The argument is theirs.
 CUresult fake_cuda_submit(CUstream stream, void (*work)(void*), void* argument);
+}
+
+/// The same for a function object, which is kept: a graph may call it at any time.
+inline CUresult submit_kept(CUstream stream, std::function<void()> work) {
+  static auto* const kept = new std::deque<std::function<void()>>();
+  static std::mutex mutex;
+  std::function<void()>* one = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    one = &kept->emplace_back(std::move(work));
+  }
+  const auto run = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
+  return fake_cuda_submit(stream, run, one);
 }

@@ -96,12 +96,6 @@ void step(Comm comm, const void* in, size_t nbytes, const Take& take) {
   comm->shared->done[comm->rank] = number;
 }
 
-/// What streams still have to do; graphs do some of it again and again.
-std::deque<std::function<void()>>& kept() {
-  static std::deque<std::function<void()>> all;
-  return all;
-}
-
 /// What is aborted, too: work that was given to streams may look at it.
 std::deque<Comm>& made() {
   static auto* const all = new std::deque<Comm>();
@@ -109,9 +103,7 @@ std::deque<Comm>& made() {
 }
 
 Result submit(CUstream stream, std::function<void()> work) {
-  kept().push_back(std::move(work));
-  const auto run = [](void* argument) { (*static_cast<std::function<void()>*>(argument))(); };
-  return fake_cuda_submit(stream, run, &kept().back()) == CUDA_SUCCESS ? kSuccess : 1;
+  return submit_kept(stream, std::move(work)) == CUDA_SUCCESS ? kSuccess : 1;
 }
 
 template <typename T>

@@ -12,10 +12,10 @@ inline constexpr int32_t kPeerThreads = 256;
 inline constexpr int32_t kPeerBlocks = 64;  ///< the most blocks of a call of packets
 
 /// Memory that the ranks of a group write to, of packets or of pieces. Each rank has some, in two
-/// halves: a call uses one,
-/// the next one the other. Whatever is in a half belongs to one block, in every call, and blocks
-/// count their calls each for itself. So a half is written to again when the call after it has
-/// ended: that one has got from each rank what it sends when its call before has ended.
+/// halves: a call uses one, the next one the other. Whatever is in a half belongs to one block, in
+/// every call, and blocks count their calls each for itself. So a half is written to again when the
+/// call after it has ended: that one has got from each rank what it sends when its call before has
+/// ended.
 struct PeerMemory {
   void* memory[kMostPeers];  ///< of each place in the group
   uint32_t* calls;           ///< of each block of this rank: the number of its next call

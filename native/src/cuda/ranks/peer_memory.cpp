@@ -93,12 +93,12 @@ Status filled(int32_t gpu, size_t nbytes, uint32_t word, CUdeviceptr* ret) {
 /// This rank's own part.
 Status make_own(const ranks::Group& group, int32_t gpu, PeerUse use, PeerMemory* peers,
                 CUipcMemHandle* handle) {
-  const char* const wish = std::getenv(kNoPeersVariable);
   const Gpu* const own = find_gpu(gpu);
   if (own == nullptr) {
     return Status::kFailed;
   }
   peers->multiprocessors = own->multiprocessors;
+  const char* const wish = std::getenv(kNoPeersVariable);
   const bool refuses = wish != nullptr && wish[0] != '\0' && std::strcmp(wish, "0") != 0;
   AOTIP_CHECK(!refuses, "%s is set", kNoPeersVariable);
   for (const char* kernel : kPeerKernels) {

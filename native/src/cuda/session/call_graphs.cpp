@@ -385,10 +385,13 @@ Status CallGraphs::record(ModelCall& call, Graph& graph, CUgraph* ret) {
   // The program's memory is only for a graph that is bound to all of it.
   const bool placed = !graph.own_buffers && placed_.places_all(call);
   const auto result_at = [&](size_t i) -> const Tensor& { return *unwrap(call.results()[i]); };
-  if (!placed) {
+  Status status = Status::kOk;
+  if (placed) {
+    status = placed_.run_model(call, *capturing_);
+  } else {
     begin_run_of_sums();
+    status = call.run_model();
   }
-  Status status = placed ? placed_.run_model(call, *capturing_) : call.run_model();
   if (status == Status::kOk && !graph.own_buffers && add_places(call, result_at, &graph.outputs)) {
     status = call.give_results();
   }

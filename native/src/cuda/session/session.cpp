@@ -229,9 +229,12 @@ void* CudaSession::plain_function(const char* name) const noexcept {
 
 Status CudaSession::perform(ModelCall& call) noexcept {
   const Status status = graphs_ != nullptr ? graphs_->perform(call) : perform_plain(call);
-  ranks::World* const world = is_for_ranks_ ? ranks::world() : nullptr;
+  if (status == Status::kOk || !is_for_ranks_) {
+    return status;
+  }
   // Others may have got what this rank has sent, and wait for more: nothing that follows is right.
-  return status == Status::kOk || world == nullptr ? status : end_for_last_failure(*world);
+  ranks::World* const world = ranks::world();
+  return world != nullptr ? end_for_last_failure(*world) : status;
 }
 
 Status CudaSession::perform_plain(ModelCall& call) noexcept {

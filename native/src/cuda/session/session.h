@@ -62,7 +62,6 @@ class CudaSession final : public DeviceSession {
   void expect(const std::vector<std::string>& symbols) noexcept override;
 
  private:
-  Status perform_plain(ModelCall& call) noexcept;
   /// An output in page-locked memory and where its bytes go at the end of the call.
   struct HostOutput {
     void* dst;
@@ -76,6 +75,7 @@ class CudaSession final : public DeviceSession {
   Status import_from_host(const ValueMemory& value, const int64_t* strides, Tensor** ret) noexcept;
   Status import_from_device(const ValueMemory& value, const int64_t* strides,
                             Tensor** ret) noexcept;
+  Status perform_plain(ModelCall& call) noexcept;
   Status check_faults() noexcept;
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
 
