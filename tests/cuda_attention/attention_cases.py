@@ -24,7 +24,11 @@ TOLERANCE = {"float32": 3e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 @dataclass(frozen=True)
 class Case:
-    """One attention; ``mask`` is "", "bool", "added", "row", "rows_empty" or "none_left".
+    """One attention.
+
+    ``mask`` is "", "bool", "added", "row", "rows_empty", "none_left", "all_left", "queries" (each
+    attends to all or to nothing), or "lower", "window" and "added_window": prompts behind
+    ``kv_len - q_len`` keys, the last two with 100 keys at most, "added" for some heads.
 
     ``layout`` gives the order of the dimensions in memory, batch, heads, rows, elements, and the
     gap between elements. ``config`` overrides the choice: "decode" with its numbers, or "either"
@@ -83,6 +87,17 @@ CASES = {
     "rows_empty": Case(q_len=70, kv_len=100, mask="rows_empty"),
     "none_left": Case(q_len=70, kv_len=100, mask="none_left"),
     "none_left_float32": Case(q_len=70, kv_len=100, mask="none_left", dtype="float32"),
+    "all_left": Case(q_len=70, kv_len=100, mask="all_left"),
+    "queries": Case(q_len=140, kv_len=140, mask="queries"),
+    "lower": Case(q_len=200, kv_len=500, mask="lower", batch=2),
+    "lower_even": Case(q_len=256, kv_len=512, mask="lower", head_dim=128, dtype="bfloat16"),
+    "lower_float32": Case(q_len=100, kv_len=320, mask="lower", dtype="float32"),
+    "lower_causal": Case(q_len=200, kv_len=300, mask="window", causal=True),
+    "window": Case(q_len=300, kv_len=450, mask="window", heads=4, kv_heads=2),
+    "added_window": Case(q_len=300, kv_len=450, mask="added_window", heads=3, kv_heads=1),
+    "window_far": Case(q_len=70, kv_len=9000, mask="window", head_dim=16),
+    "many_pairs": Case(q_len=130, kv_len=130, heads=6, kv_heads=2, batch=4, mask="lower"),
+    "many_pairs_causal": Case(q_len=140, kv_len=140, heads=5, kv_heads=5, batch=7, causal=True),
     # Grouped heads, layouts, other numbers of dimensions.
     "grouped": Case(q_len=70, heads=6, kv_heads=2, causal=True),
     "one_kv_head": Case(q_len=70, heads=4, kv_heads=1, batch=2),
@@ -172,13 +187,32 @@ def _mask(case: Case, dtype: torch.dtype) -> torch.Tensor | None:
         keys = torch.arange(case.kv_len)
         lengths = torch.arange(1, case.batch + 1) * case.kv_len // (case.batch + 2)
         return (keys < lengths[:, None])[:, None, None]
+    if case.mask == "queries":
+        return (torch.arange(case.q_len) % 3 != 0)[None, None, :, None]
+    if case.mask in ("lower", "window", "added_window"):
+        return _lower(case, dtype)
     mask = inside((case.batch, 1, case.q_len, case.kv_len), "bhsd", torch.bool)
     mask.copy_(torch.rand(mask.shape) > 0.5)
     if case.mask == "rows_empty":
         mask[:, :, case.q_len // 2 :: 3] = False
-    if case.mask == "none_left":
-        mask.fill_(False)
+    if case.mask in ("none_left", "all_left"):
+        mask.fill_(case.mask == "all_left")
     return mask[(0,) * (4 - case.dims)]
+
+
+def _lower(case: Case, dtype: torch.dtype) -> torch.Tensor:
+    last = torch.arange(case.q_len)[:, None] + case.kv_len - case.q_len
+    keys = torch.arange(case.kv_len)
+    allowed = keys <= last
+    if case.mask != "lower":
+        allowed &= keys > last - 100
+    if case.mask != "added_window":
+        mask = inside((case.batch, 1, case.q_len, case.kv_len), "bhsd", torch.bool)
+        return mask.copy_(allowed)
+    mask = inside((1, case.heads, case.q_len, case.kv_len), "bhsd", dtype)
+    mask.normal_()
+    mask[:, ::2] = 0
+    return mask.masked_fill_(~allowed, -math.inf)
 
 
 def scale_of(case: Case) -> float:
@@ -198,17 +232,32 @@ def error_of(case: Case) -> float:
     launch.run(call, out[(0,) * (4 - case.dims)], _config(case))
     if out.isnan().any() or out._base.isnan().sum().item() != around:
         return math.inf
+    both = case.causal and mask is not None  # PyTorch takes one of them
+    if both:
+        mask = mask & torch.ones(case.q_len, case.kv_len, dtype=torch.bool).tril()
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         expected = torch.nn.functional.scaled_dot_product_attention(
             query.double(),
             _for_each_batch(key, query).double(),
             _for_each_batch(value, query).double(),
             mask if mask is None or mask.dtype == torch.bool else mask.double(),
-            is_causal=case.causal,
+            is_causal=case.causal and not both,
             scale=scale_of(case),
             enable_gqa=case.heads != case.kv_heads,
         )
     return (out.double() - expected).abs().max().item() if out.numel() else 0.0
+
+
+def wrong_tiles(case: Case) -> int:
+    """Tiles of the case's mask for which the kernel says another thing than the op on a CPU."""
+    from aoti_plugins.cuda.attention import launch, op
+
+    torch.manual_seed(0)
+    mask = tensors(case)[3]
+    if mask is None or not mask.numel():
+        return 0
+    on_cpu = op.mask_tiles(mask.cpu())
+    return int((launch.mask_tiles(mask).cpu() != on_cpu).sum())
 
 
 def _config(case: Case) -> Any:
@@ -259,6 +308,11 @@ def multiply_bfloat16() -> None:
     interpreter.InterpreterBuilder.create_dot = create_dot
 
 
+def errors_of_all() -> dict[str, float]:
+    """The error of each case; infinite also where the tiles of a mask are wrong."""
+    return {name: math.inf if wrong_tiles(case) else error_of(case) for name, case in CASES.items()}
+
+
 def errors_on_gpu() -> dict[str, float]:
     """The errors of kernels that are compiled and configured for this machine's GPU."""
     from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
@@ -268,7 +322,7 @@ def errors_on_gpu() -> dict[str, float]:
         (gpu.major, gpu.minor), gpu.multi_processor_count, gpu.shared_memory_per_block_optin
     )
     with attention_target(target), torch.device("cuda"):
-        return {name: error_of(case) for name, case in CASES.items()}
+        return errors_of_all()
 
 
 def errors_in_interpreter() -> dict[str, float]:
@@ -276,7 +330,7 @@ def errors_in_interpreter() -> dict[str, float]:
     os.environ["TRITON_INTERPRET"] = "1"
     index_by_scalars()
     multiply_bfloat16()
-    return {name: error_of(case) for name, case in CASES.items()}
+    return errors_of_all()
 
 
 def main() -> None:

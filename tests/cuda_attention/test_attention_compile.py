@@ -30,6 +30,7 @@ _POINTERS = {
     torch.bfloat16: "*bf16",
     torch.float32: "*fp32",
     torch.bool: "*i1",
+    torch.uint8: "*u8",
 }
 
 

@@ -92,7 +92,28 @@ def test_a_dynamic_number_of_queries_decides_when_the_program_runs() -> None:
     length = Dim("length", min=1, max=2048)
     dims = ({1: length}, None, None, {2: length})
     code = lowered(Attention(enable_gqa=True), inputs, "h100", dynamic_shapes=dims)
-    assert kernels(code) == {"attention_prefill", "attention_decode", "attention_combine"}
+    assert kernels(code) == {
+        "attention_prefill",
+        "attention_decode",
+        "attention_combine",
+        "mask_tiles",
+    }
+
+
+def test_layers_look_a_mask_over_once() -> None:
+    class Layers(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            mask = mask.expand(2, 8, -1, -1)
+            for _ in range(3):
+                q = nn.functional.scaled_dot_product_attention(q, k, k, mask)
+            return q
+
+    shape = (2, 8, 128, 64)
+    mask = torch.ones(2, 1, 128, 128, dtype=torch.bool)
+    code = lowered(Layers(), (*tensors(shape, shape), mask), "h100")
+    assert kernels(code) == {"attention_prefill", "mask_tiles"}
+    calls = re.findall(r"^ +call_(\w+?)_\d+\(", code.wrapper, re.MULTILINE)
+    assert calls == ["mask_tiles", *["attention_prefill"] * 3]
 
 
 def test_one_kernel_for_equal_layers() -> None:

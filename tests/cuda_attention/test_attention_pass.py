@@ -196,6 +196,49 @@ def test_heads_side_by_side_are_not_taken_for_groups() -> None:
     assert node.args[1].meta["val"].shape[1] == 4
 
 
+def layers(*inputs: torch.Tensor) -> torch.Tensor:
+    q, k, mask = inputs
+    for _ in range(2):
+        q = scaled_dot_product_attention(q, k, k, mask.expand(-1, q.shape[1], -1, -1))
+    return q
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32])
+def test_attentions_share_the_tiles_of_a_mask(dtype: torch.dtype) -> None:
+    allowed = torch.arange(150) <= torch.arange(40, 140)[:, None]
+    added = torch.zeros(100, 150).masked_fill(~allowed, -torch.inf)
+    mask = (allowed if dtype == torch.bool else added).expand(2, 1, -1, -1)
+    inputs = (*random((2, 4, 100, 16), (2, 4, 150, 16)), mask)
+    program = export(Model(layers), inputs)
+    one, other = replaced(program)
+    assert one.args[3] is other.args[3]
+    assert one.args[3].meta["val"].shape == (2, 1, 100, 150)
+    tiles = one.args[4]
+    assert tiles is other.args[4]
+    assert tiles.meta["val"].shape == (2, 1, 2, 3)
+    torch.testing.assert_close(program.module()(*inputs), layers(*inputs))
+    found = torch.ops.aoti_plugins.mask_tiles(mask)
+    assert found.tolist() == [[[[1, 1, 0], [2, 1, 1]]]] * 2
+
+
+def test_a_mask_that_changes_is_looked_over_for_each_attention() -> None:
+    def function(q: torch.Tensor, k: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        mask = mask.clone()
+        q = scaled_dot_product_attention(q, k, k, mask)
+        mask[:, 64:] = False
+        return scaled_dot_product_attention(q, k, k, mask)
+
+    mask = torch.ones(100, 150, dtype=torch.bool)
+    program = export(Model(function), (*random((2, 4, 100, 16), (2, 4, 150, 16)), mask))
+    assert [node.args[4] for node in replaced(program)] == [None, None]
+
+
+def test_few_queries_need_no_tiles() -> None:
+    mask = torch.ones(7, 9, dtype=torch.bool)
+    (node,) = replaced(export(Model(attend(enable_gqa=True)), (*random(Q, KV, KV), mask)))
+    assert node.args[4] is None
+
+
 LEFT_ALONE = {
     "dropout": (attend(dropout_p=0.5), random(Q, Q, Q)),
     "float64": (attend(), random(Q, Q, Q, dtype=torch.float64)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
@@ -136,6 +136,16 @@ def choose(problem: Problem, target: AttentionTarget) -> Config:
     if _decodes(problem, target):
         return _decode(problem, target)
     return _prefill(problem, target)
+
+
+def takes_few_queries(query: Sequence[object], key: Sequence[object]) -> bool:
+    """Whether an attention of these shapes surely has queries for one tile of ``DecodeConfig``."""
+    heads = query[-3] if len(query) > 2 else 1
+    kv_heads = key[-3] if len(key) > 2 else 1
+    q_len = query[-2]
+    if not (isinstance(heads, int) and isinstance(kv_heads, int) and isinstance(q_len, int)):
+        return False
+    return q_len * heads <= _DECODE_ROWS * kv_heads
 
 
 def block_width(size: int) -> int:

@@ -13,10 +13,12 @@ left).
 
 Two ways through the keys: ``attention_prefill`` gives each program a tile of queries of one head
 and all keys; ``attention_decode`` gives each program the queries of all heads that share keys and a
-part of the keys, and ``attention_combine`` puts the parts together.
+part of the keys, and ``attention_combine`` puts the parts together. Most tiles of a mask forbid
+everything or nothing: ``mask_tiles`` finds out which, once for all heads and layers, and
+``attention_prefill`` reads the others alone.
 """
 
-# ruff: noqa: N803
+# ruff: noqa: N803, N806
 # mypy: allow-untyped-defs
 # The types of a kernel are Triton's: pointers, integers, and upper-case compile-time constants.
 
@@ -28,6 +30,18 @@ import triton.language as tl
 NO_MASK = tl.constexpr(0)
 BOOL_MASK = tl.constexpr(1)
 ADDED_MASK = tl.constexpr(2)
+
+# Queries and keys of a tile of a mask of which one number tells what it lets in.
+MASK_TILE = tl.constexpr(64)
+NOTHING = tl.constexpr(0)
+SOMETHING = tl.constexpr(1)
+EVERYTHING = tl.constexpr(2)
+
+# Pairs of a head and a batch whose tiles start by length: those of one pair share keys in the
+# second-level cache, so that not all of them begin at once.
+PAIRS_TOGETHER = tl.constexpr(16)
+# Blocks of keys that are looked up at once.
+BLOCKS_TOGETHER = tl.constexpr(128)
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -70,6 +84,8 @@ def _attend(
     query_index,
     start,
     stop,
+    hole,
+    hole_keys,
     kv_len,
     SCALE_LOG2: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -84,11 +100,15 @@ def _attend(
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    # One online-softmax sweep over the keys start..stop, a multiple of BLOCK_N from start on.
-    # EDGE: the last block may reach over kv_len. k_tile and v_tile point at key 0.
+    # One online-softmax sweep over the keys start..stop without hole..hole+hole_keys (looked at
+    # where there is a mask), all multiples of BLOCK_N from start on. EDGE: the last block may reach
+    # over kv_len. k_tile and v_tile point at key 0.
     depth = tl.arange(0, BLOCK_D)
     v_depth = tl.arange(0, BLOCK_DV)
-    for first in tl.range(start, stop, BLOCK_N, num_stages=STAGES):
+    for step in tl.range(start, stop - hole_keys, BLOCK_N, num_stages=STAGES):
+        first = step
+        if MASK != NO_MASK:
+            first = tl.where(step < hole, step, step + hole_keys)
         columns = first + tl.arange(0, BLOCK_N)
         column_is_real = columns < kv_len
         k_pointers = k_tile + tl.cast(first, tl.int64) * k_n
@@ -143,6 +163,117 @@ def _attend(
 
 
 @triton.jit
+def mask_tiles(
+    mask,
+    states,
+    heads,
+    q_len,
+    kv_len,
+    mask_b,
+    mask_h,
+    mask_m,
+    mask_n,
+    MASK: tl.constexpr,
+    WARPS: tl.constexpr,
+):
+    """What each tile of a mask lets in: NOTHING, SOMETHING, or EVERYTHING without change.
+
+    ``states [batch, heads, tiles of queries, tiles of keys]``, uint8, contiguous; the sizes are the
+    mask's own, 1 where it broadcasts. Grid: the elements of ``states``.
+    """
+    q_len = tl.cast(q_len, tl.int32)
+    kv_len = tl.cast(kv_len, tl.int32)
+    across = tl.cdiv(kv_len, MASK_TILE)
+    down = tl.cdiv(q_len, MASK_TILE)
+    program = tl.program_id(0)
+    matrix = program // across // down
+    head = (matrix % heads).to(tl.int64)
+    batch = (matrix // heads).to(tl.int64)
+    local = tl.arange(0, MASK_TILE)
+    rows = program // across % down * MASK_TILE + local
+    columns = program % across * MASK_TILE + local
+
+    is_real = (rows < q_len)[:, None] & (columns < kv_len)[None, :]
+    tile = mask + batch * mask_b + head * mask_h
+    tile += (rows.to(tl.int64) * mask_m)[:, None] + (columns.to(tl.int64) * mask_n)[None, :]
+    if MASK == BOOL_MASK:
+        is_open = tl.load(tile, mask=is_real, other=0) != 0
+        is_free = is_open
+    else:
+        bias = tl.load(tile, mask=is_real, other=float("-inf"))
+        is_open = bias != float("-inf")
+        is_free = bias == 0.0
+    some = tl.max(tl.max(is_open.to(tl.int32), 1), 0)
+    every = tl.min(tl.min((is_free | ~is_real).to(tl.int32), 1), 0)
+    tl.store(states + program, (some + some * every).to(tl.uint8))
+
+
+@triton.jit
+def _lets_in(
+    states,
+    states_m,
+    states_n,
+    first_row,
+    first_block,
+    q_len,
+    kv_len,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    # Of BLOCKS_TOGETHER blocks of keys: the first key of each, whether some of BLOCK_M queries may
+    # attend to some of it, and whether all may to all.
+    PART_COLUMNS: tl.constexpr = (BLOCK_N + MASK_TILE - 1) // MASK_TILE
+    PARTS: tl.constexpr = (BLOCK_M + MASK_TILE - 1) // MASK_TILE * PART_COLUMNS
+    keys = (first_block + tl.arange(0, BLOCKS_TOGETHER)) * BLOCK_N
+    part = tl.arange(0, PARTS)
+    row = (first_row // MASK_TILE + part // PART_COLUMNS)[:, None]
+    column = (keys // MASK_TILE)[None, :] + (part % PART_COLUMNS)[:, None]
+    is_real = (row * MASK_TILE < q_len) & (column * MASK_TILE < kv_len)
+    state = tl.load(states + row * states_m + column * states_n, mask=is_real, other=0).to(tl.int32)
+    is_live = tl.max(state, 0) != NOTHING
+    is_whole = tl.min(tl.where(is_real, state, EVERYTHING), 0) == EVERYTHING
+    return keys, is_live, is_whole
+
+
+@triton.jit
+def _ranges(
+    states,
+    states_m,
+    states_n,
+    first_row,
+    q_len,
+    kv_len,
+    end,
+    whole_end,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    # Of the keys 0..end those outside of which the mask forbids everything, and of 0..whole_end the
+    # first ones that it lets in for all queries; whole blocks, but for the last one.
+    blocks = tl.cdiv(end, BLOCK_N)
+    first = end
+    stop = 0
+    whole_first = whole_end
+    for block in tl.range(0, blocks, BLOCKS_TOGETHER, num_stages=1):
+        keys, is_live, is_whole = _lets_in(
+            states, states_m, states_n, first_row, block, q_len, kv_len, BLOCK_M, BLOCK_N
+        )
+        is_live = is_live & (keys < end)
+        first = tl.minimum(first, tl.min(tl.where(is_live, keys, end), 0))
+        stop = tl.maximum(stop, tl.max(tl.where(is_live, keys + BLOCK_N, 0), 0))
+        is_whole = is_whole & (keys < whole_end)
+        whole_first = tl.minimum(whole_first, tl.min(tl.where(is_whole, keys, whole_end), 0))
+    whole_stop = whole_end
+    for block in tl.range(0, blocks, BLOCKS_TOGETHER, num_stages=1):
+        keys, is_live, is_whole = _lets_in(
+            states, states_m, states_n, first_row, block, q_len, kv_len, BLOCK_M, BLOCK_N
+        )
+        is_behind = (keys >= whole_first) & ~is_whole
+        whole_stop = tl.minimum(whole_stop, tl.min(tl.where(is_behind, keys, whole_end), 0))
+    return first, tl.minimum(stop, end), whole_first, whole_stop
+
+
+@triton.jit
 def _live_range(
     mask,
     mask_rows,
@@ -176,6 +307,7 @@ def attention_prefill(
     k,
     v,
     mask,
+    states,
     out,
     heads,
     q_len,
@@ -196,6 +328,10 @@ def attention_prefill(
     mask_h,
     mask_m,
     mask_n,
+    states_b,
+    states_h,
+    states_m,
+    states_n,
     out_b,
     out_h,
     out_m,
@@ -218,20 +354,26 @@ def attention_prefill(
 ):
     """Attention of BLOCK_M queries of one head; grid: tiles of queries × heads × batch, flat.
 
-    ``EVEN_KV``: ``kv_len`` is a multiple of ``BLOCK_N``. ``ONE_SWEEP``: look at the columns of all
-    blocks, for half the code; only where some blocks need it (``CAUSAL or not EVEN_KV``). ``WARPS``
-    repeats ``num_warps``: callers that keep compiled kernels by their arguments must see the
-    difference.
+    ``states`` are those of ``mask_tiles``; they and the mask are not read with ``NO_MASK``.
+    ``EVEN_KV``: ``kv_len`` is a multiple of ``BLOCK_N``. ``ONE_SWEEP``: look at columns and mask of
+    all blocks, for half the code; only where some blocks need it (``CAUSAL``, not ``EVEN_KV``, a
+    mask). ``WARPS`` repeats ``num_warps``: callers that keep compiled kernels by their arguments
+    must see the difference.
     """
     # Dynamic sizes come as 64-bit numbers; lengths need no more than 32.
     q_len = tl.cast(q_len, tl.int32)
     kv_len = tl.cast(kv_len, tl.int32)
     tiles = tl.cdiv(q_len, BLOCK_M)
+    pairs = tl.num_programs(0) // tiles
     program = tl.program_id(0)
-    # With CAUSAL the last tiles have most to do: they start first.
-    tile = tiles - 1 - program % tiles
-    head = (program // tiles) % heads
-    batch = (program // tiles // heads).to(tl.int64)
+    first_pair = program // (PAIRS_TOGETHER * tiles) * PAIRS_TOGETHER
+    together = tl.minimum(pairs - first_pair, PAIRS_TOGETHER)
+    program -= first_pair * tiles
+    # With CAUSAL, and with most masks, the last tiles have most to do: they start first.
+    tile = tiles - 1 - program // together
+    pair = first_pair + program % together
+    head = pair % heads
+    batch = (pair // heads).to(tl.int64)
     kv_head = (head // GROUP).to(tl.int64)
     head = head.to(tl.int64)
     first_row = tile * BLOCK_M
@@ -254,20 +396,34 @@ def attention_prefill(
     row_max = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
     row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
 
-    first = 0
     end = kv_len
     if CAUSAL:
         end = tl.minimum(kv_len, first_row + BLOCK_M)
-    if MASK != NO_MASK:
-        first, end = _live_range(mask, mask_rows, mask_n, row_is_real, 0, end, BLOCK_N, MASK)
-    # Blocks before `whole` need no look at columns.
-    whole = end
+    # The blocks of whole..whole_end need no look at columns and mask.
+    whole_end = end
     if ONE_SWEEP:
-        whole = 0
+        whole_end = 0
     elif CAUSAL:
-        whole = tl.minimum(first_row + 1, end) // BLOCK_N * BLOCK_N
+        whole_end = tl.minimum(first_row + 1, end) // BLOCK_N * BLOCK_N
     elif not EVEN_KV:
-        whole = end // BLOCK_N * BLOCK_N
+        whole_end = end // BLOCK_N * BLOCK_N
+    whole = 0
+    first = whole_end
+    hole_keys = 0
+    if MASK != NO_MASK:
+        first, end, whole, whole_end = _ranges(
+            states + batch * states_b + head * states_h,
+            states_m,
+            states_n,
+            first_row,
+            q_len,
+            kv_len,
+            end,
+            whole_end,
+            BLOCK_M,
+            BLOCK_N,
+        )
+        hole_keys = whole_end - whole
     if not ONE_SWEEP:
         acc, row_max, row_sum = _attend(
             acc,
@@ -283,8 +439,10 @@ def attention_prefill(
             mask_n,
             row_is_real,
             rows,
-            first,
             whole,
+            whole_end,
+            0,
+            0,
             kv_len,
             SCALE_LOG2,
             HEAD_DIM,
@@ -294,12 +452,12 @@ def attention_prefill(
             BLOCK_DV,
             False,
             False,
-            MASK,
-            MASK != NO_MASK,
+            NO_MASK,
+            False,
             PRECISION,
             STAGES,
         )
-    if CAUSAL or not EVEN_KV:
+    if CAUSAL or not EVEN_KV or MASK != NO_MASK:
         acc, row_max, row_sum = _attend(
             acc,
             row_max,
@@ -314,8 +472,10 @@ def attention_prefill(
             mask_n,
             row_is_real,
             rows,
-            tl.maximum(first, whole),
+            first,
             end,
+            whole,
+            hole_keys,
             kv_len,
             SCALE_LOG2,
             HEAD_DIM,
@@ -498,6 +658,8 @@ def attention_decode(
             queries_at,
             start,
             stop,
+            stop,
+            0,
             kv_len,
             SCALE_LOG2,
             HEAD_DIM,

@@ -27,6 +27,9 @@ from aoti_plugins.cuda.triton_kernels import wrapped
 
 Size: TypeAlias = "int | torch.SymInt"
 
+MASK_TILE = 64
+"""Queries and keys of a tile of a mask; must match kernels.py."""
+
 _LOG2_E = math.log2(math.e)
 # Elements of the tile in which parts are put together.
 _COMBINE_ELEMENTS = 2048
@@ -46,6 +49,7 @@ class Call:
             float that is added to the scaled scores.
         causal: query ``i`` attends to keys ``0..i``.
         scale: factor of the scores, greater than 0.
+        tiles: ``mask_tiles`` of the mask; where they are missing and needed, they are made.
     """
 
     query: torch.Tensor
@@ -54,6 +58,7 @@ class Call:
     mask: torch.Tensor | None
     causal: bool
     scale: float
+    tiles: torch.Tensor | None = None
 
     @property
     def sizes(self) -> tuple[Size, Size, Size, Size]:
@@ -109,6 +114,43 @@ def output_like(call: Call, order: Sequence[int]) -> torch.Tensor:
     return torch.empty_strided(sizes, strides, dtype=call.query.dtype, device=call.query.device)
 
 
+def mask_tiles(mask: torch.Tensor) -> torch.Tensor:
+    """What each tile of 64 × 64 of a mask lets in: nothing (0), something (1), everything (2).
+
+    Args:
+        mask: 2 to 4 dimensions, the last two queries and keys; see ``Call``.
+
+    Returns:
+        As many dimensions, the last two in tiles; uint8.
+    """
+    from aoti_plugins.cuda.attention import kernels
+
+    tiles = tiles_like(mask)
+    if any(isinstance(size, int) and size == 0 for size in mask.shape):
+        return tiles
+    batch, heads, q_len, kv_len = _four(mask.shape, 1)
+    down, across = tiles.shape[-2:]
+    wrapped(kernels.mask_tiles)[(batch * heads * down * across,)](
+        mask,
+        tiles,
+        heads,
+        q_len,
+        kv_len,
+        *_strides(mask),
+        MASK=_kind(mask),
+        WARPS=4,
+        num_warps=4,
+    )
+    return tiles
+
+
+def tiles_like(mask: torch.Tensor) -> torch.Tensor:
+    """Uninitialised tiles of a mask."""
+    *others, q_len, kv_len = mask.shape
+    shape = (*others, _cdiv(q_len, MASK_TILE), _cdiv(kv_len, MASK_TILE))
+    return torch.empty(shape, dtype=torch.uint8, device=mask.device)
+
+
 def run(call: Call, out: torch.Tensor, config: Config | None = None) -> None:
     """Compute an attention with the kernels, on the GPU or into a graph that is traced.
 
@@ -146,17 +188,22 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size =
     kv_len = call.key.shape[-2]
     is_even = isinstance(kv_len, int) and kv_len % config.block_n == 0
     grid = (_cdiv(q_len, config.block_m) * heads * batch * times,)
+    tiles = None
+    if call.mask is not None:
+        tiles = mask_tiles(call.mask) if call.tiles is None else call.tiles
     wrapped(kernels.attention_prefill)[grid](
         *_pointers(call, out),
+        out if tiles is None else tiles,
         out,
         heads,
         q_len,
         kv_len,
         *_all_strides(call),
+        *((0, 0, 0, 0) if tiles is None else _strides(tiles)),
         *_strides(out),
         EVEN_KV=is_even,
         # Without tensor cores a sweep is long code, and looking at columns is little of its time.
-        ONE_SWEEP=call.query.itemsize == 4 and (call.causal or not is_even),
+        ONE_SWEEP=call.query.itemsize == 4 and (call.causal or not is_even or tiles is not None),
         **_constants(call, config),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
@@ -229,14 +276,13 @@ def _all_strides(call: Call) -> tuple[Size, ...]:
 
 def _constants(call: Call, config: PrefillConfig | DecodeConfig) -> dict[str, Any]:
     width, v_width = call.problem().widths
-    mask = 0 if call.mask is None else 1 if call.mask.dtype == torch.bool else 2
     return {
         "SCALE_LOG2": call.scale * _LOG2_E,
         "GROUP": call.group,
         "HEAD_DIM": int(call.query.shape[-1]),
         "V_HEAD_DIM": int(call.value.shape[-1]),
         "CAUSAL": call.causal,
-        "MASK": mask,
+        "MASK": _kind(call.mask),
         # Products of float32 keep float32's precision; 16-bit ones have only one.
         "PRECISION": "ieee",
         "BLOCK_M": config.block_m,
@@ -246,6 +292,11 @@ def _constants(call: Call, config: PrefillConfig | DecodeConfig) -> dict[str, An
         "STAGES": config.num_stages,
         "WARPS": config.num_warps,
     }
+
+
+def _kind(mask: torch.Tensor | None) -> int:
+    """What the kernels call ``MASK``."""
+    return 0 if mask is None else 1 if mask.dtype == torch.bool else 2
 
 
 def _strides(tensor: torch.Tensor) -> tuple[Size, ...]:

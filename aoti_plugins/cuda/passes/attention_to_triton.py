@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from aoti_plugins.cuda.attention.config import MAX_HEAD_DIM
+from aoti_plugins.cuda.attention.config import MAX_HEAD_DIM, takes_few_queries
 from aoti_plugins.lowering.passes.attention import (
     Attention,
     read_attention,
@@ -32,17 +32,18 @@ def attention_to_triton(program: ExportedProgram) -> None:
     what was copied only to lie head by head is read where it was, except in graphs with ops that
     write to tensors. What the kernels cannot do stays as it is: dropout, other dtypes than float16,
     bfloat16 and float32, heads of more than 256 elements or of dynamic size, and outputs beside the
-    result.
+    result. Attentions with the same mask look it over once.
     """
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
             copies_matter = any(writes(node) for node in module.graph.nodes)
+            tiles: dict[Node, Node] = {}
             for node in list(module.graph.nodes):
-                _replace(node, copies_matter)
+                _replace(node, copies_matter, tiles)
             module.recompile()
 
 
-def _replace(node: Node, copies_matter: bool) -> None:
+def _replace(node: Node, copies_matter: bool, tiles: dict[Node, Node]) -> None:
     found = _supported(node)
     if found is None:
         return
@@ -54,12 +55,38 @@ def _replace(node: Node, copies_matter: bool) -> None:
             key=_before_copies(found.key),
             value=_before_copies(found.value),
         )
+    found = replace(found, mask=_before_expansion(found.mask))
     head_dim = tensor_of(found.query).shape[-1]
     scale = head_dim**-0.5 if found.scale is None else float(found.scale)
-    inputs = (found.query, found.key, found.value, found.mask, found.causal, scale)
-    replace_attention(
-        node, lambda result: node.graph.call_function(_op(), (*inputs, _order(result)))
-    )
+    of_mask = None
+    if not copies_matter:  # else the mask may be another one for the next attention
+        with node.graph.inserting_before(node):
+            of_mask = _tiles(found, tiles)
+    inputs = (found.query, found.key, found.value, found.mask, of_mask, found.causal, scale)
+    op = _ops().attention.default
+    replace_attention(node, lambda result: node.graph.call_function(op, (*inputs, _order(result))))
+
+
+def _before_expansion(mask: Node | None) -> Node | None:
+    """What a mask repeats: the kernels take one that broadcasts."""
+    while mask is not None and mask.target is _aten.expand.default:
+        mask = mask.args[0]
+    return mask
+
+
+def _tiles(found: Attention, known: dict[Node, Node]) -> Node | None:
+    """What the kernels for many queries want to know of a mask, once for each; noted in ``known``.
+
+    The first attention with a mask comes before all others with it.
+    """
+    query, key = tensor_of(found.query), tensor_of(found.key)
+    if found.mask is None or takes_few_queries(query.shape, key.shape):
+        return None
+    if found.mask not in known:
+        op = _ops().mask_tiles.default
+        known[found.mask] = found.mask.graph.call_function(op, (found.mask,))
+        known[found.mask].meta["val"] = op(tensor_of(found.mask))
+    return known[found.mask]
 
 
 def is_replaced(node: Node) -> bool:
@@ -94,12 +121,12 @@ def _has_rows(view: Node) -> bool:
         view = view.args[0]
 
 
-def _op() -> torch._ops.OpOverload:
-    """The op; its module needs triton when it is registered, so not before it is used."""
+def _ops() -> Any:
+    """The ops; their module needs triton when they are registered, so not before they are used."""
     from aoti_plugins.cuda.attention import op
 
     del op
-    return torch.ops.aoti_plugins.attention.default
+    return torch.ops.aoti_plugins
 
 
 def _is_small(head_dim: Any) -> bool:
