@@ -21,7 +21,11 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     from aoti_plugins.lowering.inductor.parallel_threshold import parallel_threshold
     from aoti_plugins.lowering.inductor.rows_at_once import rows_at_once
     from aoti_plugins.lowering.inductor.scatter_to_one_place import scatter_to_one_place
-    from aoti_plugins.lowering.inductor.vector_flags import masked_truths, vector_flags
+    from aoti_plugins.lowering.inductor.vector_flags import (
+        masked_truths,
+        truths_of_places,
+        vector_flags,
+    )
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
 
     with (
@@ -34,6 +38,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         rows_at_once(),
         vector_flags(),
         masked_truths(),
+        truths_of_places(),
     ):
         yield
 

@@ -49,6 +49,15 @@ def test_state_that_is_written_from_itself() -> None:
             torch.testing.assert_close(found, expected(torch.ones(3)))
 
 
+def test_places_as_truth_values(check: Callable[..., None]) -> None:
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        places = torch.arange(-17, 23, device=x.device)
+        rows = places.view(5, 8).to(torch.bool)
+        return places.to(torch.bool) & x, rows.t() | x.view(8, 5), rows.logical_not()
+
+    check(model, torch.ones(40, dtype=torch.bool))
+
+
 @pytest.mark.parametrize("order", ["sort", "argsort"])
 def test_rows_that_are_one_row_are_sorted(check: Callable[..., None], order: str) -> None:
     def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

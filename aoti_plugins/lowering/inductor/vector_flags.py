@@ -2,8 +2,9 @@
 
 A masked block may give truth values from integers of 64 bits, which are two vectors, where its
 other value is one. Older versions of PyTorch mark the wrong value as a vector after a masked block,
-and take a mask that is one truth value for all lanes for a vector's. None of it compiled. Patched:
-two functions of ``torch._inductor.codegen.cpp``.
+and take a mask that is one truth value for all lanes for a vector's. Whether places are 0 was a
+vector of truth values, counted up like numbers. None of it compiled. Patched: three functions of
+``torch._inductor.codegen.cpp``.
 """
 
 from __future__ import annotations
@@ -82,6 +83,29 @@ def masked_truths() -> Iterator[None]:
         return masked(mask, of_floats, other)
 
     with mock.patch.object(CppVecOverrides, "masked", staticmethod(patched)):
+        yield
+
+
+@patch(
+    "torch._inductor.codegen.cpp.CppVecOverrides.index_expr(expr, dtype)",
+    why="Truth values of places are counted up from the first one's, as if they were numbers.",
+    until="CppVecOverrides.index_expr makes no arange of truth values",
+)
+def truths_of_places() -> Iterator[None]:
+    """Places become truth values one by one."""
+    import torch
+    from torch._inductor.codegen.cpp import CppVecOverrides
+    from torch._inductor.virtualized import ops
+
+    index_expr = CppVecOverrides.index_expr
+
+    def patched(expr: Any, dtype: torch.dtype) -> Any:
+        if dtype != torch.bool:
+            return index_expr(expr, dtype)
+        found = ops.to_dtype(ops.index_expr(expr, torch.int64), torch.bool)
+        return getattr(found, "value", found)
+
+    with mock.patch.object(CppVecOverrides, "index_expr", staticmethod(patched)):
         yield
 
 

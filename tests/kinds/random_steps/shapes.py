@@ -76,4 +76,6 @@ def image(w: Writer) -> object:
         *("F.channel_shuffle({x}, 2)", "F.local_response_norm({x}, 2)"),
         "F.grid_sample({x}, {grid}, align_corners=False)",
     )
+    if "unshuffle" in text and not w.values[x].numel():
+        raise RefusedError("eager leaves the shape of nothing as it is")
     return w.let(text.format(x=x, grid=grid))
