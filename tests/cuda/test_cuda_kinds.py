@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import size_cases
 import torch
 from executorch.exir import (
     EdgeCompileConfig,
@@ -311,3 +312,8 @@ def test_memory_is_planned_on_the_named_gpu() -> None:
 def test_devices_that_are_no_gpu(device: str) -> None:
     with pytest.raises(LoweringError, match="target_device"):
         CudaPartitioner(target_device=device)
+
+
+def test_sizes_that_may_be_0_are_delegated_whole() -> None:
+    lowered = Lowered(size_cases.exported(size_cases.TABLES["empty_too"]))
+    assert lowered.outside == {"forward": []}

@@ -106,12 +106,7 @@ def output_like(call: Call, order: Sequence[int]) -> torch.Tensor:
         order: its dimensions from the one of the largest stride to the one of stride 1.
     """
     sizes = list(call.sizes)[4 - call.query.dim() :]
-    strides: list[Size] = [1] * len(sizes)
-    step: Size = 1
-    for dim in reversed(order):
-        strides[dim] = step
-        step = step * sizes[dim]
-    return torch.empty_strided(sizes, strides, dtype=call.query.dtype, device=call.query.device)
+    return _uninitialised(sizes, order, call.query.dtype, call.query.device)
 
 
 def mask_tiles(mask: torch.Tensor) -> torch.Tensor:
@@ -147,8 +142,23 @@ def mask_tiles(mask: torch.Tensor) -> torch.Tensor:
 def tiles_like(mask: torch.Tensor) -> torch.Tensor:
     """Uninitialised tiles of a mask."""
     *others, q_len, kv_len = mask.shape
-    shape = (*others, _cdiv(q_len, MASK_TILE), _cdiv(kv_len, MASK_TILE))
-    return torch.empty(shape, dtype=torch.uint8, device=mask.device)
+    sizes = [*others, _cdiv(q_len, MASK_TILE), _cdiv(kv_len, MASK_TILE)]
+    return _uninitialised(sizes, range(len(sizes)), torch.uint8, mask.device)
+
+
+def _uninitialised(
+    sizes: Sequence[Size], order: Sequence[int], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """A dense tensor.
+
+    ``torch.empty`` would take no size for 0 in its strides, and Inductor copies what it makes.
+    """
+    strides: list[Size] = [1] * len(sizes)
+    step: Size = 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step = step * sizes[dim]
+    return torch.empty_strided(sizes, strides, dtype=dtype, device=device)
 
 
 def run(call: Call, out: torch.Tensor, config: Config | None = None) -> None:
