@@ -71,6 +71,7 @@ SHAPES = (
     Shape("encoder, d 80", 4, 16, 16, 1024, 1024, 80),
     Shape("image, d 128", 2, 24, 24, 4096, 4096, 128),
     Shape("masked prompt, d 128", 2, 32, 8, 2048, 2048, 128, mask="lower"),
+    Shape("prompt in a cache, 32/8 heads", 1, 32, 8, 2048, 4096, 128, mask="lower"),
     Shape("float32, d 64", 2, 16, 16, 1024, 1024, 64, torch.float32, causal=True),
     Shape("one token, 16 heads, 2048", 1, 16, 16, 1, 2048, 64),
     Shape("one token, 32/8 heads, 4096", 1, 32, 8, 1, 4096, 128),
