@@ -23,12 +23,29 @@ PLACES = torch.tensor([1, 2, 0])
         lambda y: y.index_copy(0, PLACES, y.narrow(0, 1, 3) * 2),
         lambda y: y.index_put((y[:3, 0].long().abs() % 2,), y[1:4, 0, None]),
         lambda y: y.slice_scatter(y[:-1], 0, 1),
+        lambda y: y.sum(0, True).index_add(0, PLACES[:2] * 0, y.sum(0, True)[PLACES[:2] * 0]),
     ],
 )
 def test_values_are_read_before_they_are_overwritten(
     check: Callable[..., None], write: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     check(lambda x: write(x * 2), torch.randn(5, 3))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda y, z: y.index_add(1, PLACES, z),
+        lambda y, z: y.index_copy(1, PLACES, z),
+        lambda y, z: y.index_put((PLACES,), z.t(), accumulate=True),
+        lambda y, z: y.t().index_add(0, PLACES, z.t()),
+    ],
+)
+def test_elements_that_share_memory_are_written_one_by_one(
+    check: Callable[..., None], write: Callable[..., torch.Tensor]
+) -> None:
+    check(lambda x, z: write((x + 1).expand(3, 3), z), torch.randn(3), torch.randn(3, 3))
+    check(lambda x, z: write((x + 1).unfold(0, 3, 1), z), torch.randn(5), torch.randn(3, 3))
 
 
 def test_state_that_is_written_from_itself() -> None:
