@@ -41,9 +41,11 @@ EVERYTHING = tl.constexpr(2)
 # second-level cache, so that not all of them begin at once.
 PAIRS_TOGETHER = tl.constexpr(16)
 # Blocks of keys that are looked up at once.
-BLOCKS_TOGETHER = tl.constexpr(128)
+BLOCKS_TOGETHER = tl.constexpr(32)
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+# The largest score of a row so far: no score is lower but -inf, which needs no care then.
+LOWEST = tl.constexpr(-3.4028234663852886e38)
 
 
 @triton.jit
@@ -57,7 +59,8 @@ def _masked_scores(
     mask_n,
     MASK: tl.constexpr,
 ):
-    # Scaled scores [rows, columns] with the user's mask applied; mask_rows points at column 0.
+    # Scores [rows, columns] with the mask applied, scaled ones if it is added; mask_rows points at
+    # column 0.
     tile = mask + mask_rows[:, None] + (columns.to(tl.int64) * mask_n)[None, :]
     is_real = row_is_real[:, None] & column_is_real[None, :]
     if MASK == BOOL_MASK:
@@ -96,7 +99,6 @@ def _attend(
     EDGE: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASK: tl.constexpr,
-    ROWS_MAY_BE_EMPTY: tl.constexpr,
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
@@ -122,9 +124,11 @@ def _attend(
         else:
             k = tl.load(k_pointers)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+        # Scores that nothing is added to are scaled on the way, by one instruction with the rest.
+        factor: tl.constexpr = 1.0 if MASK == ADDED_MASK else SCALE_LOG2
         if MASK != NO_MASK:
             scores = _masked_scores(
-                scores * SCALE_LOG2,
+                scores * SCALE_LOG2 if MASK == ADDED_MASK else scores,
                 mask,
                 mask_rows,
                 row_is_real,
@@ -137,14 +141,9 @@ def _attend(
             scores = tl.where(columns[None, :] <= query_index[:, None], scores, float("-inf"))
         if EDGE:
             scores = tl.where(column_is_real[None, :], scores, float("-inf"))
-        # Scores that no mask was added to are scaled on the way, by one instruction with the rest.
-        factor: tl.constexpr = SCALE_LOG2 if MASK == NO_MASK else 1.0
         new_max = tl.maximum(row_max, tl.max(scores, 1) * factor)
-        origin = new_max
-        if ROWS_MAY_BE_EMPTY:
-            origin = tl.where(new_max == float("-inf"), 0.0, new_max)
-        weights = tl.exp2(scores * factor - origin[:, None])
-        shrink = tl.exp2(row_max - origin)
+        weights = tl.exp2(scores * factor - new_max[:, None])
+        shrink = tl.exp2(row_max - new_max)
         row_sum = row_sum * shrink + tl.sum(weights, 1)
         row_max = new_max
         acc = acc * shrink[:, None]
@@ -393,7 +392,7 @@ def attention_prefill(
     mask_rows = rows.to(tl.int64) * mask_m + (batch * mask_b + head * mask_h)
 
     acc = tl.zeros([BLOCK_M, BLOCK_DV], dtype=tl.float32)
-    row_max = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
+    row_max = tl.full([BLOCK_M], LOWEST, dtype=tl.float32)
     row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
 
     end = kv_len
@@ -424,39 +423,7 @@ def attention_prefill(
             BLOCK_N,
         )
         hole_keys = whole_end - whole
-    if not ONE_SWEEP:
-        acc, row_max, row_sum = _attend(
-            acc,
-            row_max,
-            row_sum,
-            queries,
-            k_tile,
-            v_tile,
-            k_n,
-            v_n,
-            mask,
-            mask_rows,
-            mask_n,
-            row_is_real,
-            rows,
-            whole,
-            whole_end,
-            0,
-            0,
-            kv_len,
-            SCALE_LOG2,
-            HEAD_DIM,
-            V_HEAD_DIM,
-            BLOCK_N,
-            BLOCK_D,
-            BLOCK_DV,
-            False,
-            False,
-            NO_MASK,
-            False,
-            PRECISION,
-            STAGES,
-        )
+    # In this order fewer values wait for the other sweep, in registers that both need.
     if CAUSAL or not EVEN_KV or MASK != NO_MASK:
         acc, row_max, row_sum = _attend(
             acc,
@@ -486,7 +453,38 @@ def attention_prefill(
             not EVEN_KV,
             CAUSAL,
             MASK,
-            MASK != NO_MASK,
+            PRECISION,
+            STAGES,
+        )
+    if not ONE_SWEEP:
+        acc, row_max, row_sum = _attend(
+            acc,
+            row_max,
+            row_sum,
+            queries,
+            k_tile,
+            v_tile,
+            k_n,
+            v_n,
+            mask,
+            mask_rows,
+            mask_n,
+            row_is_real,
+            rows,
+            whole,
+            whole_end,
+            0,
+            0,
+            kv_len,
+            SCALE_LOG2,
+            HEAD_DIM,
+            V_HEAD_DIM,
+            BLOCK_N,
+            BLOCK_D,
+            BLOCK_DV,
+            False,
+            False,
+            NO_MASK,
             PRECISION,
             STAGES,
         )
@@ -640,7 +638,7 @@ def attention_decode(
             other=0.0,
         )
         acc = tl.zeros([BLOCK_M, BLOCK_DV], dtype=tl.float32)
-        row_max = tl.full([BLOCK_M], float("-inf"), dtype=tl.float32)
+        row_max = tl.full([BLOCK_M], LOWEST, dtype=tl.float32)
         row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
         acc, row_max, row_sum = _attend(
             acc,
@@ -670,7 +668,6 @@ def attention_decode(
             True,
             CAUSAL,
             MASK,
-            True,
             PRECISION,
             STAGES,
         )
