@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 
+# Masks whose tiles are made first, as attentions that share them have it.
+SHARED = ("lower", "window", "added_window", "queries")
 TOLERANCE = {"float32": 3e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 
 
@@ -26,9 +28,10 @@ TOLERANCE = {"float32": 3e-6, "float16": 2e-3, "bfloat16": 1.6e-2}
 class Case:
     """One attention.
 
-    ``mask`` is "", "bool", "added", "row", "rows_empty", "none_left", "all_left", "queries" (each
-    attends to all or to nothing), or "lower", "window" and "added_window": prompts behind
-    ``kv_len - q_len`` keys, the last two with 100 keys at most, "added" for some heads.
+    ``mask`` is "", "bool", "added", "row", "rows_empty", "none_left", "all_left", "lowest" (the
+    lowest number is added everywhere), "queries" (each attends to all or to nothing), or "lower",
+    "window" and "added_window": prompts behind ``kv_len - q_len`` keys, the last two with 100 keys
+    at most, "added" for some heads.
 
     ``layout`` gives the order of the dimensions in memory, batch, heads, rows, elements, and the
     gap between elements. ``config`` overrides the choice: "decode" with its numbers, or "either"
@@ -87,6 +90,9 @@ CASES = {
     "rows_empty": Case(q_len=70, kv_len=100, mask="rows_empty"),
     "none_left": Case(q_len=70, kv_len=100, mask="none_left"),
     "none_left_float32": Case(q_len=70, kv_len=100, mask="none_left", dtype="float32"),
+    "lowest": Case(q_len=70, kv_len=100, mask="lowest", dtype="bfloat16"),
+    "lowest_float32": Case(q_len=70, kv_len=100, mask="lowest", dtype="float32"),
+    "decode_lowest": Case(q_len=1, kv_len=300, mask="lowest", dtype="bfloat16"),
     "all_left": Case(q_len=70, kv_len=100, mask="all_left"),
     "queries": Case(q_len=140, kv_len=140, mask="queries"),
     "lower": Case(q_len=200, kv_len=500, mask="lower", batch=2),
@@ -183,6 +189,8 @@ def _mask(case: Case, dtype: torch.dtype) -> torch.Tensor | None:
         mask.normal_()
         mask[..., : case.kv_len // 3] = -math.inf
         return mask[(0,) * (4 - case.dims)]
+    if case.mask == "lowest":
+        return torch.full((1, 1, case.q_len, case.kv_len), torch.finfo(dtype).min, dtype=dtype)
     if case.mask == "row":  # padding: as many keys as each sequence has
         keys = torch.arange(case.kv_len)
         lengths = torch.arange(1, case.batch + 1) * case.kv_len // (case.batch + 2)
@@ -225,7 +233,9 @@ def error_of(case: Case) -> float:
 
     torch.manual_seed(0)
     query, key, value, mask = tensors(case)
-    call = launch.Call(query, key, value, mask, case.causal, scale_of(case))
+    shared = mask is not None and case.mask in SHARED
+    tiles = launch.mask_tiles(mask) if shared else None
+    call = launch.Call(query, key, value, mask, case.causal, scale_of(case), tiles)
     shape = (case.batch, case.heads, case.q_len, case.v_head_dim or case.head_dim)
     out = inside(shape, case.layout, query.dtype)
     around = out._base.isnan().sum().item() - out.numel()

@@ -40,32 +40,40 @@ def problem(
     q_len: int,
     head_dim: int,
     dtype: torch.dtype = torch.bfloat16,
-    mask: bool = False,
+    mask: torch.dtype | None = None,
     causal: bool = False,
 ) -> launch.Call:
     """An attention of a batch of 4 and 4096 keys; its tensors have no memory."""
     with torch.device("meta"):
         query = torch.empty(4, q_len, heads, head_dim, dtype=dtype).transpose(1, 2)
         key = torch.empty(4, 4096, kv_heads, head_dim, dtype=dtype).transpose(1, 2)
-        allowed = torch.empty(4, 1, q_len, 4096, dtype=torch.bool) if mask else None
+        allowed = torch.empty(4, 1, q_len, 4096, dtype=mask) if mask is not None else None
     return launch.Call(query, key, key, allowed, causal, head_dim**-0.5)
 
 
 PROBLEMS = {
     "prefill_64": lambda: problem(16, 16, 4096, 64, causal=True),
     "prefill_128": lambda: problem(16, 16, 4096, 128, causal=True),
-    "prefill_128_masked": lambda: problem(16, 16, 4096, 128, mask=True),
     "prefill_256": lambda: problem(16, 16, 4096, 256),
     "prefill_80": lambda: problem(16, 16, 4096, 80),
     "prefill_float32": lambda: problem(16, 16, 4096, 64, dtype=torch.float32),
     "decode": lambda: problem(8, 8, 1, 128),
-    "decode_grouped": lambda: problem(32, 8, 1, 128, mask=True),
+    "decode_grouped": lambda: problem(32, 8, 1, 128, mask=torch.bool),
+}
+MASKED = {
+    f"masked_{dim}": lambda dim=dim: problem(16, 16, 4096, dim, mask=torch.bool)
+    for dim in (64, 128, 256)
+} | {
+    "added_128": lambda: problem(16, 16, 4096, 128, mask=torch.bfloat16),
+    "masked_float32": lambda: problem(16, 16, 4096, 128, dtype=torch.float32, mask=torch.bool),
 }
 CASES = [
     *(("90", name) for name in PROBLEMS),
     *((gpu, name) for gpu in ("80", "89", "100", "120") for name in ("prefill_128", "prefill_256")),
     *((gpu, "decode_grouped") for gpu in ("80", "120")),
+    *((gpu, name) for gpu in GPUS for name in MASKED),
 ]
+PROBLEMS |= MASKED
 
 
 @pytest.mark.parametrize(("gpu", "name"), CASES)

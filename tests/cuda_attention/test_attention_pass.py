@@ -131,6 +131,16 @@ TAKEN = {
     "added mask": (attend(), random(Q, Q, Q, (2, 1, 7, 7))),
     "bool mask": (attend(), (*random(Q, Q, Q), torch.ones(7, 7, dtype=torch.bool).tril())),
     "empty rows": (attend(), (*random(Q, Q, Q), torch.zeros(7, 7, dtype=torch.bool))),
+    "padding": (
+        lambda q, k, n: scaled_dot_product_attention(
+            q, k, k, (torch.arange(100) < n).expand(80, 100)
+        ),
+        (*random((2, 4, 80, 16), (2, 4, 100, 16)), torch.tensor(60)),
+    ),
+    "one bias": (
+        lambda q, k, n: scaled_dot_product_attention(q, k, k, n.expand(2, 1, 80, 100)),
+        (*random((2, 4, 80, 16), (2, 4, 100, 16)), torch.tensor(0.5)),
+    ),
     "other value size": (attend(), random(Q, Q, (2, 7, 4, 24))),
     "copied": (copied(lambda x: x.transpose(1, 2)), random(Q, Q, Q)),
     "copied columns": (copied(lambda x: x.transpose(-2, -1)), random(*COLUMNS)),

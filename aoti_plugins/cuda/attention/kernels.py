@@ -14,8 +14,9 @@ left).
 Two ways through the keys: ``attention_prefill`` gives each program a tile of queries of one head
 and all keys; ``attention_decode`` gives each program the queries of all heads that share keys and a
 part of the keys, and ``attention_combine`` puts the parts together. Most tiles of a mask forbid
-everything or nothing: ``mask_tiles`` finds out which, once for all heads and layers, and
-``attention_prefill`` reads the others alone.
+everything or nothing: ``mask_tiles`` finds out which, once for all heads and layers.
+``attention_prefill`` leaves out what is forbidden before the first and behind the last key that is
+not, and goes through the first run of keys that are not at all forbidden without the mask.
 """
 
 # ruff: noqa: N803, N806
@@ -49,6 +50,15 @@ LOWEST = tl.constexpr(-3.4028234663852886e38)
 
 
 @triton.jit
+def _scaled_bias(bias):
+    # A finite one stays finite: a row of nothing but the lowest numbers has equal weights, in eager
+    # PyTorch, too.
+    scaled = bias.to(tl.float32) * LOG2_E
+    overflows = (scaled == float("-inf")) & (bias != float("-inf"))
+    return tl.where(overflows, LOWEST, scaled)
+
+
+@triton.jit
 def _masked_scores(
     scores,
     mask,
@@ -67,7 +77,7 @@ def _masked_scores(
         allowed = tl.load(tile, mask=is_real, other=0)
         return tl.where(allowed != 0, scores, float("-inf"))
     bias = tl.load(tile, mask=is_real, other=float("-inf"))
-    return scores + bias.to(tl.float32) * LOG2_E
+    return scores + _scaled_bias(bias)
 
 
 @triton.jit
@@ -96,20 +106,21 @@ def _attend(
     BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr,
     BLOCK_DV: tl.constexpr,
+    HAS_HOLE: tl.constexpr,
     EDGE: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASK: tl.constexpr,
     PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    # One online-softmax sweep over the keys start..stop without hole..hole+hole_keys (looked at
-    # where there is a mask), all multiples of BLOCK_N from start on. EDGE: the last block may reach
+    # One online-softmax sweep over the keys start..stop, with HAS_HOLE without those of
+    # hole..hole+hole_keys, all multiples of BLOCK_N from start on. EDGE: the last block may reach
     # over kv_len. k_tile and v_tile point at key 0.
     depth = tl.arange(0, BLOCK_D)
     v_depth = tl.arange(0, BLOCK_DV)
     for step in tl.range(start, stop - hole_keys, BLOCK_N, num_stages=STAGES):
         first = step
-        if MASK != NO_MASK:
+        if HAS_HOLE:
             first = tl.where(step < hole, step, step + hole_keys)
         columns = first + tl.arange(0, BLOCK_N)
         column_is_real = columns < kv_len
@@ -269,6 +280,10 @@ def _ranges(
         )
         is_behind = (keys >= whole_first) & ~is_whole
         whole_stop = tl.minimum(whole_stop, tl.min(tl.where(is_behind, keys, whole_end), 0))
+    # Multiples of BLOCK_N that the compiler knows as such: it reads several elements at once then.
+    first = first // BLOCK_N * BLOCK_N
+    whole_first = whole_first // BLOCK_N * BLOCK_N
+    whole_stop = whole_stop // BLOCK_N * BLOCK_N
     return first, tl.minimum(stop, end), whole_first, whole_stop
 
 
@@ -422,7 +437,8 @@ def attention_prefill(
             BLOCK_M,
             BLOCK_N,
         )
-        hole_keys = whole_end - whole
+        if not ONE_SWEEP:
+            hole_keys = whole_end - whole
     if not ONE_SWEEP:
         acc, row_max, row_sum = _attend(
             acc,
@@ -449,6 +465,7 @@ def attention_prefill(
             BLOCK_N,
             BLOCK_D,
             BLOCK_DV,
+            False,
             False,
             False,
             NO_MASK,
@@ -481,6 +498,7 @@ def attention_prefill(
             BLOCK_N,
             BLOCK_D,
             BLOCK_DV,
+            MASK != NO_MASK and not ONE_SWEEP,
             not EVEN_KV,
             CAUSAL,
             MASK,
@@ -615,7 +633,7 @@ def attention_decode(
                 scores = tl.where(allowed, scores, float("-inf"))
             elif MASK == ADDED_MASK:
                 bias = tl.load(mask_at, mask=is_real, other=float("-inf"))
-                scores += bias.to(tl.float32) * LOG2_E
+                scores += _scaled_bias(bias)
             scores = tl.where(is_real, scores, float("-inf"))
             new_max = tl.maximum(column_max, scores)
             origin = tl.where(new_max == float("-inf"), 0.0, new_max)
@@ -664,6 +682,7 @@ def attention_decode(
             BLOCK_N,
             BLOCK_D,
             BLOCK_DV,
+            False,
             True,
             CAUSAL,
             MASK,

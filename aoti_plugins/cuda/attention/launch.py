@@ -109,11 +109,12 @@ def output_like(call: Call, order: Sequence[int]) -> torch.Tensor:
     return _uninitialised(sizes, order, call.query.dtype, call.query.device)
 
 
-def mask_tiles(mask: torch.Tensor) -> torch.Tensor:
+def mask_tiles(mask: torch.Tensor, times: Size = 1) -> torch.Tensor:
     """What each tile of 64 × 64 of a mask lets in: nothing (0), something (1), everything (2).
 
     Args:
         mask: 2 to 4 dimensions, the last two queries and keys; see ``Call``.
+        times: 1, or 0 where nothing is to be found out.
 
     Returns:
         As many dimensions, the last two in tiles; uint8.
@@ -125,7 +126,7 @@ def mask_tiles(mask: torch.Tensor) -> torch.Tensor:
         return tiles
     batch, heads, q_len, kv_len = _four(mask.shape, 1)
     down, across = tiles.shape[-2:]
-    wrapped(kernels.mask_tiles)[(batch * heads * down * across,)](
+    wrapped(kernels.mask_tiles)[(batch * heads * down * across * times,)](
         mask,
         tiles,
         heads,
@@ -200,7 +201,7 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size =
     grid = (_cdiv(q_len, config.block_m) * heads * batch * times,)
     tiles = None
     if call.mask is not None:
-        tiles = mask_tiles(call.mask) if call.tiles is None else call.tiles
+        tiles = mask_tiles(call.mask, times) if call.tiles is None else call.tiles
     wrapped(kernels.attention_prefill)[grid](
         *_pointers(call, out),
         out if tiles is None else tiles,

@@ -68,8 +68,12 @@ def _replace(node: Node, copies_matter: bool, tiles: dict[Node, Node]) -> None:
 
 
 def _before_expansion(mask: Node | None) -> Node | None:
-    """What a mask repeats: the kernels take one that broadcasts."""
-    while mask is not None and mask.target is _aten.expand.default:
+    """What a mask of queries and keys repeats: the kernels take one that broadcasts."""
+    while (
+        mask is not None
+        and mask.target is _aten.expand.default
+        and tensor_of(mask.args[0]).dim() > 1
+    ):
         mask = mask.args[0]
     return mask
 

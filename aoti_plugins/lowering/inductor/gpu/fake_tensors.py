@@ -1,8 +1,8 @@
 """Make fake tensors of a GPU on a machine that has none.
 
-A fake tensor on ``cuda`` otherwise initialises the device when it is made, and its methods
-``copy_`` and ``__invert__`` ask for a guard of the device that a CPU build of PyTorch does not
-have; the ops behind them do not.
+A fake tensor on ``cuda`` otherwise initialises the device when it is made. Some of its methods, of
+which PyTorch's decompositions call ``copy_`` and ``__invert__``, ask for a guard of the device that
+a CPU build of PyTorch does not have; the ops behind them do not.
 """
 
 from __future__ import annotations
