@@ -1,6 +1,5 @@
 // Collectives of CUDA between processes, over stand-ins for the driver and for NCCL.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,8 @@
 #include "cuda/ranks/rank_watch.h"
 #include "cuda/ranks/sends_ahead.h"
 #include "cuda_fixture.h"
+#include "fake_cuda/cublaslt_control.h"
+#include "rank_processes.h"
 #include "ranks/world.h"
 #include "slim/half.h"
 
@@ -44,41 +45,16 @@ std::ostream& operator<<(std::ostream& out, Peers peers) {
   return out << "peers " << static_cast<int>(peers);
 }
 
-/// Runs a case of this program in a process for each rank; their exit statuses.
+/// Runs a case in a process for each rank; their exit statuses.
 std::vector<int> run_ranks(const char* name, Peers peers, const char* timeout = "60",
                            int count = kRanks) {
-  static int next = 0;
-  const std::string meeting = std::to_string(::getpid()) + "-" + std::to_string(next++);
-  std::vector<pid_t> processes;
-  for (int rank = 0; rank < count; ++rank) {
-    const pid_t process = ::fork();
-    if (process == 0) {
-      ::setenv("RANK", std::to_string(rank).c_str(), 1);
-      ::setenv("WORLD_SIZE", std::to_string(count).c_str(), 1);
-      ::setenv("AOTI_PLUGINS_RANK_MEETING", meeting.c_str(), 1);
-      ::setenv("AOTI_PLUGINS_RANK_TIMEOUT", timeout, 1);
-      const bool no_peers = peers == Peers::kNone || (peers == Peers::kNotOfOne && rank == 1);
-      ::setenv("NCCL_P2P_DISABLE", no_peers ? "1" : "0", 1);
-      // With so many, other rows would go ahead of the sums that the tests make.
-      ::setenv("FAKE_CUDA_MULTIPROCESSORS", rank == 0 ? "4" : "6", 1);
-      ::setenv("EXPECTED_PEERS", peers == Peers::kAll ? "all" : "none", 1);
-      const std::string filter = std::string("--run_test=") + name;
-      ::execl("/proc/self/exe", "cuda_ranks_test", filter.c_str(), nullptr);
-      ::_exit(127);
-    }
-    processes.push_back(process);
-  }
-  std::vector<int> codes;
-  for (const pid_t process : processes) {
-    int status = 0;
-    ::waitpid(process, &status, 0);
-    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-  }
-  return codes;
-}
-
-int own_rank() {
-  return std::atoi(std::getenv("RANK"));
+  return testing::run_ranks(name, count, timeout, [peers](int rank) {
+    const bool no_peers = peers == Peers::kNone || (peers == Peers::kNotOfOne && rank == 1);
+    ::setenv("NCCL_P2P_DISABLE", no_peers ? "1" : "0", 1);
+    // With so many, other rows would go ahead of the sums that the tests make.
+    ::setenv("FAKE_CUDA_MULTIPROCESSORS", rank == 0 ? "4" : "6", 1);
+    ::setenv("EXPECTED_PEERS", peers == Peers::kAll ? "all" : "none", 1);
+  });
 }
 
 /// An event, memory that ranks share, and a word of the host, made once for a process.
@@ -171,6 +147,13 @@ BOOST_DATA_TEST_CASE(a_rank_that_ends_within_a_call, data::make({"packets", "pie
   const auto start = steady_clock::now();
   const std::string name = std::string("rank_that_ends_before_") + last;
   BOOST_TEST(run_ranks(name.c_str(), Peers::kAll) == (std::vector<int>{0, 9}), per_element());
+  BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
+}
+
+BOOST_AUTO_TEST_CASE(a_product_that_fails_behind_what_went_ahead) {
+  const auto start = steady_clock::now();
+  BOOST_TEST(run_ranks("rank_that_fails_behind_a_copy", Peers::kAll) == (std::vector<int>{0, 0}),
+             per_element());
   BOOST_TEST((steady_clock::now() - start < std::chrono::seconds(20)));
 }
 
@@ -624,6 +607,41 @@ BOOST_AUTO_TEST_CASE(rank_of_products, *boost::unit_test::disabled()) {
     check_product({3, 32}, 64, 0, true);
     check_product({1100, 8}, 600, has_peers ? 1 : 0, true);
   }
+  BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
+}
+
+BOOST_AUTO_TEST_CASE(rank_that_fails_behind_a_copy, *boost::unit_test::disabled()) {
+  CudaFixture fixture;
+  keep_what_ranks_share(fixture);
+  keep_memory_of_pieces(fixture);
+  fixture.kept_objects += 3;
+  ReducedProduct product({1024, 8}, 512, false);
+  cuda::begin_run_of_sums();
+  for (int i = 0; i < 2; ++i) {  // nothing goes ahead of the first
+    product.check(product.compute());
+  }
+  BOOST_TEST((cuda::begin_rank_call(0, fixture.stream->handle()) == Status::kOk));
+  if (own_rank() == 1) {
+    const size_t copies = fake().calls("cuMemcpyDtoDAsync_v2");
+    const size_t waits = fake().calls("cuStreamWaitEvent");
+    fake_cublaslt().fail_after(1);
+    AtenTensorHandle out = nullptr;
+    BOOST_TEST(aoti_torch_cuda_linear_all_reduce(product.x.get(), product.weight.get(), nullptr, 0,
+                                                 kRanks, kRanks, 1, &out) != 0);
+    BOOST_TEST(reason().find("cublasLtMatmul") != std::string::npos, reason());
+    BOOST_TEST(fake().calls("cuMemcpyDtoDAsync_v2") - copies == 1u);
+    // The copy waits for the product, and what comes next waits for the copy.
+    BOOST_TEST(fake().calls("cuStreamWaitEvent") - waits == 2u);
+    BOOST_TEST((cuda::end_for_last_failure(*ranks::world()) == Status::kFailed));
+  } else {
+    const Handle out = product.compute();  // waits for what does not come, and goes on all the same
+    BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
+  }
+  cuda::leave_rank_call();
+  BOOST_TEST((cuda::check_ranks() == Status::kFailed));
+  const std::string why = last_failure();
+  BOOST_TEST(why.find("rank 1 of 2: ") != std::string::npos, why);
+  BOOST_TEST(why.find("cublasLtMatmul") != std::string::npos, why);
   BOOST_TEST((fixture.stream->synchronize() == Status::kOk));
 }
 

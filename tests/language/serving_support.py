@@ -68,9 +68,12 @@ class Server:
 
 
 @contextmanager
-def served(program: Path, *options: object, is_slow: bool = False) -> Iterator[Server]:
-    """Run ``aoti-plugins serve`` on a free port."""
-    usual = [sys.executable, "-m", "aoti_plugins"]
+def served(
+    program: Path, *options: object, is_slow: bool = False, num_ranks: int = 1
+) -> Iterator[Server]:
+    """Run ``aoti-plugins serve`` on a free port; several ranks by torchrun."""
+    torchrun = ["-m", "torch.distributed.run", f"--nproc-per-node={num_ranks}"]
+    usual = [sys.executable, *(torchrun if num_ranks > 1 else []), "-m", "aoti_plugins"]
     command = slowly("aoti_plugins.cli") if is_slow else usual
     arguments = [*command, "serve", program, "--port", 0, *options]
     process = subprocess.Popen(

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from serving_support import Server, served
 from tiny_checkpoints import greedy_tokens
 
 from aoti_plugins.cli.app import app
@@ -61,6 +63,28 @@ def test_weights_of_4_bits_are_divided_first(exported: Callable[..., Path]) -> N
         check=True,
     )
     assert done.stdout == alone.stdout
+
+
+def test_ranks_serve_behind_one_endpoint(exported: Callable[..., Path]) -> None:
+    def answers(server: Server) -> list[str]:
+        def answer(said: str) -> str:
+            found = server.client(timeout=60).chat.completions.create(
+                model="tiny", messages=[{"role": "user", "content": said}], max_tokens=12
+            )
+            return str(found.choices[0].message.content)
+
+        with ThreadPoolExecutor(2) as clients:
+            return list(clients.map(answer, ("1", "2 + 3", "1")))
+
+    name = ("--model-id", "tiny")
+    with served(exported("llama_tied", "none"), *name) as alone:
+        expected = answers(alone)
+    divided = exported("llama_tied", "none", "--tensor-parallel", 2)
+    with served(divided, *name, num_ranks=2) as server:
+        assert answers(server) == expected
+        _, said, seconds = server.interrupt()
+    assert "stopped" in said
+    assert seconds < 30
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ struct CublasLtControl {
   AOTIP_CONTROL(compute_type);
   AOTIP_CONTROL(choices);
   AOTIP_CONTROL(handles);
+  AOTIP_CONTROL(fail_after);
 #undef AOTIP_CONTROL
 };
 

@@ -27,6 +27,7 @@ using namespace aoti_plugins::cuda::lt;
 constexpr Result kInvalidValue = 7;
 
 std::atomic<int32_t> last_compute_type{0};
+std::atomic<int64_t> products_until_failure{-1};
 std::atomic<size_t> choices{0};
 std::atomic<size_t> handles_made{0};
 
@@ -208,6 +209,9 @@ FAKE_EXPORT size_t fake_cublaslt_choices() {
 FAKE_EXPORT size_t fake_cublaslt_handles() {
   return handles_made;
 }
+FAKE_EXPORT void fake_cublaslt_fail_after(size_t products) {
+  products_until_failure = static_cast<int64_t>(products);
+}
 FAKE_EXPORT Result cublasLtCreate(Handle* ret) {
   ++handles_made;
   *ret = reinterpret_cast<Handle>(new int(0));
@@ -277,6 +281,9 @@ FAKE_EXPORT Result cublasLtMatmul(Handle, MatmulDesc desc, const void* alpha, co
                                   MatrixLayout d_layout, const Algorithm*, void* workspace,
                                   size_t workspace_nbytes, CUstream stream) {
   if (workspace == nullptr || workspace_nbytes != 4096) {
+    return kInvalidValue;
+  }
+  if (products_until_failure >= 0 && products_until_failure-- == 0) {
     return kInvalidValue;
   }
   const Desc& description = *as<Desc>(desc);

@@ -15,4 +15,7 @@ size_t fake_cublaslt_choices();
 
 /// How many handles were made, in this process.
 size_t fake_cublaslt_handles();
+
+/// Makes one product fail, after so many others.
+void fake_cublaslt_fail_after(size_t products);
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from random_modules import Writer
+from random_modules import RefusedError, Writer
 
 from random_steps.operands import dims_of
 
@@ -118,6 +118,8 @@ def whole_reduction(w: Writer) -> object:
         *("{x}.argmax({d})", "{x}.argmin()", "{x}.cumsum({d}, dtype=torch.float32)"),
         *("F.one_hot({x}.to(torch.int64) % 5, 5)", "{x}.float().mean({d})", "{x}.min({d})[0]"),
     )
+    if "one_hot" in text and not w.values[x].is_contiguous():
+        raise RefusedError("eager's result lies in a row, that of an export as its argument does")
     return w.let(text.format(x=x, d=dim))
 
 
