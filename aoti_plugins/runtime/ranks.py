@@ -20,6 +20,8 @@ _STARTERS = (
     ("PMI_RANK", "PMI_SIZE"),
 )
 """Where torchrun, Open MPI and others say it; must match native/src/ranks/place.cpp."""
+_FILE = "AOTI_PLUGINS_RANK_FILE"
+"""Names a file of lines NAME=VALUE, for what the environment does not say; likewise."""
 
 _place: list[tuple[int, int]] = []
 
@@ -62,14 +64,15 @@ def current_place(environment: Mapping[str, str] | None = None) -> tuple[int, in
     """This process's rank and how many ranks there are: ``(0, 1)`` where nobody says otherwise.
 
     Args:
-        environment: where to look if ``set_rank`` was not called; by default the process's.
+        environment: where to look if ``set_rank`` was not called; by default the process's. What is
+            not there is looked for in the file that ``AOTI_PLUGINS_RANK_FILE`` names.
 
     Raises:
-        ProgramError: the environment says something that is no number.
+        ProgramError: the environment says something that is no number; the file cannot be read.
     """
     if _place and environment is None:
         return _place[0]
-    found = os.environ if environment is None else environment
+    found = _with_file(os.environ if environment is None else environment)
     for rank, world_size in _STARTERS:
         if found.get(rank) and found.get(world_size):
             try:
@@ -80,6 +83,26 @@ def current_place(environment: Mapping[str, str] | None = None) -> tuple[int, in
                     "expected numbers"
                 ) from error
     return 0, 1
+
+
+def _with_file(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """What the environment says, or else the file that it names."""
+    path = environment.get(_FILE)
+    if not path:
+        return environment
+    try:
+        lines = Path(path).read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProgramError(f"{_FILE} is {path!r}: {error}") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        name, sign, value = line.partition("=")
+        if line and not line.startswith("#"):
+            if not (name and sign):
+                message = f"line {number} of {_FILE} {path!r} is {line!r}, expected NAME=VALUE"
+                raise ProgramError(message)
+            found[name.strip()] = value.strip()
+    return {**found, **{name: value for name, value in environment.items() if value}}
 
 
 def data_files_of_rank(program: str | os.PathLike[str], rank: int) -> list[Path]:

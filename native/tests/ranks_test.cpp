@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -199,6 +201,37 @@ BOOST_AUTO_TEST_CASE(the_environment_says_the_place) {
   for (const char* name : {"AOTI_PLUGINS_RANK_MEETING", "LOCAL_WORLD_SIZE"}) {
     ::unsetenv(name);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_says_the_place) {
+  const std::string path = "rank_file_" + std::to_string(::getpid());
+  const auto write = [&](const char* text) { std::ofstream(path) << text; };
+  ::setenv("AOTI_PLUGINS_RANK_FILE", path.c_str(), 1);
+  Place place;
+  BOOST_TEST((find_place(&place) == Status::kFailed));
+  BOOST_TEST(contains(last_failure(), "No such file"), last_failure());
+  write(
+      "# of this host\n\n RANK = 2\r\nWORLD_SIZE=4\nLOCAL_RANK=1\n"
+      "AOTI_PLUGINS_RANK_MEETING=here\nAOTI_PLUGINS_RANK_TIMEOUT=2.5");
+  BOOST_TEST_REQUIRE((find_place(&place) == Status::kOk), last_failure());
+  BOOST_TEST(place.rank == 2);
+  BOOST_TEST(place.world_size == 4);
+  BOOST_TEST(place.local_rank == 1);
+  BOOST_TEST(place.timeout.count() == 2.5);
+  BOOST_TEST(contains(place.meeting, "here"));
+  ::setenv("RANK", "3", 1);  // the environment comes first
+  BOOST_TEST((find_place(&place) == Status::kOk));
+  BOOST_TEST(place.rank == 3);
+  ::unsetenv("RANK");
+  write("RANK=2\nWORLD_SIZE");
+  BOOST_TEST((find_place(&place) == Status::kFailed));
+  BOOST_TEST(contains(last_failure(), "line 2 of AOTI_PLUGINS_RANK_FILE"), last_failure());
+  BOOST_TEST(contains(last_failure(), "is 'WORLD_SIZE', expected NAME=VALUE"), last_failure());
+  write("RANK=2\nWORLD_SIZE=\n");
+  BOOST_TEST((find_place(&place) == Status::kFailed));
+  BOOST_TEST(contains(last_failure(), "which rank this process is is not known"), last_failure());
+  ::unsetenv("AOTI_PLUGINS_RANK_FILE");
+  (void)std::remove(path.c_str());
 }
 
 BOOST_AUTO_TEST_CASE(all_reduce_of_each_dtype_and_size) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,19 @@ def test_the_environment_says_the_place() -> None:
     assert current_place({"RANK": "1"}) == (0, 1)
     with pytest.raises(ProgramError, match="RANK and WORLD_SIZE are 'x' and '2', expected numbers"):
         current_place({"RANK": "x", "WORLD_SIZE": "2"})
+
+
+def test_a_file_says_which_rank_this_is(tmp_path: Path) -> None:
+    path = tmp_path / "rank"
+    said = {"AOTI_PLUGINS_RANK_FILE": str(path)}
+    with pytest.raises(ProgramError, match=r"AOTI_PLUGINS_RANK_FILE is '.*No such file"):
+        current_place(said)
+    path.write_text("# of this host\n\nRANK = 1\r\nWORLD_SIZE=2\n")
+    assert current_place(said) == (1, 2)
+    assert current_place({**said, "RANK": "0"}) == (0, 2)
+    path.write_text("RANK=1\nWORLD_SIZE\n")
+    with pytest.raises(ProgramError, match=r"line 2 of .* is 'WORLD_SIZE', expected NAME=VALUE"):
+        current_place(said)
 
 
 class Recorded:

@@ -6,8 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "ranks/group.h"
 
@@ -16,6 +20,7 @@ namespace {
 
 constexpr const char* kMeetingVariable = "AOTI_PLUGINS_RANK_MEETING";
 constexpr const char* kTimeoutVariable = "AOTI_PLUGINS_RANK_TIMEOUT";
+constexpr const char* kFileVariable = "AOTI_PLUGINS_RANK_FILE";
 
 /// Who starts processes, and where it says which one is which.
 struct Starter {
@@ -42,13 +47,62 @@ std::optional<Place>& given() {
   return *instance;
 }
 
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && value[0] != '\0' ? value : nullptr;
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r";
+  const size_t first = text.find_first_not_of(kSpace);
+  return first == std::string_view::npos
+             ? std::string_view()
+             : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
 }
 
-Status read_number(const char* name, int32_t otherwise, int32_t* ret) {
-  const char* text = variable(name);
+/// What the environment says, or else a file that it names.
+class Variables {
+ public:
+  /// Reads the file: lines of NAME=VALUE, empty ones, and comments behind #.
+  Status read() {
+    const char* path = of_environment(kFileVariable);
+    if (path == nullptr) {
+      return Status::kOk;
+    }
+    std::ifstream file(path);
+    AOTIP_CHECK(file.is_open(), "%s is '%s': %s", kFileVariable, path, std::strerror(errno));
+    std::string text;
+    for (int line = 1; std::getline(file, text); ++line) {
+      const std::string_view content = trimmed(text);
+      if (content.empty() || content[0] == '#') {
+        continue;
+      }
+      const size_t sign = content.find('=');
+      AOTIP_CHECK(sign != std::string_view::npos && sign > 0,
+                  "line %d of %s '%s' is '%s', expected NAME=VALUE", line, kFileVariable, path,
+                  std::string(content).c_str());
+      of_file_[std::string(trimmed(content.substr(0, sign)))] = trimmed(content.substr(sign + 1));
+    }
+    AOTIP_CHECK(!file.bad(), "%s '%s' cannot be read", kFileVariable, path);
+    return Status::kOk;
+  }
+
+  /// Null where nobody says it, or says nothing.
+  const char* find(const char* name) const {
+    const char* value = of_environment(name);
+    if (value != nullptr) {
+      return value;
+    }
+    const auto found = of_file_.find(name);
+    return found != of_file_.end() && !found->second.empty() ? found->second.c_str() : nullptr;
+  }
+
+ private:
+  static const char* of_environment(const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && value[0] != '\0' ? value : nullptr;
+  }
+
+  std::map<std::string, std::string> of_file_;
+};
+
+Status read_number(const Variables& said, const char* name, int32_t otherwise, int32_t* ret) {
+  const char* text = said.find(name);
   if (text == nullptr) {
     *ret = otherwise;
     return Status::kOk;
@@ -60,8 +114,8 @@ Status read_number(const char* name, int32_t otherwise, int32_t* ret) {
   return Status::kOk;
 }
 
-Status read_timeout(std::chrono::duration<double>* ret) {
-  const char* text = variable(kTimeoutVariable);
+Status read_timeout(const Variables& said, std::chrono::duration<double>* ret) {
+  const char* text = said.find(kTimeoutVariable);
   if (text == nullptr) {
     return Status::kOk;
   }
@@ -73,20 +127,20 @@ Status read_timeout(std::chrono::duration<double>* ret) {
   return Status::kOk;
 }
 
-Status read_meeting(std::string* ret) {
-  if (const char* path = variable(kMeetingVariable)) {
+Status read_meeting(const Variables& said, std::string* ret) {
+  if (const char* path = said.find(kMeetingVariable)) {
     *ret = std::string("path ") + path;
     return Status::kOk;
   }
-  const char* address = variable("MASTER_ADDR");
-  const char* port = variable("MASTER_PORT");
+  const char* address = said.find("MASTER_ADDR");
+  const char* port = said.find("MASTER_PORT");
   AOTIP_CHECK(address != nullptr && port != nullptr,
               "where the ranks meet is not known: start them with torchrun, or set MASTER_ADDR and "
               "MASTER_PORT, or %s to a path, to the same on all ranks",
               kMeetingVariable);
   *ret = std::string(address) + ":" + port;
   for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}) {
-    const char* value = variable(name);
+    const char* value = said.find(name);
     *ret += std::string(" ") + (value != nullptr ? value : "");
   }
   return Status::kOk;
@@ -106,24 +160,28 @@ Status check(const Place& place) {
 }
 
 Status from_environment(Place* ret) {
+  Variables said;
+  AOTIP_RETURN_IF_FAILED(said.read());
   for (const Starter& starter : kStarters) {
-    if (variable(starter.rank) == nullptr || variable(starter.world_size) == nullptr) {
+    if (said.find(starter.rank) == nullptr || said.find(starter.world_size) == nullptr) {
       continue;
     }
     int32_t local_size = 0;
-    AOTIP_RETURN_IF_FAILED(read_number(starter.rank, 0, &ret->rank));
-    AOTIP_RETURN_IF_FAILED(read_number(starter.world_size, 1, &ret->world_size));
-    AOTIP_RETURN_IF_FAILED(read_number(starter.local_rank, ret->rank, &ret->local_rank));
-    AOTIP_RETURN_IF_FAILED(read_number(starter.local_world_size, ret->world_size, &local_size));
+    AOTIP_RETURN_IF_FAILED(read_number(said, starter.rank, 0, &ret->rank));
+    AOTIP_RETURN_IF_FAILED(read_number(said, starter.world_size, 1, &ret->world_size));
+    AOTIP_RETURN_IF_FAILED(read_number(said, starter.local_rank, ret->rank, &ret->local_rank));
+    AOTIP_RETURN_IF_FAILED(
+        read_number(said, starter.local_world_size, ret->world_size, &local_size));
     AOTIP_CHECK(local_size == ret->world_size,
                 "%d of %d ranks are on this machine (%s); ranks meet on one machine", local_size,
                 ret->world_size, starter.local_world_size);
-    AOTIP_RETURN_IF_FAILED(read_timeout(&ret->timeout));
-    return ret->world_size > 1 ? read_meeting(&ret->meeting) : Status::kOk;
+    AOTIP_RETURN_IF_FAILED(read_timeout(said, &ret->timeout));
+    return ret->world_size > 1 ? read_meeting(said, &ret->meeting) : Status::kOk;
   }
   return fail(
       "which rank this process is is not known: start the ranks with torchrun --nproc-per-node N, "
-      "or set RANK and WORLD_SIZE for each");
+      "or set RANK and WORLD_SIZE for each, in the environment or in a file that %s names",
+      kFileVariable);
 }
 
 }  // namespace

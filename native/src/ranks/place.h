@@ -24,7 +24,9 @@ struct Place {
 /// The place that `set_place()` was given, or else that the environment says: RANK, WORLD_SIZE,
 /// LOCAL_RANK, MASTER_ADDR and MASTER_PORT as torchrun sets them, or Open MPI's or PMI's numbers,
 /// with AOTI_PLUGINS_RANK_MEETING, a path, as the meeting, and AOTI_PLUGINS_RANK_TIMEOUT in
-/// seconds. Fails, with a reason that says what to set, where that is not enough.
+/// seconds. What the environment does not say is looked for in the file that
+/// AOTI_PLUGINS_RANK_FILE names, of lines NAME=VALUE. Fails, with a reason that says what to set,
+/// where that is not enough.
 AOTIP_CORE Status find_place(Place* ret) noexcept;
 
 /// Says the place of this process, whatever the environment says. Takes effect until ranks meet.
