@@ -41,14 +41,6 @@ SIZES: dict[str, dict[str, int]] = {
         "num_key_value_heads": 8,
         "vocab_size": 128256,
     },
-    "8b_8_layers": {
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 8,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-    },
     "8b_4_layers": {
         "hidden_size": 4096,
         "intermediate_size": 14336,
@@ -74,7 +66,7 @@ SIZES: dict[str, dict[str, int]] = {
         "vocab_size": 256,
     },
 }
-PROMPTS = {"8b": 2048, "8b_8_layers": 2048, "8b_4_layers": 2048, "70b": 2048, "tiny": 16}
+PROMPTS = {"8b": 2048, "8b_4_layers": 2048, "70b": 2048, "tiny": 16}
 ROUNDS, CALLS = 9, 30
 SUMS = {8192: 64, 8192 << 10: 8}
 """Elements of bfloat16 (16 kB, 16 MB), and how many all-reduces are in the graph that is timed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
@@ -138,14 +138,9 @@ def choose(problem: Problem, target: AttentionTarget) -> Config:
     return _prefill(problem, target)
 
 
-def takes_few_queries(query: Sequence[object], key: Sequence[object]) -> bool:
-    """Whether an attention of these shapes surely has queries for one tile of ``DecodeConfig``."""
-    heads = query[-3] if len(query) > 2 else 1
-    kv_heads = key[-3] if len(key) > 2 else 1
-    q_len = query[-2]
-    if not (isinstance(heads, int) and isinstance(kv_heads, int) and isinstance(q_len, int)):
-        return False
-    return q_len * heads <= _DECODE_ROWS * kv_heads
+def takes_few_queries(problem: Problem) -> bool:
+    """Whether every run has so few queries that those which share keys fit one tile."""
+    return problem.q_len_is_static and problem.rows <= _DECODE_ROWS
 
 
 def block_width(size: int) -> int:
@@ -195,7 +190,7 @@ def _has_large_tiles(target: AttentionTarget) -> bool:
 
 def _decodes(problem: Problem, target: AttentionTarget) -> bool:
     """Whether splitting the keys pays: few queries, or too few tiles for the GPU and many keys."""
-    if problem.rows <= _DECODE_ROWS:
+    if takes_few_queries(problem):
         return True
     tiles = problem.batch * problem.heads * math.ceil(problem.q_len / 64)
     return tiles * 4 <= target.multiprocessors and problem.kv_len >= 8 * problem.q_len

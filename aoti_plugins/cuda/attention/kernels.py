@@ -45,7 +45,8 @@ PAIRS_TOGETHER = tl.constexpr(16)
 BLOCKS_TOGETHER = tl.constexpr(32)
 
 LOG2_E = tl.constexpr(1.4426950408889634)
-# The largest score of a row so far: no score is lower but -inf, which needs no care then.
+# What the largest score of a row begins with: finite, so that rows of nothing but -inf need no
+# care, and nothing else is lower.
 LOWEST = tl.constexpr(-3.4028234663852886e38)
 
 

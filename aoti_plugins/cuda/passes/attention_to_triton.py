@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from aoti_plugins.cuda.attention.config import MAX_HEAD_DIM, takes_few_queries
+from aoti_plugins.cuda.attention.launch import Call
 from aoti_plugins.lowering.passes.attention import (
     Attention,
     read_attention,
@@ -58,11 +59,15 @@ def _replace(node: Node, copies_matter: bool, tiles: dict[Node, Node]) -> None:
     found = replace(found, mask=_before_expansion(found.mask))
     head_dim = tensor_of(found.query).shape[-1]
     scale = head_dim**-0.5 if found.scale is None else float(found.scale)
+    tensors = (found.query, found.key, found.value, found.mask)
+    query, key, value, mask = (None if one is None else tensor_of(one) for one in tensors)
+    is_for_few = takes_few_queries(Call(query, key, value, mask, found.causal, scale).problem())
     of_mask = None
-    if not copies_matter:  # else the mask may be another one for the next attention
+    # Where something is written the mask may be another one for the next attention.
+    if found.mask is not None and not (copies_matter or is_for_few):
         with node.graph.inserting_before(node):
-            of_mask = _tiles(found, tiles)
-    inputs = (found.query, found.key, found.value, found.mask, of_mask, found.causal, scale)
+            of_mask = _tiles(found.mask, tiles)
+    inputs = (*tensors, of_mask, found.causal, scale)
     op = _ops().attention.default
     replace_attention(node, lambda result: node.graph.call_function(op, (*inputs, _order(result))))
 
@@ -78,19 +83,16 @@ def _before_expansion(mask: Node | None) -> Node | None:
     return mask
 
 
-def _tiles(found: Attention, known: dict[Node, Node]) -> Node | None:
+def _tiles(mask: Node, known: dict[Node, Node]) -> Node:
     """What the kernels for many queries want to know of a mask, once for each; noted in ``known``.
 
     The first attention with a mask comes before all others with it.
     """
-    query, key = tensor_of(found.query), tensor_of(found.key)
-    if found.mask is None or takes_few_queries(query.shape, key.shape):
-        return None
-    if found.mask not in known:
+    if mask not in known:
         op = _ops().mask_tiles.default
-        known[found.mask] = found.mask.graph.call_function(op, (found.mask,))
-        known[found.mask].meta["val"] = op(tensor_of(found.mask))
-    return known[found.mask]
+        known[mask] = mask.graph.call_function(op, (mask,))
+        known[mask].meta["val"] = op(tensor_of(mask))
+    return known[mask]
 
 
 def is_replaced(node: Node) -> bool:
