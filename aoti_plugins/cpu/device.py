@@ -40,11 +40,12 @@ def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
 
 
 def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
-    """Convolutions and products with small weights to the runtime's kernels."""
+    """Convolutions and products with small weights to the runtime's kernels; the exact ``erf``."""
     del options
     from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
     from aoti_plugins.cpu.passes.folded_norms import folded_norms
     from aoti_plugins.cpu.passes.quantized_convolutions import quantized_convolutions
+    from aoti_plugins.cpu.passes.small_erf import small_erf
     from aoti_plugins.cpu.passes.small_linears import small_linears
 
     yield GraphPass(
@@ -64,6 +65,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield GraphPass(
         "aoti_plugins.small_linears", small_linears, after=("aoti_plugins.gathered_rows",)
     )
+    yield GraphPass("aoti_plugins.small_erf", small_erf, after=("aoti_plugins.restore_views",))
 
 
 CPU = Device(

@@ -27,6 +27,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         vector_flags,
     )
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
+    from aoti_plugins.lowering.inductor.wide_sums import wide_sums
 
     with (
         vector_isa(target.properties["vector_isa"]),
@@ -39,6 +40,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         vector_flags(),
         masked_truths(),
         truths_of_places(),
+        wide_sums(),
     ):
         yield
 

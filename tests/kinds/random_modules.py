@@ -254,6 +254,27 @@ class Writer:
         if value.dim():
             _check_gaps(value, dim)
 
+    def spread(self, name: str, dims: str) -> None:
+        """Refuse the variance of floats that are near each other: it is mostly their rounding.
+
+        They are to deviate by a tenth of what they are, if they are not all the same one.
+        """
+        value, of = self._double(name, dims)
+        deviation, size = value.std(of, correction=0), value.square().mean(of).sqrt()
+        if ((deviation < 0.1 * size) & (deviation > 0)).any():
+            raise RefusedError("near each other")
+
+    def left(self, name: str, dims: str) -> None:
+        """Refuse a sum of which nothing is left but rounding."""
+        value, of = self._double(name, dims)
+        found, size = value.sum(of).abs(), value.abs().sum(of)
+        if ((found < 1e-4 * size) & (found > 0)).any():
+            raise RefusedError("near nothing")
+
+    def _double(self, name: str, dims: str) -> tuple[torch.Tensor, Any]:
+        value = self.values[name].double()
+        return value, eval(dims) if value.dim() else ()
+
     def undo(
         self, lines: int, made: int, names: set[str], used: set[str], weights: torch.Tensor
     ) -> None:

@@ -10,8 +10,9 @@ import aoti_plugins.cuda.fused_linear
 import aoti_plugins.cuda.small_weights.rows_of_tiles  # noqa: F401  they define ops
 from aoti_plugins.cuda.small_weights.layout import DEPTH
 from aoti_plugins.cuda.small_weights.names import codes_name
+from aoti_plugins.lowering.added_nodes import call
 from aoti_plugins.lowering.small_weights.constants import source_name
-from aoti_plugins.lowering.small_weights.rows import call, rows_of
+from aoti_plugins.lowering.small_weights.rows import rows_of
 from aoti_plugins.lowering.small_weights.sources import is_dequantised
 
 _ops = torch.ops.aoti_plugins

@@ -33,7 +33,7 @@ from aoti_plugins.lowering.inductor.size_checks import size_checks
 from aoti_plugins.lowering.inductor.stored_values import stored_values
 from aoti_plugins.lowering.inductor.symbolic_inputs import symbolic_inputs
 from aoti_plugins.lowering.inductor.unknown_ranges import unknown_ranges
-from aoti_plugins.lowering.inductor.versions import warn_if_untested
+from aoti_plugins.lowering.inductor.versions import torch_version, warn_if_untested
 
 # A blob carries no libtorch, no weights and nothing that is computed when it is loaded.
 BASE_OPTIONS: Mapping[str, Any] = {
@@ -43,6 +43,8 @@ BASE_OPTIONS: Mapping[str, Any] = {
     "aot_inductor.use_runtime_constant_folding": False,
     "freezing": False,
     "fx_graph_cache": False,
+    # Before 2.13 a scatter of a whole number into floats gave whole numbers.
+    "optimize_scatter_upon_const_tensor": torch_version() >= (2, 13),
 }
 
 

@@ -1,8 +1,10 @@
-"""A kernel reads what was written to a buffer before it, also after its loops were looked at again.
+"""Kernels keep their place around a write to a buffer, also after their loops were looked at again.
 
 A buffer that is written to in place has another name from there on, and the order of kernels is
 made of names. Where Inductor computes anew what a kernel reads, as its loops change, it forgets the
-new names: the kernel could be moved in front of the write, and read what was there before.
+new names: the kernel could be moved in front of the write, and read what was there before. Before
+2.13 it also forgets what a kernel that writes has to wait for: those that read the buffer before,
+and the one that makes it.
 """
 
 from __future__ import annotations
@@ -11,25 +13,31 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
+from torch.utils._ordered_set import OrderedSet
+
 from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
     "torch._inductor.scheduler.SchedulerNode.recompute_size_and_body(self)",
     "torch._inductor.scheduler.BaseSchedulerNode.update_mutated_names(self, renames)",
-    why="A kernel may run before one that writes what it reads, which is wrong, silently.",
-    until="recompute_size_and_body renames what is read in any case",
+    why="A kernel may run on the other side of one that writes what it reads: wrong, silently.",
+    until="recompute_size_and_body renames what is read in any case, and keeps what is waited for",
 )
 def kept_renames() -> Iterator[None]:
-    """Names of buffers that were written to are not forgotten."""
+    """Names of buffers that were written to, and what writes wait for, are kept."""
+    from torch._inductor.dependencies import StarDep, WeakDep
     from torch._inductor.scheduler import SchedulerNode
 
     original = SchedulerNode.recompute_size_and_body
 
     def computed_anew(self: Any, *args: Any, **kwargs: Any) -> None:
+        reads = self.read_writes.reads
+        waits_for = OrderedSet(dep for dep in reads if isinstance(dep, WeakDep | StarDep))
         original(self, *args, **kwargs)
-        if self.mutation_renames:
-            self.set_read_writes(self.read_writes.rename(self.mutation_renames))
+        if waits_for or self.mutation_renames:
+            kept = self.read_writes.with_read(waits_for)
+            self.set_read_writes(kept.rename(self.mutation_renames))
 
     with mock.patch.object(SchedulerNode, "recompute_size_and_body", computed_anew):
         yield

@@ -8,9 +8,10 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from aoti_plugins.lowering.added_nodes import call
 from aoti_plugins.lowering.small_weights.constants import packed_constants
 from aoti_plugins.lowering.small_weights.packed import is_packable
-from aoti_plugins.lowering.small_weights.rows import Rows, call, rows_of
+from aoti_plugins.lowering.small_weights.rows import Rows, rows_of
 from aoti_plugins.lowering.small_weights.sources import affine_weight_of, name_of
 
 _ROW_DIMS: dict[str, tuple[int | None, ...]] = {

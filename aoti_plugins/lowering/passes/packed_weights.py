@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch.export import ExportedProgram
 
+from aoti_plugins.lowering.added_nodes import call
 from aoti_plugins.lowering.small_weights.constants import packed_constants
 from aoti_plugins.lowering.small_weights.packed import is_packable
-from aoti_plugins.lowering.small_weights.rows import call
 from aoti_plugins.lowering.small_weights.sources import affine_weight_of
 
 

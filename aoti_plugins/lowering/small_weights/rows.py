@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from aoti_plugins.lowering.added_nodes import call
+
 _aten = torch.ops.aten
 _INTEGERS = (torch.int32, torch.int64)
 
@@ -64,16 +66,6 @@ def rows_of(node: Node) -> Rows | None:
     if numbers.meta["val"].dtype not in _INTEGERS or table.meta["val"].dim() != 2:
         return None
     return Rows(table, numbers, node)
-
-
-def call(before: Node, op: Any, *args: Any, **kwargs: Any) -> Node:
-    """A new node in front of another one, which knows what its value is like."""
-    fakes, named = torch.fx.map_arg((args, kwargs), lambda one: one.meta["val"])
-    with before.graph.inserting_before(before):
-        node = before.graph.call_function(op, args, kwargs)
-    with before.meta["val"].fake_mode:
-        node.meta["val"] = op(*fakes, **named)
-    return node
 
 
 def _is_tensor(node: Any) -> bool:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from random_modules import RefusedError, Writer
 
-from random_steps.operands import dims_of, layer_dtype
-
-# Before 2.13 eager attention divides by 0 where there is nothing, which ends the process.
-DIVIDES_BY_NOTHING = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
+from random_steps.operands import BEFORE_2_13, dims_of, layer_dtype
 
 
 def linear(w: Writer) -> object:
@@ -115,7 +111,7 @@ def attention_layer(w: Writer) -> object:
 
 def attention(w: Writer) -> object:
     x = w.floats(3, 4)
-    if DIVIDES_BY_NOTHING and not w.values[x].numel():
+    if BEFORE_2_13 and not w.values[x].numel():
         raise RefusedError("attention to nothing")
     k = w.tensor(lambda y: y.shape[-1:] == w.values[x].shape[-1:] and y.dim() == dims_of(w, x))
     more = w.one("", ", is_causal=True", ", scale=0.3")

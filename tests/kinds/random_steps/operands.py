@@ -5,6 +5,10 @@ from __future__ import annotations
 import torch
 from random_modules import FLOATS, INTEGERS, WITHOUT_DIMS, RefusedError, Writer
 
+# Before 2.13 eager attention of nothing divides by 0, which ends the process; ``torch.export`` ends
+# with an error at ``split`` of nothing, and gives norms over a dim of size 1 that dim.
+BEFORE_2_13 = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
+
 
 def random_input(w: Writer) -> str:
     """An expression that makes one input: a tensor of some layout, or a number."""

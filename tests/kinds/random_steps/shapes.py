@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from random_modules import RefusedError, Writer
 
-from random_steps.operands import slices
+from random_steps.operands import BEFORE_2_13, slices
 
 
 def joined(w: Writer) -> object:
@@ -41,6 +41,8 @@ def parts(w: Writer) -> object:
         *("{x}.unbind({d})", "{x}.tensor_split(3, {d})", "{x}.narrow({d}, {c}, {size} - {c})"),
         *("{x}.select({d}, {i})", "{x}.diagonal()", "{x}.diagonal(1, -2, -1)"),
     )
+    if BEFORE_2_13 and not size and "split(2" in text:
+        raise RefusedError("torch.export refuses to split nothing")
     return w.let(text.format(x=x, d=dim, c=cut, size=size, i=w.number(0, max(size - 1, 0))))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random_modules import RefusedError, Writer
 
-from random_steps.operands import dims_of
+from random_steps.operands import BEFORE_2_13, dims_of
 
 
 def product(w: Writer) -> object:
@@ -60,6 +60,12 @@ def reduction(w: Writer) -> object:
         ),
         *("torch.var_mean({x}, {d}, correction=0)", "torch.linalg.vector_norm({x}, 3, {d})"),
     )
+    if BEFORE_2_13 and "norm(" in text and not keep and set(_sizes(w, x, dim)) <= {1}:
+        raise RefusedError("an export has a dim too many")
+    if "var" in text or "std" in text:
+        w.spread(x, dim)
+    elif "sum" in text or "mean" in text:
+        w.left(x, dim if "{d}" in text else "()")
     return w.let(text.format(x=x, d=dim, k=keep))
 
 
@@ -68,6 +74,15 @@ def _some_dims(w: Writer, x: str) -> str:
     if count > 1 and w.chance(0.4):
         return str(tuple(sorted(w.random.sample(range(count), 2))))
     return str(w.dim(x))
+
+
+def _sizes(w: Writer, x: str, dims: str) -> list[int]:
+    """Those of the dims that are named; none of a number."""
+    shape = w.values[x].shape
+    found = eval(dims)
+    return (
+        [shape[dim] for dim in (found if isinstance(found, tuple) else (found,))] if shape else []
+    )
 
 
 def along(w: Writer) -> object:
