@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -86,6 +87,22 @@ def test_blobs_are_kept_up_to_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     assert [blob(n)[0] for n in (1, 2, 1, 3, 1, 2)] == [1, 2, 1, 3, 1, 2]
     assert built == [1, 2, 3, 2]  # the second was used longest ago when there was no more room
+
+
+VECTOR_AS_LAST_ARGUMENT = """
+typedef float vector __attribute__((vector_size(64), aligned(32)));
+void last(float *, vector);
+extern "C" void kernel(float *to, vector numbers) { last(to, numbers + 1); }
+"""
+
+
+def test_kernels_return_from_their_last_call(build: SharedObjectBuild, tmp_path: Path) -> None:
+    """GCC 12 and 13 take the place of a function's arguments to be aligned as those of the call."""
+    source, assembly = tmp_path / "kernel.cpp", tmp_path / "kernel.s"
+    source.write_text(VECTOR_AS_LAST_ARGUMENT)
+    flags = shared_object.kernel_flags(build)
+    compiler.run([*compiler.cxx_compiler(), *flags, "-S", str(source), "-o", str(assembly)])
+    assert re.search(r"call\s+\S*last", assembly.read_text())
 
 
 def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(

@@ -48,7 +48,8 @@ _COMMON_FLAGS = (
 )
 _WRAPPER_FLAGS = ("-O1",)
 # Eager PyTorch neither contracts nor reassociates, so neither do the kernels; errno and traps have
-# no reader.
+# no reader. A last call does not take the place of its function: GCC 12 and 13 write its vectors
+# over the function's arguments, as if these were aligned for vectors.
 _KERNEL_FLAGS = (
     "-O3",
     "-fopenmp",
@@ -56,6 +57,7 @@ _KERNEL_FLAGS = (
     "-fno-trapping-math",
     "-fno-math-errno",
     "-fno-tree-loop-vectorize",
+    "-fno-optimize-sibling-calls",
 )
 _LINK_FLAGS = (
     "-shared",
@@ -175,7 +177,7 @@ def _units(code: GeneratedCode, build: SharedObjectBuild) -> list[_Unit]:
         _Unit("constants", NO_CONSTANTS, flags, ""),
     ]
     if code.kernels.strip():
-        units.append(_Unit("kernels", code.kernels, _kernel_flags(build), _kernel_prefix(build)))
+        units.append(_Unit("kernels", code.kernels, kernel_flags(build), _kernel_prefix(build)))
     if wrapper.interface:
         units.append(_Unit("interface", wrapper.interface, flags, prefix, shared=True))
     return units
@@ -266,7 +268,8 @@ def _wrapper_flags(build: SharedObjectBuild) -> tuple[str, ...]:
     return (*_shared_flags(build), *_WRAPPER_FLAGS)
 
 
-def _kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+def kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+    """What the kernels of a CPU are compiled with."""
     return (*_shared_flags(build), *_KERNEL_FLAGS, *build.target_flags)
 
 

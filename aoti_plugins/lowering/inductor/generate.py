@@ -13,6 +13,7 @@ from torch._guards import detect_fake_mode
 
 from aoti_plugins.lowering.inductor.array_names import steady_array_names
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, captured_code
+from aoti_plugins.lowering.inductor.checked_counts import checked_counts
 from aoti_plugins.lowering.inductor.complete_matches import complete_matches
 from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weights
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
@@ -114,6 +115,7 @@ def generation(
         stack.enter_context(inductor_lock)
         stack.enter_context(torch.no_grad())
         stack.enter_context(_no_advice())
+        stack.enter_context(checked_counts())
         stack.enter_context(own_folders())
         stack.enter_context(no_repro())
         stack.enter_context(short_operands())

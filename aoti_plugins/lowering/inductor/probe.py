@@ -30,6 +30,7 @@ from torch.utils import _pytree as pytree
 
 from aoti_plugins.errors import UnsupportedError
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
+from aoti_plugins.lowering.inductor.checked_counts import checked_counts
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import (
     Generation,
@@ -256,9 +257,10 @@ class Probe:
         """
         op = question.op
         try:
-            module, inputs = _graph_of_one(
-                VIEWS.get(op, op), question.described, question.spec, mode
-            )
+            with checked_counts():
+                module, inputs = _graph_of_one(
+                    VIEWS.get(op, op), question.described, question.spec, mode
+                )
         except Exception as error:
             raise _OpRefusedError from error
         has_decomposition = op in self._decompositions

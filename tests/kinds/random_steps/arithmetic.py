@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from random_modules import FLOATS, INTEGERS, Writer
+from random_modules import FLOATS, INTEGERS, RefusedError, Writer
 
 from random_steps.operands import fits, operand
 
@@ -48,6 +48,8 @@ def unary(w: Writer) -> object:
         w.apart(f"{x}.abs()", "0.5")
     if "threshold" in text:
         w.apart(x, "0.1")
+    if "tanhshrink" in text and not w.values[x].abs().gt(0.5).any():
+        raise RefusedError("mostly rounding is left")
     return w.let(text.format(x))
 
 

@@ -6,7 +6,8 @@ import torch
 from random_modules import FLOATS, INTEGERS, WITHOUT_DIMS, RefusedError, Writer
 
 # Before 2.13 eager attention of nothing divides by 0, which ends the process; ``torch.export`` ends
-# with an error at ``split`` of nothing, and gives norms over a dim of size 1 that dim.
+# with an error at ``split`` of nothing, gives norms over a dim of size 1 that dim, and may write to
+# a tensor where eager writes to a copy that ``flatten`` makes.
 BEFORE_2_13 = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from random_modules import RefusedError, Writer
 
-from random_steps.operands import dims_of, fits, layer_dtype, slices
+from random_steps.operands import BEFORE_2_13, dims_of, fits, layer_dtype, slices
 
 
 def assignment(w: Writer) -> object:
@@ -66,6 +66,8 @@ def in_place(w: Writer) -> object:
             "{x}.unbind(0)[0].add_(1)",
         ),
     )
+    if BEFORE_2_13 and "flatten" in text and not value.is_contiguous():
+        raise RefusedError("an export takes it for a view")
     return w.do(text.format(x=name), name)
 
 
