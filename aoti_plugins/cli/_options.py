@@ -143,7 +143,7 @@ def parse_options(texts: Iterable[str], partitioner: Callable[..., Any]) -> dict
         LoweringError: an unknown name, a repeated one, or a value that does not parse; names what
             is known.
     """
-    known = _option_defaults(partitioner)
+    known = option_defaults(partitioner)
     result: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -168,7 +168,8 @@ def lowering_options(
     return options
 
 
-def _option_defaults(partitioner: Callable[..., Any]) -> dict[str, Any]:
+def option_defaults(partitioner: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a partitioner, and what each is where it is not given."""
     parameters = inspect.signature(partitioner).parameters.values()
     return {one.name: one.default for one in parameters if one.name != "compile_specs"}
 

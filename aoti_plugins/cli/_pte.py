@@ -241,6 +241,7 @@ def _payload_facts(payload: payloads.Payload) -> dict[str, Any]:
     """Turn a payload into JSON types, with names instead of codes."""
     facts = asdict(payload)
     facts["built_with"] = dict(payload.built_with)
+    facts["flags"] = [str(one.name).lower() for one in payloads.PayloadFlag if one & payload.flags]
     facts["signatures"] = [one.key.hex() for one in payload.signatures]
     for storage in facts["storages"]:
         storage["sha256"] = storage["sha256"].hex()

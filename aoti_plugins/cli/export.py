@@ -11,7 +11,12 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
-from aoti_plugins.cli._options import device_option, parse_options, partitioner_for
+from aoti_plugins.cli._options import (
+    device_option,
+    option_defaults,
+    parse_options,
+    partitioner_for,
+)
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -21,11 +26,17 @@ from aoti_plugins.cli._output import (
     table,
 )
 from aoti_plugins.cli._quiet import quiet
+from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, writing
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation import chat_template_of, tokenizer_of
 from aoti_plugins.lowering.stage_display import StageDisplay
 from aoti_plugins.units import seconds_text
+
+_GRAPHS = "cuda_graphs"
+_FLOAT8 = "fp8"
+_GROUPED = ("int8", "int4")
+"""The quantisations with more than one scale in a row."""
 
 _GUESSED_TOKENS = 4
 """Of a draft model, where ``--speculate`` does not say."""
@@ -39,17 +50,19 @@ _GUESSED_TOKENS = 4
 @click.option(
     "--quantize",
     "kind",
-    type=click.Choice(["none", "int8", "int4"]),
+    type=click.Choice(["none", "fp8", "int8", "int4"]),
     default="none",
     show_default=True,
-    help="Bits of the weights of products and of the embedding; one that is both is stored once.",
+    help="Bits of the weights of products and of the embedding; one that is both is stored once. "
+    "fp8 is for GPUs of compute capability 8.9 or newer, and for CPUs, which have no kernel for "
+    "it.",
 )
 @click.option(
     "--group-size",
     type=click.IntRange(min=1),
     default=128,
     show_default=True,
-    help="How many weights in a row have one scale.",
+    help="How many weights in a row have one scale; of fp8 all.",
 )
 @click.option(
     "--dtype",
@@ -115,7 +128,8 @@ _GUESSED_TOKENS = 4
     "option_texts",
     multiple=True,
     metavar="NAME=VALUE",
-    help="An option of the device's partitioner, as for lower; may be repeated.",
+    help="An option of the device's partitioner, as for lower; may be repeated. For cuda "
+    "cuda_graphs is true unless it is given.",
 )
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
@@ -175,10 +189,14 @@ def command(
         options = parse_options(
             (*option_texts, *([f"target={target}"] if target else [])), partitioner
         )
+        if _GRAPHS in option_defaults(partitioner):  # tokens are many short calls of the same sizes
+            options = {_GRAPHS: True, **options}
         if num_ranks > 1:
             _check_alone(lora_rank, draft)
             options = {"external_data": output.stem, **options}
         chosen = chosen_partitioner(partitioner, options, output, external_weights)
+        if kind == _FLOAT8:
+            _check_float8(device, chosen)
         with display.stage(f"read {checkpoint.name}"):
             opened = language.open_checkpoint(checkpoint, kind != "none")
             length = _length(opened, max_length)
@@ -194,7 +212,7 @@ def command(
                 raise CheckpointError("--sample-on-device is for text; leave it out")
             if lora_rank:
                 language.check_adapters(opened, targets)
-            if kind != "none":
+            if kind in _GROUPED:
                 for one in (opened, guesser) if guesser else (opened,):
                     language.check_groups(one.outline(), group_size)
         with display.stage("load the weights"):
@@ -203,8 +221,9 @@ def command(
         dtype_of_shares = _sampling_dtype(device) if sample_on_device else None
 
         def export(model: Any) -> Any:
-            if kind != "none":
+            if kind in _GROUPED:
                 language.check_groups(model, group_size)
+            if kind != "none":
                 with display.stage(f"quantize to {kind}"):
                     language.quantize(model, kind, group_size)
             if kind != "none" or opened.is_quantized:
@@ -257,6 +276,26 @@ def _check_alone(lora_rank: int, draft: Path | None) -> None:
     for name, is_given in (("--lora-rank", lora_rank), ("--draft", draft)):
         if is_given:
             raise CheckpointError(f"--tensor-parallel and {name} do not go together")
+
+
+def _check_float8(device: str, partitioner: Any) -> None:
+    """Refuse what has no floats of 8 bits, before weights are read."""
+    if device == "mps":
+        raise CheckpointError("--quantize fp8: Metal has no floats of 8 bits; choose int8")
+    if device != "cuda":
+        return
+    from aoti_plugins.cuda.device import CUDA
+    from aoti_plugins.cuda.target import FLOAT8_CAPABILITY, GPU_PROPERTY
+    from aoti_plugins.plugin_system.manager import get_manager
+
+    named = decode(partitioner.delegation_spec.compile_specs).targets
+    for target in CUDA.resolve(named, get_manager().targets(CUDA.name)):
+        gpu = target.properties.get(GPU_PROPERTY)
+        if gpu is not None and gpu.capability < FLOAT8_CAPABILITY:
+            raise CheckpointError(
+                f"--quantize fp8: GPUs of target {target.name} have no floats of 8 bits, those of "
+                "compute capability 8.9 and newer have; choose another --target, or int8"
+            )
 
 
 def _language() -> Any:

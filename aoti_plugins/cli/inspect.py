@@ -15,6 +15,13 @@ from aoti_plugins.cli._output import console, json_option, nbytes_text, print_js
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.interface.contents import type_text
 
+_RUNS = {
+    "tf32_matmul": "products in TF32",
+    "tf32_convolution": "convolutions in TF32",
+    "cuda_graphs": "calls as CUDA graphs",
+    "ranks": "as several processes",
+}
+
 
 @click.command()
 @program_argument
@@ -78,6 +85,7 @@ def _delegate_rows(delegate: dict[str, Any], payload: dict[str, Any]) -> Iterato
     yield "device, method", f"{payload['device']}, {payload['method']}"
     built = (f"{name} {version}".strip() for name, version in payload["built_with"].items())
     yield "built with", ", ".join(built)
+    yield "runs", ", ".join(map(_RUNS.__getitem__, payload["flags"])) or "as usual"
     for target in payload["targets"]:
         features = ", ".join(target["features"]) or "no special features"
         yield f"target {target['name']}", f"{target['machine']}; {features}"

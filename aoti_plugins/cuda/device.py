@@ -45,6 +45,7 @@ def _targets() -> Iterable[Target]:
 def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
     from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
+    from aoti_plugins.cuda.passes.float8_rows import float8_rows
     from aoti_plugins.cuda.passes.fused_linears import fused_linears
     from aoti_plugins.cuda.passes.reduced_linears import reduced_linears
     from aoti_plugins.cuda.passes.row_linears import row_linears
@@ -68,6 +69,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield GraphPass(
         "aoti_plugins.small_weights", small_weights, after=("aoti_plugins.gathered_rows",)
     )
+    yield GraphPass("aoti_plugins.float8_rows", float8_rows, after=("aoti_plugins.small_weights",))
     yield GraphPass(
         "aoti_plugins.rows_of_tiles", rows_of_tiles, after=("aoti_plugins.small_weights",)
     )

@@ -59,6 +59,9 @@ PORTABLE = "portable"
 GPU_PROPERTY = "gpu"
 """Key of ``Target.properties`` that holds the ``CudaTarget``."""
 
+FLOAT8_CAPABILITY = (8, 9)
+"""The first compute capability with floats of 8 bits."""
+
 _KIB = 1024
 _MIB = 1024 * _KIB
 _GB = 10**9

@@ -82,17 +82,35 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
 
     Args:
         model: with its weights.
-        kind: ``"int4"`` or ``"int8"``.
-        group_size: how many weights of a row have one scale.
+        kind: ``"int4"``, ``"int8"``, or ``"fp8"`` (e4m3).
+        group_size: how many weights of a row have one scale; of ``"fp8"`` a row has one.
     """
-    from torchao.quantization import IntxWeightOnlyConfig, PerGroup, quantize_
+    from torchao.quantization import (
+        Float8WeightOnlyConfig,
+        IntxWeightOnlyConfig,
+        PerGroup,
+        quantize_,
+    )
 
     head = tied_head(model)
     chosen = set(quantised_layers(model).values()) - {head}
-    config = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size))
+    if kind == "fp8":
+        config = Float8WeightOnlyConfig()
+    else:
+        config = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size))
     quantize_(model, config, filter_fn=lambda module, _: module in chosen)
+    if kind == "fp8":
+        for module in chosen:
+            _keep_zeros(module.weight)
     if head is not None:
         head.weight = model.get_input_embeddings().weight
+
+
+def _keep_zeros(weight: Any) -> None:
+    """Rows of zeros, as those of unused tokens are, have NaN for torchao: divided by their size."""
+    is_zero = weight.scale == 0
+    weight.qdata.view(torch.uint8).masked_fill_(is_zero, 0)
+    weight.scale.masked_fill_(is_zero, 1)
 
 
 def export_methods(

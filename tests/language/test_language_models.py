@@ -106,6 +106,7 @@ def test_weights_may_lie_beside_the_program(
     [
         ("llama", "none"),
         ("llama_tied", "int4"),
+        ("llama_tied", "fp8"),
         ("qwen3", "int8"),
         ("gemma3", "int4"),
         ("qwen3_moe", "none"),
@@ -144,6 +145,27 @@ def test_four_bits_are_held_in_four_bits(
     zeros = MAX_LENGTH * keys * nbytes  # what all caches begin with
     program = exported("llama_tied", "int4", *options).read_bytes()
     assert needed <= weights_nbytes(program) - zeros <= 1.05 * needed
+
+
+def test_floats_of_8_bits_have_8_bits(exported: Callable[..., Path]) -> None:
+    """With a scale for each row; the embedding, which is the head as well, once."""
+    chosen = config("llama_tied")
+    width, inner, words = chosen.hidden_size, chosen.intermediate_size, chosen.vocab_size
+    keys = chosen.num_key_value_heads * chosen.head_dim
+    weights = (2 * width + 2 * keys + 3 * inner + words) * width
+    zeros = MAX_LENGTH * keys * 2  # what all caches begin with
+    program = exported("llama_tied", "fp8", *GPU).read_bytes()
+    assert weights <= weights_nbytes(program) - zeros <= 1.05 * weights
+
+
+@pytest.mark.parametrize("more", [(), ("--option", "cuda_graphs=false")])
+def test_calls_on_a_gpu_are_graphs_unless_told(
+    exported: Callable[..., Path], more: tuple[object, ...]
+) -> None:
+    done = aoti("inspect", exported("llama_tied", "int4", *GPU, *more), "--json")
+    delegates = [one["delegates"] for one in json.loads(done.stdout)["methods"]]
+    (delegate,) = next(found for found in delegates if found)
+    assert ("cuda_graphs" in delegate["payload"]["flags"]) is not bool(more)
 
 
 @needs_executorchs_extension
@@ -328,6 +350,11 @@ def test_checkpoints_that_cannot_be_exported(
         (("--max-length", 129), "was made for 128 positions"),
         (("--target", "nonsense"), "nonsense"),
         (("--device", "nonsense"), "cannot lower for device 'nonsense'"),
+        (("--quantize", "fp8", "--device", "mps"), "Metal has no floats of 8 bits; choose int8"),
+        (
+            ("--quantize", "fp8", "--device", "cuda", "--target", "a100"),
+            "GPUs of target a100 have no floats of 8 bits",
+        ),
     ],
 )
 def test_options_that_do_not_fit(

@@ -1,0 +1,75 @@
+"""Products of one row with weights of float8 read these, and no matrix that is made of them.
+
+Inductor writes the weight as 16-bit floats and has a library multiply it: five bytes for each of
+one. As a sum, the product is one kernel, which makes floats of what it reads.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from aoti_plugins.lowering.added_nodes import call
+from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.lowering.small_weights.sources import name_of
+
+_aten = torch.ops.aten
+_PRODUCTS = ("aten::matmul", "aten::mm")
+_CASTS = ("aten::_to_copy", "aten::to", "dim_order_ops::_to_dim_order_copy")
+_TRANSPOSES = ("aten::t", "aten::permute")
+
+
+def float8_rows(program: ExportedProgram) -> None:
+    """Rewrite them, in place, in the outermost graph; expects ATen ops.
+
+    Those with what torchao's ``Float8WeightOnlyConfig`` makes of a constant weight, whose scales
+    are one for each row of it, or one for all.
+    """
+    for node in list(program.graph.nodes):
+        if name_of(node) in _PRODUCTS and _is_one_row(node.args[0]):
+            factors = _transposed_weight(program, node.args[1])
+            if factors is not None:
+                node.replace_all_uses_with(_as_sum(node, *factors))
+                program.graph.erase_node(node)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _is_one_row(x: Node) -> bool:
+    rows = math.prod(x.meta["val"].shape[:-1])
+    return isinstance(rows, int) and rows == 1
+
+
+def _transposed_weight(program: ExportedProgram, node: Node) -> tuple[Node, Node] | None:
+    """Codes ``[n, k]`` and scales ``[n, 1]`` of which a node makes the weight ``[k, n]``."""
+    scaled: Any = node.args[0] if name_of(node) in _CASTS else node
+    if name_of(scaled) != "aten::mul":
+        return None
+    wide, scale = scaled.args
+    if name_of(wide) not in _CASTS:
+        return None
+    codes, scale = _untransposed(wide.args[0]), _untransposed(scale)
+    if codes is None or scale is None or constant_of(program, codes) is None:
+        return None
+    value, sizes = codes.meta["val"], scale.meta["val"].shape
+    is_float8 = value.is_floating_point() and value.itemsize == 1
+    return (codes, scale) if is_float8 and sizes in ((value.size(0), 1), (1, 1)) else None
+
+
+def _untransposed(node: Node) -> Node | None:
+    return node.args[0] if name_of(node) in _TRANSPOSES else None
+
+
+def _as_sum(node: Node, codes: Node, scale: Node) -> Node:
+    add, value = partial(call, node), node.meta["val"]
+    x = add(_aten._to_copy.default, node.args[0], dtype=torch.float32)
+    x = add(_aten.view.default, x, [1, codes.meta["val"].size(1)])
+    wide = add(_aten._to_copy.default, codes, dtype=torch.float32)
+    found = add(_aten.sum.dim_IntList, add(_aten.mul.Tensor, wide, x), [1], True)
+    found = add(_aten._to_copy.default, add(_aten.mul.Tensor, found, scale), dtype=value.dtype)
+    return add(_aten.view.default, found, list(value.shape))
