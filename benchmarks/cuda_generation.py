@@ -1,0 +1,153 @@
+"""Text on an NVIDIA GPU, from a checkpoint of a real size: tokens a second, and what they cost.
+
+A Llama of 1.24 billion weights, random, becomes a program by the command line. Measured are a bare
+step (the method for one token, calls in a row, nothing chosen), ``TextGenerator``'s tokens with
+sampling, the command line's, four sessions in turns, and the memory that many answers leave.
+
+    python benchmarks/cuda_generation.py int4 int8 --output benchmarks/results/cuda_generation.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import environment
+import speculation
+
+from aoti_plugins.generation import Sampling, TextGenerator
+
+WIDTH, LAYERS, VOCABULARY = 2048, 16, 128_256
+PROMPT = list(range(100, 164))
+SAMPLING = Sampling(temperature=0.8, top_k=40, top_p=0.95, seed=1)
+SESSIONS = 4
+RESULTS = Path(__file__).parent / "results" / "cuda_generation.json"
+
+
+def bare_step_us(generator: TextGenerator, calls: int) -> float:
+    """Microseconds of the method for one token, calls in a row; scores stay on the GPU."""
+    import torch
+
+    method = generator._model._methods["decode"]
+    token = torch.tensor([[7]], device="cuda")
+    places = [torch.tensor([200 + i], device="cuda") for i in range(256)]
+    for place in places[:20]:
+        method(token, place, copy=False)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for call in range(calls):
+        method(token, places[call % 256], copy=False)
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) * 1e6 / calls
+
+
+def token_us(generator: TextGenerator, sampling: Sampling, count: int) -> float:
+    """Microseconds of a token of an answer, behind the first one; the best of three answers."""
+    found = []
+    for _ in range(3):
+        for _ in generator.tokens(PROMPT, sampling, count):
+            pass
+        found.append(1e6 / generator.statistics.tokens_per_s)
+    return min(found)
+
+
+def sessions_us(generator: TextGenerator, count: int) -> float:
+    """Microseconds of a token where some sessions take turns."""
+    sessions = [generator.session() for _ in range(SESSIONS)]
+    for rounds in (8, count):  # the first ones make graphs
+        answers = [one.tokens(PROMPT[i:], SAMPLING, rounds) for i, one in enumerate(sessions)]
+        start = time.perf_counter()
+        tokens = sum(len(turn) for turn in zip(*answers, strict=True))
+        seconds = time.perf_counter() - start
+    for session in sessions:
+        session.close()
+    return seconds * 1e6 / tokens
+
+
+def memory() -> dict[str, int]:
+    """Megabytes of the GPU and of this process that are in use."""
+    import torch
+
+    free, total = torch.cuda.mem_get_info()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {"gpu_mb": (total - free) >> 20, "host_mb": pages * os.sysconf("SC_PAGESIZE") >> 20}
+
+
+def soak(generator: TextGenerator, tokens: int) -> dict[str, Any]:
+    """Generate many tokens in answers of all lengths; memory after a tenth and at the end."""
+    seen, start, early, length = 0, time.perf_counter(), None, 0
+    while seen < tokens:
+        length = length % 900 + 37
+        prompt = [(7 * seen + i) % 5000 for i in range(1 + length % 50)]
+        seen += sum(1 for _ in generator.tokens(prompt, SAMPLING, length))
+        if early is None and seen * 10 >= tokens:
+            early = memory()
+    seconds = round(time.perf_counter() - start, 1)
+    return {"tokens": seen, "seconds": seconds, "after_a_tenth": early, "at_the_end": memory()}
+
+
+def command_line(program: Path, count: int) -> dict[str, Any]:
+    """What ``aoti-plugins generate`` says of an answer."""
+    command = [sys.executable, "-m", "aoti_plugins", "generate", str(program), "w1 w2 w3"]
+    limits = ["--max-new-tokens", str(count), "--temperature", "0.8", "--json"]
+    done = subprocess.run([*command, *limits], capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": done.stderr[-400:]}
+    found = json.loads(done.stdout)
+    return {name: found[name] for name in found if name not in ("text", "tokens")}
+
+
+def measure(program: Path, count: int, soaked: int) -> dict[str, Any]:
+    """All figures of a program."""
+    with TextGenerator(program) as generator, TextGenerator(program, on_device=False) as on_host:
+        row: dict[str, Any] = {
+            "bare_step_us": bare_step_us(generator, 4 * count),
+            "greedy_us": token_us(generator, Sampling(), count),
+            "sampled_us": token_us(generator, SAMPLING, count),
+            "sampled_on_host_us": token_us(on_host, SAMPLING, count),
+            "four_sessions_us": sessions_us(generator, count),
+        }
+        row = {name: round(value, 1) for name, value in row.items()}
+        row["share_of_the_step"] = round(row["bare_step_us"] / row["sampled_us"], 3)
+        if soaked:
+            row["soak"] = soak(generator, soaked)
+    row["command_line"] = command_line(program, count)
+    return row
+
+
+def main() -> None:
+    """Export, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kinds", nargs="*", default=["int4"], help="none, fp8, int8, int4")
+    parser.add_argument("--target", default="native")
+    parser.add_argument("--layers", type=int, default=LAYERS)
+    parser.add_argument("--count", type=int, default=512, help="tokens of an answer")
+    parser.add_argument("--soak", type=int, default=100_000, help="tokens; of the first kind")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        speculation.write_checkpoint(folder / "model", WIDTH, options.layers, VOCABULARY)
+        for index, kind in enumerate(options.kinds):
+            program = folder / f"{kind}.pte"
+            how = ["--device", "cuda", "--target", options.target, "--quantize", kind]
+            how += ["--method-style", "prefill-decode", "--sample-on-device"]
+            start = time.perf_counter()
+            speculation.export(folder / "model", program, how)
+            seconds = round(time.perf_counter() - start, 1)
+            found = measure(program, options.count, options.soak if index == 0 else 0)
+            rows[kind] = {"export_s": seconds, "bytes": program.stat().st_size, **found}
+            print(kind, json.dumps(rows[kind]), flush=True)
+            environment.save(options.output, {"layers": options.layers, "programs": rows})
+
+
+if __name__ == "__main__":
+    main()
