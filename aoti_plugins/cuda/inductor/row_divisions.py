@@ -1,0 +1,46 @@
+"""What is divided once for a row is rounded as in eager PyTorch: means, above all.
+
+Triton's division is an approximation, which goes with a subtraction into one instruction: a row of
+equal values less their mean was not 0, and a norm makes that some hundred times as large. Divisions
+of elements stay as they are: a correct one takes several times as many instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+from aoti_plugins.lowering.inductor.patching import patch
+
+
+@patch(
+    "torch._inductor.codegen.triton.TritonOverrides.truediv(x, y)",
+    why="A norm of equal values would not be 0.",
+    until="means are divided by div_rn",
+)
+def row_divisions() -> Iterator[None]:
+    """Divide float32 correctly in the kernels of reductions where there is one of a row."""
+    from torch._inductor.codegen.triton import TritonOverrides
+
+    original = TritonOverrides.truediv
+
+    def divided(x: Any, y: Any) -> str:
+        if _is_of_rows(x) and _is_of_rows(y):
+            return f"triton.language.div_rn({x}, {y})"
+        return str(original(x, y))
+
+    with mock.patch.object(TritonOverrides, "truediv", staticmethod(divided)):
+        yield
+
+
+def _is_of_rows(value: Any) -> bool:
+    """Whether a value has one element for all that a kernel reduces at a time."""
+    from torch._inductor.virtualized import V
+
+    if getattr(value, "dtype", None) != torch.float32:
+        return False
+    shape, reduced = getattr(value, "shape", None) or (), V.kernel.num_reduction_dims
+    return 0 < reduced < len(shape) and all(str(size) == "1" for size in shape[-reduced:])
