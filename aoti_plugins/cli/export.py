@@ -54,8 +54,8 @@ _GUESSED_TOKENS = 4
     default="none",
     show_default=True,
     help="Bits of the weights of products and of the embedding; one that is both is stored once. "
-    "fp8 is for GPUs of compute capability 8.9 or newer, and for CPUs, which have no kernel for "
-    "it.",
+    "fp8 is for GPUs of compute capability 8.9 or newer, and single tokens are fast with "
+    "--method-style prefill-decode alone; CPUs have no kernel for it.",
 )
 @click.option(
     "--group-size",
@@ -192,7 +192,7 @@ def command(
         if _GRAPHS in option_defaults(partitioner):  # tokens are many short calls of the same sizes
             options = {_GRAPHS: True, **options}
         if num_ranks > 1:
-            _check_alone(lora_rank, draft)
+            _check_alone(lora_rank, draft, kind)
             options = {"external_data": output.stem, **options}
         chosen = chosen_partitioner(partitioner, options, output, external_weights)
         if kind == _FLOAT8:
@@ -272,8 +272,10 @@ def command(
         _show(report)
 
 
-def _check_alone(lora_rank: int, draft: Path | None) -> None:
-    for name, is_given in (("--lora-rank", lora_rank), ("--draft", draft)):
+def _check_alone(lora_rank: int, draft: Path | None, kind: str) -> None:
+    is_float8 = kind == _FLOAT8  # ExecuTorch has no ops of the project's own over such tensors
+    given = (("--lora-rank", lora_rank), ("--draft", draft), ("--quantize fp8", is_float8))
+    for name, is_given in given:
         if is_given:
             raise CheckpointError(f"--tensor-parallel and {name} do not go together")
 

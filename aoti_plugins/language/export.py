@@ -95,22 +95,34 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
     head = tied_head(model)
     chosen = set(quantised_layers(model).values()) - {head}
     if kind == "fp8":
-        config = Float8WeightOnlyConfig()
+        config, tiny = Float8WeightOnlyConfig(), {one: _tiny_rows(one.weight) for one in chosen}
     else:
-        config = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size))
+        config, tiny = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size)), {}
     quantize_(model, config, filter_fn=lambda module, _: module in chosen)
-    if kind == "fp8":
-        for module in chosen:
-            _keep_zeros(module.weight)
+    for module, (numbers, rows) in tiny.items():
+        _set_rows(module.weight, numbers, rows)
     if head is not None:
         head.weight = model.get_input_embeddings().weight
 
 
-def _keep_zeros(weight: Any) -> None:
-    """Rows of zeros, as those of unused tokens are, have NaN for torchao: divided by their size."""
-    is_zero = weight.scale == 0
-    weight.qdata.view(torch.uint8).masked_fill_(is_zero, 0)
-    weight.scale.masked_fill_(is_zero, 1)
+_LARGEST_FLOAT8 = torch.finfo(torch.float8_e4m3fn).max
+
+
+def _tiny_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers and values of the rows whose scale torchao may round to 0, as of unused tokens."""
+    limit = torch.finfo(weight.dtype).smallest_normal * _LARGEST_FLOAT8
+    (numbers,) = (weight.detach().abs().amax(1) < limit).nonzero(as_tuple=True)
+    return numbers, weight.detach()[numbers]
+
+
+def _set_rows(weight: Any, numbers: torch.Tensor, rows: torch.Tensor) -> None:
+    """Quantise rows as torchao does, but for a scale of 0, which it divides by: that gives NaN."""
+    wide = rows.double()
+    scale = wide.abs().amax(1, keepdim=True) / _LARGEST_FLOAT8
+    scale = scale.clamp(min=torch.finfo(weight.scale.dtype).smallest_normal)
+    codes = (wide / scale).to(weight.qdata.dtype)
+    weight.qdata.view(torch.uint8)[numbers] = codes.view(torch.uint8)
+    weight.scale[numbers] = scale.to(weight.scale.dtype)
 
 
 def export_methods(

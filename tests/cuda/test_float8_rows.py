@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,37 @@ def test_a_weight_that_is_computed_is_left() -> None:
     program = as_pipeline_has_it(Model(), (x, codes, torch.rand(8, 1)))
     float8_rows(program)
     assert products(program)
+
+
+class Made(nn.Module):
+    """A product with a weight that is made of codes by some function."""
+
+    def __init__(self, codes: Tensor, weight: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.register_buffer("codes", codes.to(torch.float8_e4m3fn))
+        self.register_buffer("scale", torch.full((1, 1), 0.5))
+        self._weight = weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self._weight(self.codes, self.scale)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "weight"),
+    [
+        ((8, 8), torch.float32, lambda codes, scale: codes.permute(0, 1).float() * scale.t()),
+        ((1, 8, 8), torch.float32, lambda codes, scale: codes.mT.float() * scale.t()),
+        ((8, 8), torch.float64, lambda codes, scale: (codes.t().float() * scale.t()).double()),
+    ],
+)
+def test_what_only_looks_alike_is_left(
+    sizes: tuple[int, ...], dtype: torch.dtype, weight: Callable[[Tensor, Tensor], Tensor]
+) -> None:
+    torch.manual_seed(0)
+    model, x = Made(torch.randn(sizes), weight), torch.randn(1, 8, dtype=dtype)
+    program = after_pass(model, x)
+    assert products(program)
+    torch.testing.assert_close(program.module()(x), model(x))
 
 
 @pytest.mark.parametrize(("rows", "is_library"), [(1, False), (4, True)])

@@ -26,6 +26,11 @@ class Mean(nn.Module):
         return x - x.mean(-1, keepdim=True)
 
 
+class WholeMean(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x - x.mean()
+
+
 class Softmax(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.softmax(-1)
@@ -47,10 +52,13 @@ def source(model: nn.Module, sizes: tuple[int, ...], folder: Path) -> str:
     ("model", "sizes"),
     [
         (Norm(), (1, 7)),
+        (Norm(), (64, 6)),
         (Norm(), (64, 100)),
         (Norm(), (4, 5000)),
-        (Mean(), (64, 100)),
+        (Mean(), (1, 7)),
+        (Mean(), (64, 3)),
         (Mean(), (3, 5, 70)),
+        (WholeMean(), (1000, 1000)),
     ],
 )
 def test_means_of_equal_values_are_these_values(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from support import lower
 from torch import nn
 
+from aoti_plugins import CpuPartitioner
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.runtime import Program
 
@@ -379,7 +381,22 @@ def test_the_error_function_of_small_numbers() -> None:
     torch.testing.assert_close(plus_one.double(), expected_plus_one, rtol=0, atol=1e-6)
 
 
-def test_sums_that_are_not_vectorized() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gelu_that_is_written_out_stays_fast(dtype: torch.dtype, tmp_path: Path) -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = (x * 2**-0.5).erf()
+            return 0.5 * x * (1.0 + y), x * (y + 1)
+
+    partitioner = CpuPartitioner(keep_sources=str(tmp_path))
+    lower(Model(), (torch.randn(3, 40).to(dtype),), partitioner=partitioner)
+    (kernels,) = tmp_path.glob("*/kernels.cpp")
+    assert "erf()" in kernels.read_text()
+    assert "blendv" not in kernels.read_text()
+
+
+@pytest.mark.parametrize("rows", [12, 500])
+def test_sums_that_are_not_vectorized(rows: int) -> None:
     """What is repeated is read one by one; a sum is as near as float32 allows."""
 
     class Model(nn.Module):
@@ -387,10 +404,19 @@ def test_sums_that_are_not_vectorized() -> None:
             return x.repeat_interleave(2, 3).repeat_interleave(2, 2).sum((2, 3))
 
     torch.manual_seed(0)
-    x = torch.rand(1, 8, 12, 17) + 1
+    x = torch.rand(1, 8, rows, 17) + 1
     with Program(lower(Model(), (x,)).buffer) as program:
         (found,) = program(x)
     torch.testing.assert_close(found.double(), Model()(x.double()), rtol=6e-8, atol=0)
+
+
+@pytest.mark.parametrize("sizes", [(3, 5000), (5000, 3), (7, 9001), (9001,), (2, 4100, 5)])
+@pytest.mark.parametrize("dim", [0, -1, None])
+def test_sums_of_many(check: Callable[..., None], sizes: tuple[int, ...], dim: int | None) -> None:
+    """Vectors with and without a rest, along and across rows, on several threads."""
+    torch.manual_seed(0)
+    x = torch.rand(sizes)
+    check(lambda x: (x.sum(dim), (x.t() if x.dim() == 2 else x).sum(dim)), x, rtol=2e-6, atol=0)
 
 
 def test_states_are_written_after_they_were_read() -> None:

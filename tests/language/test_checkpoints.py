@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from tiny_checkpoints import config
 
 from aoti_plugins.errors import CheckpointError
@@ -75,3 +76,20 @@ def test_kernels_of_prompts_are_chosen_for_prompts() -> None:
         methods = export_decoder(model, most, "prefill-decode")
         tokens = next(one for one in methods["prefill"].graph.nodes if one.name == "tokens")
         assert tokens.meta["val"].shape[1].node.hint == example
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rows_of_zeros_and_of_tiny_numbers_as_floats_of_8_bits(dtype: torch.dtype) -> None:
+    """torchao divides such rows by a scale of 0."""
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_config(config("llama")).to(dtype).requires_grad_(False)
+    weight = model.lm_head.weight
+    weight[0], weight[1], weight[2] = 0, 1e-5, 3 * torch.finfo(dtype).smallest_normal
+    before = weight.double()
+    quantize(model, "fp8", 32)
+    after = model.lm_head.weight.dequantize().double()
+    assert not after[0].any()
+    torch.testing.assert_close(after[1], before[1], rtol=0.07, atol=0)
+    torch.testing.assert_close(after[2], before[2], rtol=0.07, atol=2e-3 * before[2].max().item())
+    torch.testing.assert_close(after[3:], before[3:], rtol=0.07, atol=1e-2)

@@ -94,6 +94,7 @@ def test_ranks_serve_behind_one_endpoint(exported: Callable[..., Path]) -> None:
         ("opt", ("--tensor-parallel", 2), "transformers has no plan of how 'opt' is divided"),
         ("mamba", ("--tensor-parallel", 2), "'mamba' cannot be divided among ranks"),
         ("llama", ("--tensor-parallel", 2, "--lora-rank", 4), "do not go together"),
+        ("llama", ("--tensor-parallel", 2, "--quantize", "fp8"), "do not go together"),
     ],
 )
 def test_what_cannot_be_divided(

@@ -3,7 +3,8 @@
 Where a loop cannot be vectorized, Inductor adds float32 to float32, each sum rounded: of a few
 hundred values that is several times what PyTorch itself is off by, and a variance of nearly equal
 values shows it. Of float32 values in float64 nothing is lost, and such a loop takes as long: it
-waits for the addition before. Vectors are added up as before.
+waits for the addition before. Nor does it need the parts that Inductor makes of more than 4096
+values, which it then adds up. Vectors are added up as before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from aoti_plugins.lowering.inductor.patching import patch
 
 @patch(
     "torch._inductor.codegen.cpp.reduction_acc_type(reduction_type, dtype)",
+    "torch._inductor.codegen.cpp.CppKernel.need_use_acc_helper(self, reduction_type, use_scalar)",
+    "torch._inductor.codegen.cpp.CppKernel._use_acc_helper(self, reduction_type, use_scalar)",
     why="A sum of many values that is not vectorized would be rounded once for each of them.",
     until="CppKernel adds up float32 in float64, or in parts",
 )
@@ -25,10 +28,23 @@ def wide_sums() -> Iterator[None]:
     from torch._inductor.codegen import cpp
 
     original = cpp.reduction_acc_type
+    needs_parts, use_parts = cpp.CppKernel.need_use_acc_helper, cpp.CppKernel._use_acc_helper
 
     def acc_type(reduction_type: str, dtype: Any) -> str:
         found = str(original(reduction_type, dtype))
         return "double" if (reduction_type, found) == ("sum", "float") else found
 
-    with mock.patch.object(cpp, "reduction_acc_type", acc_type):
+    def needs(self: Any, reduction_type: str, dtype: Any, use_scalar: bool) -> bool:
+        is_wide = reduction_type == "sum" and use_scalar
+        return not is_wide and bool(needs_parts(self, reduction_type, dtype, use_scalar))
+
+    def use(self: Any, reduction_type: str, *args: Any, use_scalar: bool = False) -> None:
+        if reduction_type != "sum" or not use_scalar:
+            use_parts(self, reduction_type, *args, use_scalar=use_scalar)
+
+    with (
+        mock.patch.object(cpp, "reduction_acc_type", acc_type),
+        mock.patch.object(cpp.CppKernel, "need_use_acc_helper", needs),
+        mock.patch.object(cpp.CppKernel, "_use_acc_helper", use),
+    ):
         yield

@@ -26,7 +26,9 @@ from aoti_plugins.lowering.small_weights.weight import (
 
 _TRANSPOSES = ("aten::t", "aten::t_copy")
 _PERMUTES = ("aten::permute", "aten::permute_copy")
-_CASTS = ("aten::_to_copy", "aten::to")
+CASTS = ("aten::_to_copy", "aten::to", "dim_order_ops::_to_dim_order_copy")
+"""Ops that change a dtype, by schema name."""
+
 _INTEGERS = (torch.int8, torch.uint8)
 _CODES_OF_4_BITS = 16
 _MIDDLE_OF_5_BITS = 16
@@ -45,7 +47,7 @@ def is_dequantised(node: Any) -> bool:
 
 def transposed_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
     """The weight ``[n, k]`` whose transpose ``[k, n]`` a node computes from constants."""
-    return weight_of(program, node.args[0]) if _is_transpose(node) else None
+    return weight_of(program, node.args[0]) if is_transpose(node) else None
 
 
 def cast_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
@@ -53,7 +55,7 @@ def cast_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
 
     So torchao's ``Int8WeightOnlyConfig`` has it, which scales the product.
     """
-    if name_of(node) not in _CASTS or not _is_transpose(node.args[0]):
+    if name_of(node) not in CASTS or not is_transpose(node.args[0]):
         return None
     placeholder = node.args[0].args[0]
     codes = constant_of(program, placeholder)
@@ -144,7 +146,8 @@ def _with_zeros(name: str, codes: Tensor, scale: Tensor, zeros: Tensor, bits: in
     return SmallWeight(name, codes, scale, zeros if has_zeros else None, bits, kind)
 
 
-def _is_transpose(node: Any) -> bool:
+def is_transpose(node: Any) -> bool:
+    """Whether a node is a matrix with its dims swapped."""
     name = name_of(node)
     return name in _TRANSPOSES or (name in _PERMUTES and list(node.args[1]) == [1, 0])
 

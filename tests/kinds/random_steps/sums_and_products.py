@@ -60,11 +60,18 @@ def reduction(w: Writer) -> object:
         ),
         *("torch.var_mean({x}, {d}, correction=0)", "torch.linalg.vector_norm({x}, 3, {d})"),
     )
-    if BEFORE_2_13 and "norm(" in text and not keep and set(_sizes(w, x, dim)) <= {1}:
+    keeps = keep and "{k}" in text
+    if (
+        BEFORE_2_13
+        and "norm" in text
+        and "{d}" in text
+        and not keeps
+        and set(_sizes(w, x, dim)) <= {1}
+    ):
         raise RefusedError("an export has a dim too many")
     if "var" in text or "std" in text:
         w.spread(x, dim)
-    elif "sum" in text or "mean" in text:
+    elif ".sum(" in text or ".mean(" in text:
         w.left(x, dim if "{d}" in text else "()")
     return w.let(text.format(x=x, d=dim, k=keep))
 
