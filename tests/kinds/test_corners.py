@@ -410,13 +410,15 @@ def test_sums_that_are_not_vectorized(rows: int) -> None:
     torch.testing.assert_close(found.double(), Model()(x.double()), rtol=6e-8, atol=0)
 
 
-@pytest.mark.parametrize("sizes", [(3, 5000), (5000, 3), (7, 9001), (9001,), (2, 4100, 5)])
-@pytest.mark.parametrize("dim", [0, -1, None])
-def test_sums_of_many(check: Callable[..., None], sizes: tuple[int, ...], dim: int | None) -> None:
+@pytest.mark.parametrize("sizes", [(3, 5000), (7, 9001), (9001,), (2, 4100, 5)])
+def test_sums_of_many(check: Callable[..., None], sizes: tuple[int, ...]) -> None:
     """Vectors with and without a rest, along and across rows, on several threads."""
+
+    def model(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sum(0), x.sum(-1), x.sum(), x.transpose(0, -1).sum(0), (x * 2).mean(-1)
+
     torch.manual_seed(0)
-    x = torch.rand(sizes)
-    check(lambda x: (x.sum(dim), (x.t() if x.dim() == 2 else x).sum(dim)), x, rtol=2e-6, atol=0)
+    check(model, torch.rand(sizes), rtol=2e-6, atol=0)
 
 
 def test_states_are_written_after_they_were_read() -> None:
