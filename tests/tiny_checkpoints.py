@@ -106,6 +106,13 @@ def write_tokenizer(path: Path, *words: str) -> Path:
     return path
 
 
+def tokens_of(folder: Path, text: str) -> list[int]:
+    """A text in the tokens of a checkpoint."""
+    from tokenizers import Tokenizer
+
+    return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(text).ids)
+
+
 def greedy_tokens(folder: Path, prompt: list[int], count: int, quantize: str = "none") -> list[int]:
     """What transformers generates, greedily, with weights as the quantised ones stand for."""
     import torch

@@ -109,7 +109,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.cuda.inductor.line_info import no_line_info
     from aoti_plugins.cuda.inductor.masked_atomics import masked_atomics
     from aoti_plugins.cuda.inductor.padded_views import padded_views
-    from aoti_plugins.cuda.inductor.row_divisions import row_divisions
+    from aoti_plugins.cuda.inductor.rounded_divisions import rounded_divisions
     from aoti_plugins.cuda.inductor.searches import searches_of_pytorch
     from aoti_plugins.cuda.inductor.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
@@ -126,7 +126,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         joined_multiply_add(),
         padded_views(),
         masked_atomics(),
-        row_divisions(),
+        rounded_divisions(),
         searches_of_pytorch(),
         known_triton_version(),
         fresh_kernels(),

@@ -111,7 +111,8 @@ _LARGEST_FLOAT8 = torch.finfo(torch.float8_e4m3fn).max
 def _tiny_rows(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Numbers and values of the rows whose scale torchao may round to 0, as of unused tokens."""
     limit = torch.finfo(weight.dtype).smallest_normal * _LARGEST_FLOAT8
-    (numbers,) = (weight.detach().abs().amax(1) < limit).nonzero(as_tuple=True)
+    largest = torch.linalg.vector_norm(weight.detach(), torch.inf, 1)
+    (numbers,) = (largest < limit).nonzero(as_tuple=True)
     return numbers, weight.detach()[numbers]
 
 

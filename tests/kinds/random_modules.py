@@ -264,12 +264,17 @@ class Writer:
         if ((deviation < 0.1 * size) & (deviation > 0)).any():
             raise RefusedError("near each other")
 
-    def left(self, name: str, dims: str) -> None:
+    def remains(self, name: str, dims: str) -> None:
         """Refuse a sum of which nothing is left but rounding."""
         value, of = self._double(name, dims)
         found, size = value.sum(of).abs(), value.abs().sum(of)
         if ((found < 1e-4 * size) & (found > 0)).any():
             raise RefusedError("near nothing")
+
+    def sizes(self, name: str, dims: str) -> list[int]:
+        """The sizes of dims; none of a number."""
+        shape, of = self.values[name].shape, eval(dims)
+        return [shape[dim] for dim in (of if isinstance(of, tuple) else (of,))] if shape else []
 
     def _double(self, name: str, dims: str) -> tuple[torch.Tensor, Any]:
         value = self.values[name].double()

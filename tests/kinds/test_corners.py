@@ -364,7 +364,7 @@ def test_a_cache_of_a_dynamic_number_of_rows() -> None:
 
 
 def test_the_error_function_of_small_numbers() -> None:
-    """Of PyTorch's vectors the relative error of 1e-6 is 0.13, eager's own of 16 bits, too."""
+    """Of PyTorch's vectors nothing is left of 1e-30; of eager's of 16 bits neither."""
 
     class Model(nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -419,30 +419,6 @@ def test_sums_of_many(check: Callable[..., None], sizes: tuple[int, ...]) -> Non
 
     torch.manual_seed(0)
     check(model, torch.rand(sizes), rtol=2e-6, atol=0)
-
-
-def test_states_are_written_after_they_were_read() -> None:
-    """Several kernels read one of them, whose loops are computed anew."""
-
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.register_buffer("one", torch.zeros(1, 4, 1, 2))
-            self.register_buffer("other", torch.zeros(1, 4, 1, 2))
-
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            y = x.clone()
-            y[None, :3] = x
-            self.one[0] += y[0]
-            seen = self.one.clone()
-            resized = nn.functional.interpolate(seen - y, size=(3, 5), mode="bilinear")
-            self.other[0] += seen[0]
-            return resized, self.other.clone()
-
-    x, expected = torch.randn(2, 4, 1, 1).transpose(3, 0), Model()
-    with Program(lower(Model(), (x,)).buffer) as program:
-        for _ in range(3):
-            torch.testing.assert_close(program(x), list(expected(x)))
 
 
 def test_a_whole_number_scattered_into_floats(check: Callable[..., None]) -> None:

@@ -14,7 +14,7 @@ import torch
 from executorch.exir import to_edge_transform_and_lower
 from random_module_packs import CALLS, copied, problems
 from random_modules import RandomModule, random_module
-from reordered_modules import MODULES
+from reordered_modules import PACKS
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -135,9 +135,10 @@ def test_a_wrong_value_is_found() -> None:
     assert str(programs[2]) in found
 
 
-def test_no_kernel_is_moved_in_front_of_what_it_reads(lower_whole: Lower) -> None:
-    """Kernels are moved to need less memory."""
-    _check_all(MODULES, lower_whole)
+@pytest.mark.parametrize("where", PACKS)
+def test_no_kernel_is_moved(where: str, lower_whole: Lower) -> None:
+    """Kernels are moved to need less memory, and to be joined."""
+    _check_all(PACKS[where], lower_whole)
 
 
 def test_a_few(lower_whole: Lower) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from support import needs_executorchs_extension, weights_nbytes
-from tiny_checkpoints import GROUP, MAX_LENGTH, config, greedy_tokens, write_tokenizer
+from tiny_checkpoints import GROUP, MAX_LENGTH, config, greedy_tokens, tokens_of, write_tokenizer
 
 from aoti_plugins.cli.app import app
 from aoti_plugins.errors import CheckpointError, ProgramError
@@ -28,12 +28,6 @@ pytestmark = [
 def aoti(*arguments: object) -> Result:
     """Run a command in this process."""
     return CliRunner().invoke(app, [str(one) for one in arguments])
-
-
-def byte_tokens(folder: Path) -> list[int]:
-    from tokenizers import Tokenizer
-
-    return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(PROMPT).ids)
 
 
 def test_what_is_in_the_cache_is_not_read_again(
@@ -120,11 +114,11 @@ def test_64_greedy_tokens_are_those_of_transformers(
     kind: str, quantize: str, checkpoints: Callable[[str], Path], exported: Callable[..., Path]
 ) -> None:
     folder = checkpoints(kind)
-    expected = greedy_tokens(folder, byte_tokens(folder), COUNT, quantize)
+    expected = greedy_tokens(folder, tokens_of(folder, PROMPT), COUNT, quantize)
     assert len(set(expected)) > 4  # not one token over and over
     with TextGenerator(exported(kind, quantize)) as generator:
-        found = list(generator.tokens(byte_tokens(folder), max_new_tokens=COUNT))
-        again = list(generator.tokens(byte_tokens(folder), max_new_tokens=COUNT))
+        found = list(generator.tokens(tokens_of(folder, PROMPT), max_new_tokens=COUNT))
+        again = list(generator.tokens(tokens_of(folder, PROMPT), max_new_tokens=COUNT))
     assert found == expected
     assert again == expected  # over the old cache
 
@@ -132,30 +126,37 @@ def test_64_greedy_tokens_are_those_of_transformers(
 GPU = ("--device", "cuda", "--target", "h100", "--dtype", "bfloat16")
 
 
+def weights_of_tied() -> int:
+    """Weights of products and of the embedding, which is the last of them."""
+    chosen = config("llama_tied")
+    width, inner, words = chosen.hidden_size, chosen.intermediate_size, chosen.vocab_size
+    keys = chosen.num_key_value_heads * chosen.head_dim
+    return int((2 * width + 2 * keys + 3 * inner + words) * width)
+
+
+def zeros_of_caches(nbytes: int) -> int:
+    """Bytes of what all its caches begin with, of numbers with so many each."""
+    chosen = config("llama_tied")
+    return int(MAX_LENGTH * chosen.num_key_value_heads * chosen.head_dim * nbytes)
+
+
 @pytest.mark.parametrize(("options", "nbytes"), [((), 4), (GPU, 2)], ids=["cpu", "cuda"])
 def test_four_bits_are_held_in_four_bits(
     exported: Callable[..., Path], options: tuple[object, ...], nbytes: int
 ) -> None:
     """With their scales; the embedding, which is the head as well, once."""
-    chosen = config("llama_tied")
-    width, inner, words = chosen.hidden_size, chosen.intermediate_size, chosen.vocab_size
-    keys = chosen.num_key_value_heads * chosen.head_dim
-    weights = (2 * width + 2 * keys + 3 * inner + words) * width
+    weights = weights_of_tied()
     needed = weights // 2 + weights // GROUP * nbytes
-    zeros = MAX_LENGTH * keys * nbytes  # what all caches begin with
+    zeros = zeros_of_caches(nbytes)
     program = exported("llama_tied", "int4", *options).read_bytes()
     assert needed <= weights_nbytes(program) - zeros <= 1.05 * needed
 
 
 def test_floats_of_8_bits_have_8_bits(exported: Callable[..., Path]) -> None:
     """With a scale for each row; the embedding, which is the head as well, once."""
-    chosen = config("llama_tied")
-    width, inner, words = chosen.hidden_size, chosen.intermediate_size, chosen.vocab_size
-    keys = chosen.num_key_value_heads * chosen.head_dim
-    weights = (2 * width + 2 * keys + 3 * inner + words) * width
-    zeros = MAX_LENGTH * keys * 2  # what all caches begin with
+    weights = weights_of_tied()
     program = exported("llama_tied", "fp8", *GPU).read_bytes()
-    assert weights <= weights_nbytes(program) - zeros <= 1.05 * weights
+    assert weights <= weights_nbytes(program) - zeros_of_caches(2) <= 1.05 * weights
 
 
 @pytest.mark.parametrize("more", [(), ("--option", "cuda_graphs=false")])

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tiny_checkpoints import greedy_tokens
+from tiny_checkpoints import greedy_tokens, tokens_of
 from tiny_speech import greedy_speech, sound
-from tokenizers import Tokenizer
 
 from aoti_plugins.generation import Sampling, TextGenerator, Transcriber, read_tokenizer
 
@@ -22,10 +21,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::UserWarning:(torch|transformers)"),
 ]
-
-
-def prompt_of(folder: Path) -> list[int]:
-    return list(Tokenizer.from_file(str(folder / "tokenizer.json")).encode(PROMPT).ids)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +46,7 @@ def test_64_greedy_tokens_are_those_of_transformers(
     exported: Callable[..., Path],
 ) -> None:
     folder = checkpoints(kind)
-    prompt = prompt_of(folder)
+    prompt = tokens_of(folder, PROMPT)
     expected = greedy_tokens(folder, prompt, COUNT, quantize)
     assert len(set(expected)) > 4  # not one token over and over
     with TextGenerator(exported(kind, quantize, *GPU, *more)) as generator:
@@ -87,8 +82,8 @@ def test_guesses_change_no_token(
     folder = checkpoints("llama")
     program = exported("llama", "none", *GPU, "--speculate", "4")
     with TextGenerator(program) as generator:
-        found = list(generator.tokens(prompt_of(folder), max_new_tokens=COUNT))
-    assert found == greedy_tokens(folder, prompt_of(folder), COUNT)
+        found = list(generator.tokens(tokens_of(folder, PROMPT), max_new_tokens=COUNT))
+    assert found == greedy_tokens(folder, tokens_of(folder, PROMPT), COUNT)
 
 
 @pytest.mark.parametrize("quantize", ["none", "int4"])

@@ -97,7 +97,7 @@ extern "C" void kernel(float *to, vector numbers) { last(to, numbers + 1); }
 
 
 def test_kernels_return_from_their_last_call(build: SharedObjectBuild, tmp_path: Path) -> None:
-    """GCC 12 and 13 take the place of a function's arguments to be aligned as those of the call."""
+    """GCC 13 took the place of a function's arguments to be aligned as those of the call."""
     source, assembly = tmp_path / "kernel.cpp", tmp_path / "kernel.s"
     source.write_text(VECTOR_AS_LAST_ARGUMENT)
     flags = shared_object.kernel_flags(build)

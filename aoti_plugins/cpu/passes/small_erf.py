@@ -1,7 +1,7 @@
 """The error function of small numbers, to their own precision.
 
-PyTorch's vectors give it to 1.5e-7 of 1 (Abramowitz and Stegun, 7.1.26): of 1e-6 that is off by a
-seventh. GELU, and what else adds 1 to it, loses nothing by that and stays as it is.
+PyTorch's vectors give it to 1.5e-7 of 1 (Abramowitz and Stegun, 7.1.26): nothing is left of 1e-30.
+GELU, and what else adds 1 to it, loses nothing by that and stays as it is.
 """
 
 from __future__ import annotations

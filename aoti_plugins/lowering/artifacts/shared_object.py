@@ -48,8 +48,8 @@ _COMMON_FLAGS = (
 )
 _WRAPPER_FLAGS = ("-O1",)
 # Eager PyTorch neither contracts nor reassociates, so neither do the kernels; errno and traps have
-# no reader. A last call does not take the place of its function: GCC 12 and 13 write its vectors
-# over the function's arguments, as if these were aligned for vectors.
+# no reader. A last call does not take the place of its function: GCC 13 wrote its vectors over the
+# function's arguments, as if these were aligned for vectors.
 _KERNEL_FLAGS = (
     "-O3",
     "-fopenmp",

@@ -19,7 +19,7 @@ from aoti_plugins.lowering.inductor.gpu.conv_weights import channels_last_weight
 from aoti_plugins.lowering.inductor.gpu.placement import Placement, placed_constants
 from aoti_plugins.lowering.inductor.indices_from_zero import indices_from_zero
 from aoti_plugins.lowering.inductor.kept_operands import kept_operands
-from aoti_plugins.lowering.inductor.kept_renames import kept_renames
+from aoti_plugins.lowering.inductor.kept_order import kept_order
 from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
@@ -125,7 +125,7 @@ def generation(
         stack.enter_context(stored_values())
         stack.enter_context(complete_matches())
         stack.enter_context(kept_operands())
-        stack.enter_context(kept_renames())
+        stack.enter_context(kept_order())
         stack.enter_context(known_truths())
         stack.enter_context(unknown_ranges())
         stack.enter_context(indices_from_zero())

@@ -60,19 +60,13 @@ def reduction(w: Writer) -> object:
         ),
         *("torch.var_mean({x}, {d}, correction=0)", "torch.linalg.vector_norm({x}, 3, {d})"),
     )
-    keeps = keep and "{k}" in text
-    if (
-        BEFORE_2_13
-        and "norm" in text
-        and "{d}" in text
-        and not keeps
-        and set(_sizes(w, x, dim)) <= {1}
-    ):
+    is_norm = "norm" in text and "{d}" in text and not (keep and "{k}" in text)
+    if BEFORE_2_13 and is_norm and set(w.sizes(x, dim)) <= {1}:
         raise RefusedError("an export has a dim too many")
     if "var" in text or "std" in text:
         w.spread(x, dim)
     elif ".sum(" in text or ".mean(" in text:
-        w.left(x, dim if "{d}" in text else "()")
+        w.remains(x, dim if "{d}" in text else "()")
     return w.let(text.format(x=x, d=dim, k=keep))
 
 
@@ -81,15 +75,6 @@ def _some_dims(w: Writer, x: str) -> str:
     if count > 1 and w.chance(0.4):
         return str(tuple(sorted(w.random.sample(range(count), 2))))
     return str(w.dim(x))
-
-
-def _sizes(w: Writer, x: str, dims: str) -> list[int]:
-    """Those of the dims that are named; none of a number."""
-    shape = w.values[x].shape
-    found = eval(dims)
-    return (
-        [shape[dim] for dim in (found if isinstance(found, tuple) else (found,))] if shape else []
-    )
 
 
 def along(w: Writer) -> object:

@@ -2,7 +2,7 @@
 
 Triton's division is an approximation, which goes with a subtraction into one instruction: a row of
 equal values less their mean was not 0, and a norm makes that some hundred times as large. Divisions
-of elements by others stay as they are: a correct one takes several times as many instructions.
+of elements by others stay as they are, since correct ones take more instructions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aoti_plugins.lowering.inductor.patching import patch
     why="A norm of equal values would not be 0.",
     until="means are divided by div_rn",
 )
-def row_divisions() -> Iterator[None]:
+def rounded_divisions() -> Iterator[None]:
     """Divide float32 correctly by numbers, and where there is one of a row."""
     from torch._inductor.codegen.triton import TritonOverrides
 

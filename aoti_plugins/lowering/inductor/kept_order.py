@@ -2,9 +2,9 @@
 
 A buffer that is written to in place has another name from there on, and the order of kernels is
 made of names. Where Inductor computes anew what a kernel reads, as its loops change, it forgets the
-new names: the kernel could be moved in front of the write, and read what was there before. Before
-2.13 it also forgets what a kernel that writes has to wait for: those that read the buffer before,
-and the one that makes it.
+new names: the kernel could be moved in front of the write, and read what was there before. 2.11
+also forgets what a kernel that writes has to wait for: those that read the buffer before, and the
+one that makes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aoti_plugins.lowering.inductor.patching import patch
     why="A kernel may run on the other side of one that writes what it reads: wrong, silently.",
     until="recompute_size_and_body renames what is read in any case, and keeps what is waited for",
 )
-def kept_renames() -> Iterator[None]:
+def kept_order() -> Iterator[None]:
     """Names of buffers that were written to, and what writes wait for, are kept."""
     from torch._inductor.dependencies import StarDep, WeakDep
     from torch._inductor.scheduler import SchedulerNode

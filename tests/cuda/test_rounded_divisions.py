@@ -61,7 +61,7 @@ def source(model: nn.Module, sizes: tuple[int, ...], folder: Path) -> str:
         (WholeMean(), (1000, 1000)),
     ],
 )
-def test_means_of_equal_values_are_these_values(
+def test_means_are_divided_correctly(
     model: nn.Module, sizes: tuple[int, ...], tmp_path: Path
 ) -> None:
     found = source(model, sizes, tmp_path)
