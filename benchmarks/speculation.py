@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--target")
     parser.add_argument("--quantize", default="int8")
     parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--method-style", default="forward")
     parser.add_argument("--speculate", type=int, default=7)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--layers", type=int, default=8)
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     how = ["--device", options.device, "--quantize", options.quantize, "--dtype", options.dtype]
+    how += ["--method-style", options.method_style]
     how += ["--target", options.target] if options.target else []
     with tempfile.TemporaryDirectory() as folder:
         checkpoint, guessing, plain = (Path(folder) / name for name in ("model", "g.pte", "p.pte"))

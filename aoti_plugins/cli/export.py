@@ -244,6 +244,7 @@ def command(
             constants["get_num_ranks"] = num_ranks
         if dtype_of_shares is not None:
             constants["samples_in_float64"] = dtype_of_shares.itemsize == 8
+            constants["samples_ahead"] = True
         if guesser is not None:
             with display.stage("load and export the draft model"):
                 small = guesser.load(dtype)

@@ -14,6 +14,7 @@ from aoti_plugins.runtime import Method, Program
 _HEARING = "encode"  # the method for audio; must match aoti_plugins/language/export.py
 _ADAPTING = "adapt"  # the method that takes an adapter, likewise
 _CHOOSING = ("likeliest", "sample")
+_CHOSEN_LAST = -1  # stands for the token they chose last; as in language/device_sampling.py
 _OF_MODELS = (_HEARING, "forward", "prefill", "decode", "verify", *_CHOOSING, _ADAPTING)
 _OF_DRAFTS = ("draft", "draft_decode")
 
@@ -68,6 +69,8 @@ class CachedModel:
         """Those in the cache: they need not be read again where a text begins with them."""
         self._most_of_a_call = int(constant(program, "get_max_seq_len")[0])
         self._is_recurrent = bool(constant(program, "is_recurrent", False)[0])
+        # A method with a call that was begun, of how many tokens of a text, and by whose numbers.
+        self._ahead: tuple[Method, int, np.random.Generator] | None = None
         share: Any = False if apart else None
         self._methods: dict[str, Method] = {}
         for name in _OF_DRAFTS if is_draft else _OF_MODELS:
@@ -81,6 +84,8 @@ class CachedModel:
         if self.chooses:
             is_wide = bool(constant(program, "samples_in_float64")[0])
             self._dtype = np.float64 if is_wide else np.float32
+            # Programs of older versions do not know the token that stands for the last one.
+            self._can_look_ahead = bool(constant(program, "samples_ahead", False)[0])
         known = int(constant(program, "get_num_speculative_tokens", 0)[0])
         self.num_speculative_tokens = known if "verify" in self._methods else 0
         """The most tokens that ``read_each`` takes after the first one."""
@@ -113,7 +118,12 @@ class CachedModel:
         return logits.reshape(-1)
 
     def choose(
-        self, tokens: Sequence[int], begin: int, sampling: Sampling, random: np.random.Generator
+        self,
+        tokens: Sequence[int],
+        begin: int,
+        sampling: Sampling,
+        random: np.random.Generator,
+        ahead: bool = False,
     ) -> int:
         """Read as ``read`` does, and have the program choose the next token.
 
@@ -122,22 +132,47 @@ class CachedModel:
             begin: less than their number.
             sampling: how it is chosen.
             random: gives a number for each token that is drawn.
+            ahead: whether the token behind it will be asked for, with the same ``random``. A GPU
+                then goes on to that one at once, while this one is on its way.
         """
-        most = 1 if "decode" in self._methods else self._most_of_a_call
-        start = max(begin, len(tokens) - most)
-        if start > begin:
-            self.read(tokens[:start], begin)
+        method = self._methods["likeliest" if sampling.temperature == 0 else "sample"]
         is_fair = sampling.repetition_penalty == 1
-        seen = np.array(tokens[-1:]) if is_fair else np.unique(tokens)
+        can_begin = (
+            is_fair and self._can_look_ahead and isinstance(method, Method) and method.can_begin
+        )
+        if self._ahead != (method, len(tokens), random):
+            self._drop_ahead()
+            most = 1 if "decode" in self._methods else self._most_of_a_call
+            start = max(begin, len(tokens) - most)
+            if start > begin:
+                self.read(tokens[:start], begin)
+            seen = np.array(tokens[-1:]) if is_fair else np.unique(tokens)
+            more = seen, self._settings(sampling, random)
+            if not can_begin:
+                return int(self._call(method, tokens, start, len(tokens), *more)[0])
+            self.tokens = ()  # unless the call comes to its end
+            method.begin(np.array([tokens[start:]]), np.arange(start, len(tokens)), *more)
+        self._ahead = None
+        if ahead:
+            last, place = np.array([_CHOSEN_LAST]), np.array([len(tokens)])
+            method.begin(last[None], place, last, self._settings(sampling, random))
+            self._ahead = (method, len(tokens) + 1, random)
+        chosen = int(method.finish(copy=False)[0][0])
+        self.keep([*tokens, chosen] if ahead else tokens)
+        return chosen
+
+    def _settings(self, sampling: Sampling, random: np.random.Generator) -> Any:
+        """The input of ``likeliest`` and ``sample`` that says how."""
         if sampling.temperature == 0:
-            last = np.array([sampling.repetition_penalty], np.float32)
-            chosen = self._call(self._methods["likeliest"], tokens, start, len(tokens), seen, last)
-        else:
-            given = sampling.repetition_penalty, sampling.temperature, sampling.top_k
-            limits = sampling.top_p, sampling.min_p, random.random()
-            last = np.array([*given, *limits], self._dtype)
-            chosen = self._call(self._methods["sample"], tokens, start, len(tokens), seen, last)
-        return int(chosen[0])
+            return np.array([sampling.repetition_penalty], np.float32)
+        given = sampling.repetition_penalty, sampling.temperature, sampling.top_k
+        return np.array([*given, sampling.top_p, sampling.min_p, random.random()], self._dtype)
+
+    def _drop_ahead(self) -> None:
+        """Let a call end that was begun for a token which nobody wants."""
+        if self._ahead is not None:
+            method, self._ahead = self._ahead[0], None
+            method.finish(copy=False)
 
     def read_each(self, tokens: Sequence[int], begin: int) -> Any:
         """Read at most one token more than ``num_speculative_tokens``, as ``read`` does.
@@ -153,6 +188,7 @@ class CachedModel:
         Args:
             samples: ``[n]``, float32, at most as many as the program takes.
         """
+        self._drop_ahead()
         self.tokens = ()
         self._methods[_HEARING](samples, copy=False)
 
@@ -162,6 +198,7 @@ class CachedModel:
         Args:
             adapter: ``[numel]``, float32, in the layout of the program.
         """
+        self._drop_ahead()
         self.tokens = ()
         self._methods[_ADAPTING](adapter, copy=False)
 
@@ -179,6 +216,7 @@ class CachedModel:
             method.close()
 
     def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int, *more: Any) -> Any:
+        self._drop_ahead()
         self.tokens = ()  # unless the call comes to its end
         inputs = np.array([tokens[begin:end]]), np.arange(begin, end), *more
         logits = method(*inputs, copy=False)[0]

@@ -281,7 +281,8 @@ class TextGenerator(Closing):
             for logits, guessed in zip(self._logits(seen, guess, begin), [*guess, -1], strict=True):
                 self._check_turn(answer)
                 if logits is None:
-                    token = self._model.choose(seen, begin, sampling, random)
+                    ahead = statistics.new_tokens + 1 < most and not self._guesses
+                    token = self._model.choose(seen, begin, sampling, random, ahead)
                 else:
                     token = self._choose(logits, seen, sampling, random)
                 if guess:

@@ -39,49 +39,62 @@ def sampled_token(decoder: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Modu
 def _with_forward(decoder: torch.nn.Module, kind: type[torch.nn.Module]) -> torch.nn.Module:
     result = copy.copy(decoder)
     result.__class__ = type(kind.__name__, (kind, type(decoder)), {})
+    result._buffers = dict(decoder._buffers)
+    result.register_buffer("last_token", torch.zeros(1, dtype=torch.int64), persistent=False)
     return result
 
 
-class _LikeliestToken(torch.nn.Module):
-    """In front of a decoder's class."""
+class _ChosenToken(torch.nn.Module):
+    """In front of a decoder's class: a token that is negative stands for the one chosen last.
 
-    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
+    So a call can be given to a GPU before it has chosen the token that the call reads.
+    """
+
+    last_token: Tensor
+
+    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor, settings: Tensor) -> Tensor:
         """Read tokens and choose the next one.
 
         Args:
             tokens: ``[1, T]``, int64.
             positions: ``[T]``, int64.
             seen: ``[S]``, int64, the tokens that the penalty is for; each may be there twice.
-            penalty: ``[1]``, float32.
+            settings: how it is chosen; see ``choose``.
 
         Returns:
             ``[1]``, int64.
         """
-        logits = super().forward(tokens, positions)[0, -1]
+        known = torch.where(tokens < 0, self.last_token, tokens)
+        logits = super().forward(known, positions)[0, -1]
+        chosen = self.choose(logits, torch.where(seen < 0, self.last_token, seen), settings)
+        self.last_token.copy_(chosen)
+        return chosen
+
+
+class _LikeliestToken(_ChosenToken):
+    """The likeliest one."""
+
+    def choose(self, logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
+        """Choose by logits ``[vocabulary]``, with the penalty, ``[1]``, float32."""
         return _penalised(logits, seen, penalty).argmax()[None]
 
 
-class _SampledToken(torch.nn.Module):
-    """In front of a decoder's class."""
+class _SampledToken(_ChosenToken):
+    """One that is drawn."""
 
     dtype_of_shares: torch.dtype
 
-    def forward(self, tokens: Tensor, positions: Tensor, seen: Tensor, settings: Tensor) -> Tensor:
-        """Read tokens and draw the next one.
+    def choose(self, logits: Tensor, seen: Tensor, settings: Tensor) -> Tensor:
+        """Choose by logits ``[vocabulary]``.
 
         Args:
-            tokens: ``[1, T]``, int64.
-            positions: ``[T]``, int64.
-            seen: ``[S]``, int64, the tokens that the penalty is for.
+            logits: float32.
+            seen: as for ``forward``.
             settings: ``[6]``, of the distribution's dtype: penalty, temperature (over 0), top-k,
                 top-p, min-p, and a random number from 0 to below 1.
-
-        Returns:
-            ``[1]``, int64.
         """
         penalty, temperature, top_k, top_p, min_p, number = settings.split(1)
-        logits = super().forward(tokens, positions)[0, -1].to(self.dtype_of_shares)
-        fair = _penalised(logits, seen, penalty)
+        fair = _penalised(logits.to(self.dtype_of_shares), seen, penalty)
         falling, order = ((fair - fair.max()) / temperature).sort(descending=True, stable=True)
         count = falling.shape[0]
         last = torch.where(top_k > 0, top_k, float(count)).clamp(1, count).to(torch.long) - 1

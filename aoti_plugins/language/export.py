@@ -335,18 +335,18 @@ def _choosing(
     read = torch.zeros(1, example, dtype=torch.long), torch.arange(example), torch.zeros(2).long()
     shapes: dict[str, Any] = {"seen": {0: Dim("seen", max=max_length)}}
     shapes |= {"tokens": {1: length}, "positions": {0: length}} if most > 1 else {}
-    made: dict[str, tuple[torch.nn.Module, str, torch.Tensor]] = {
-        "likeliest": (likeliest_token(decoder), "penalty", torch.ones(1)),
-        "sample": (sampled_token(decoder, dtype), "settings", torch.ones(6, dtype=dtype)),
+    made: dict[str, tuple[torch.nn.Module, torch.Tensor]] = {
+        "likeliest": (likeliest_token(decoder), torch.ones(1)),
+        "sample": (sampled_token(decoder, dtype), torch.ones(6, dtype=dtype)),
     }
     return {
         name: torch.export.export(
             module,
-            (*read, last),
-            dynamic_shapes={"tokens": None, "positions": None, last_name: None, **shapes},
+            (*read, settings),
+            dynamic_shapes={"tokens": None, "positions": None, "settings": None, **shapes},
             strict=False,
         )
-        for name, (module, last_name, last) in made.items()
+        for name, (module, settings) in made.items()
     }
 
 

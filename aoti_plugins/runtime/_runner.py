@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from ctypes import c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
 from enum import IntEnum
 
 from aoti_plugins.errors import ProgramError, RuntimeLoadError
@@ -115,6 +115,9 @@ _SIGNATURES: dict[str, tuple[type | None, tuple[type, ...]]] = {
     "aotip_backend_count": (c_size_t, ()),
     "aotip_backend_name": (c_char_p, (c_size_t,)),
     "aotip_method_execute": (c_int32, (c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)),
+    "aotip_method_can_begin": (c_int32, (c_void_p, POINTER(c_int32))),
+    "aotip_method_begin": (c_int32, (c_void_p, c_void_p, c_size_t)),
+    "aotip_method_finish": (c_int32, (c_void_p, c_void_p, c_size_t)),
 }
 
 Options = Mapping[str, Mapping[str, bool | int]]
@@ -163,6 +166,8 @@ class Runner:
             self._functions[name] = function
         self.set_output = self._functions["aotip_method_set_output"]
         self.execute = self._functions["aotip_method_execute"]
+        self.begin = self._functions["aotip_method_begin"]
+        self.finish = self._functions["aotip_method_finish"]
         self.destroy_program = self._functions["aotip_program_destroy"]
         self.destroy_method = self._functions["aotip_method_destroy"]
 
@@ -265,6 +270,12 @@ class Runner:
         room = (Event * count.value)()
         self.call("aotip_method_trace", doing, method, room, len(room), ctypes.byref(count))
         return list(room)
+
+    def can_begin(self, method: int) -> bool:
+        """Whether calls of a method can be begun and finished apart."""
+        found = c_int32()
+        self.call("aotip_method_can_begin", "cannot ask a method", method, ctypes.byref(found))
+        return bool(found.value)
 
     def infos(self, method: int, side: str) -> list[Value]:
         """Describe the inputs or outputs (``side``); the shapes' memory belongs to the method."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from aoti_plugins.errors import ProgramError
 from aoti_plugins.interface.arguments import in_order
 from aoti_plugins.interface.contents import InterfaceValue
 from aoti_plugins.runtime._dlpack import gpu_of
-from aoti_plugins.runtime._inputs import BORROWED, CUDA, TORCH, InputSlot
+from aoti_plugins.runtime._inputs import BORROWED, CUDA, NEUTRAL, TORCH, InputSlot
 from aoti_plugins.runtime._locks import new_lock
 from aoti_plugins.runtime._outputs import OutputSlot
 from aoti_plugins.runtime._runner import Runner, Value
@@ -59,6 +61,7 @@ class Method(NotCopied, Closing):
         self._execute = native.execute
         self._doing = f"method {name!r} of the {program} failed"
         self._kept: list[object] = []
+        self._begun: deque[int] = deque()  # what inputs of begun calls ask the outputs to be
         self.name = name
         described = native.infos(address, "input")
         self.inputs = _infos(described, known.inputs)
@@ -117,16 +120,9 @@ class Method(NotCopied, Closing):
         if named:
             inputs = self.in_order(inputs, named)
         with self._lock:
-            native = self._native
-            if native is None:
-                raise ProgramError(f"method {self.name!r} is closed")
-            if len(inputs) != self._n_in:
-                raise self._wrong_count(len(inputs))
-            seen = 0
+            native = self._loaded()
             try:
-                for slot, value in zip(self._in_slots, inputs, strict=True):
-                    binder = slot.binders.get(type(value))
-                    seen |= binder(value) if binder else slot.bind(value)
+                seen = self._bind(inputs)
                 if seen & CUDA or self._is_on_gpu:
                     code = self._execute_on_gpu(native.address, inputs, seen, copy)
                 else:
@@ -135,13 +131,96 @@ class Method(NotCopied, Closing):
                     self._forget_gpu()
                     raise self._runner.error(code, self._doing)
                 # An output may be an input's memory, so the kept inputs go only after this.
-                if seen & TORCH or (not seen and "torch" in sys.modules):
-                    return tuple([slot.torch(copy) for slot in self._out_slots])
-                return tuple([slot.numpy(copy) for slot in self._out_slots])
+                return self._taken_outputs(seen, copy)
             finally:
                 if self._kept:
                     native.viewed = None if copy else list(self._kept)
                     self._kept.clear()
+
+    @functools.cached_property
+    def can_begin(self) -> bool:
+        """Whether calls can be begun and finished apart.
+
+        They can where the method is one delegate for an NVIDIA GPU as a whole, and the sizes of its
+        outputs do not change.
+        """
+        with self._lock:
+            return self._runner.can_begin(self._loaded().address)
+
+    def begin(self, *inputs: Any) -> None:
+        """Begin a call, and return while the GPU still works on it.
+
+        Up to two calls may be begun, so that the GPU has the next one to do while the outputs of
+        one are looked at; ``finish`` gives these in the order of the calls.
+
+        Args:
+            *inputs: as for a call, in host memory.
+
+        Raises:
+            ProgramError: an input has the wrong type, dtype or shape, is missing or on a GPU, two
+                calls are begun already, the method is closed, cannot begin calls, or failed.
+        """
+        with self._lock:
+            native = self._loaded()
+            try:
+                seen = self._bind(inputs)
+                if seen & CUDA:
+                    raise ProgramError(
+                        f"{self._doing}: inputs of a call that is begun are in host memory"
+                    )
+                if self._is_on_gpu:
+                    self._use_own_memory(native.address)
+                code = self._runner.begin(native.address, *self._arguments[1:3])
+                if code:
+                    raise self._runner.error(code, self._doing)
+                self._begun.append(seen)
+            finally:
+                self._kept.clear()
+
+    def finish(self, *, copy: bool = True) -> tuple[Any, ...]:
+        """Wait for the oldest call that was begun.
+
+        Args:
+            copy: as for a call; ``False`` gives memory that the next ``finish`` changes, too.
+
+        Returns:
+            One value per output, as of a call.
+
+        Raises:
+            ProgramError: no call is begun, the method is closed, or it failed.
+        """
+        with self._lock:
+            native = self._loaded()
+            seen = self._begun.popleft() if self._begun else NEUTRAL
+            code = self._runner.finish(native.address, *self._arguments[3:])
+            if code:
+                raise self._runner.error(code, self._doing)
+            return self._taken_outputs(seen, copy)
+
+    def _loaded(self) -> _NativeMethod:
+        if self._native is None:
+            raise ProgramError(f"method {self.name!r} is closed")
+        return self._native
+
+    def _bind(self, inputs: tuple[Any, ...]) -> int:
+        """Point the C structs to the inputs; returns what these ask the outputs to be."""
+        if len(inputs) != self._n_in:
+            raise self._wrong_count(len(inputs))
+        seen = NEUTRAL
+        for slot, value in zip(self._in_slots, inputs, strict=True):
+            binder = slot.binders.get(type(value))
+            seen |= binder(value) if binder else slot.bind(value)
+        return seen
+
+    def _taken_outputs(self, seen: int, copy: bool) -> tuple[Any, ...]:
+        if seen & TORCH or (not seen and "torch" in sys.modules):
+            return tuple([slot.torch(copy) for slot in self._out_slots])
+        return tuple([slot.numpy(copy) for slot in self._out_slots])
+
+    def _use_own_memory(self, address: int) -> None:
+        self._is_on_gpu = False
+        for slot in self._out_slots:
+            slot.use_own_memory(self._runner, address)
 
     def module(
         self, *, copy: bool = True, classes: Mapping[str, type] | None = None
@@ -174,22 +253,18 @@ class Method(NotCopied, Closing):
             ProgramError: the method was not loaded with ``trace=True``, or is closed.
         """
         with self._lock:
-            if self._native is None:
-                raise ProgramError(f"method {self.name!r} is closed")
-            return tuple(map(call_event, self._runner.events(self._native.address)))
+            return tuple(map(call_event, self._runner.events(self._loaded().address)))
 
     def _execute_on_gpu(self, address: int, inputs: tuple[Any, ...], seen: int, fresh: bool) -> int:
         """Execute with outputs on the GPU, or on the host again, behind the current stream."""
-        self._is_on_gpu = on_gpu = bool(seen & CUDA)
-        if on_gpu and self._gpu is None:
+        if not seen & CUDA:
+            self._use_own_memory(address)
+            return int(self._execute(*self._arguments))
+        self._is_on_gpu = True
+        if self._gpu is None:
             self._gpu = gpu_of(inputs)
         for slot, info in zip(self._out_slots, self._out_infos, strict=True):
-            if on_gpu:
-                slot.use_gpu_memory(self._runner, address, info, fresh, self._gpu)
-            else:
-                slot.use_own_memory(self._runner, address)
-        if not on_gpu:
-            return int(self._execute(*self._arguments))
+            slot.use_gpu_memory(self._runner, address, info, fresh, self._gpu)
         import torch
 
         # What torch.cuda.current_stream() does, in a tenth of its time.

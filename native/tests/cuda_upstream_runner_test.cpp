@@ -8,23 +8,39 @@ using namespace aoti_plugins::testing;
 
 namespace {
 
-/// Runs a method on ones and returns the first row of the result.
-std::vector<float> first_row(const MethodPtr& method) {
-  const int64_t sizes[] = {2, 3};
-  float ones[] = {1, 1, 1, 1, 1, 1};
+using Row = std::vector<float>;
+
+/// An input of ones.
+struct Ones {
+  int64_t sizes[2] = {2, 3};
+  float data[6] = {1, 1, 1, 1, 1, 1};
   aotip_value x{};
-  x.tag = AOTIP_TAG_TENSOR;
-  x.dtype = 6;
-  x.ndim = 2;
-  x.sizes = sizes;
-  x.data = ones;
-  aotip_value y{};
-  BOOST_TEST_REQUIRE(aotip_method_execute(method.get(), &x, 1, &y, 1) == 0, aotip_last_error());
+
+  Ones() {
+    x.tag = AOTIP_TAG_TENSOR;
+    x.dtype = 6;
+    x.ndim = 2;
+    x.sizes = sizes;
+    x.data = data;
+  }
+  Ones(const Ones&) = delete;
+  Ones& operator=(const Ones&) = delete;
+};
+
+/// The first row of a result.
+Row row(const aotip_value& y) {
   const float* data = static_cast<const float*>(y.data);
   return {data, data + 3};
 }
 
-using Row = std::vector<float>;
+/// Runs a method on ones and returns the first row of the result.
+Row first_row(const MethodPtr& method) {
+  const Ones ones;
+  aotip_value y{};
+  BOOST_TEST_REQUIRE(aotip_method_execute(method.get(), &ones.x, 1, &y, 1) == 0,
+                     aotip_last_error());
+  return row(y);
+}
 
 }  // namespace
 
@@ -65,6 +81,25 @@ BOOST_AUTO_TEST_CASE(methods_of_every_generation_run) {
   BOOST_TEST(aotip_delegate_stand_in("CudaBackend") == AOTIP_STAND_IN_OURS);
   BOOST_TEST(fake().device_nbytes() == nbytes);
   BOOST_TEST(std::string(fake().misuse()) == "");
+}
+
+BOOST_AUTO_TEST_CASE(calls_are_begun_and_finished_apart) {
+  const ProgramPtr program = load_upstream_program();
+  const MethodPtr method = load_upstream_method(program, "listed");
+  BOOST_TEST_REQUIRE((method != nullptr), aotip_last_error());
+  int32_t can = 0;
+  BOOST_TEST(aotip_method_can_begin(method.get(), &can) == 0);
+  BOOST_TEST(can == 1);
+  const Ones ones;
+  aotip_value y{};
+  BOOST_TEST(aotip_method_finish(method.get(), &y, 1) != 0);
+  for (int round = 0; round < 2; ++round) {
+    BOOST_TEST_REQUIRE(aotip_method_begin(method.get(), &ones.x, 1) == 0, aotip_last_error());
+  }
+  for (float n = 1; n < 3; ++n) {
+    BOOST_TEST_REQUIRE(aotip_method_finish(method.get(), &y, 1) == 0, aotip_last_error());
+    BOOST_TEST(row(y) == (Row{n, n + 1, n + 2}), boost::test_tools::per_element());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(methods_share_the_buffers_of_their_program) {

@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(wrong_inputs_are_named) {
   value.tag = AOTIP_TAG_INT;
   fails("input 0 is an int, expected a tensor");
   BOOST_TEST(aotip_method_execute(method.get(), &value, 0, &out, 1) != 0);
-  check_error("0 inputs and room for 1 outputs, the method has 1 inputs and 1 outputs");
+  check_error("0 inputs, the method has 1");
   BOOST_TEST(aotip_method_execute(method.get(), nullptr, 1, &out, 1) != 0);
   check_error("inputs is null");
   BOOST_TEST(aotip_method_execute(method.get(), &value, 1, nullptr, 1) != 0);
@@ -289,6 +289,28 @@ BOOST_AUTO_TEST_CASE(wrong_inputs_are_named) {
   // And it still runs.
   BOOST_TEST(run(method, input, &out) == 0);
   BOOST_TEST(std::string(aotip_last_error()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(calls_on_the_cpu_are_not_begun_and_finished_apart) {
+  const ProgramPtr program = load_program();
+  const MethodPtr method = load_method(program);
+  int32_t can = 7;
+  BOOST_TEST(aotip_method_can_begin(method.get(), &can) == 0);
+  BOOST_TEST(can == 0);
+  const aotip_value value{};
+  aotip_value out{};
+  BOOST_TEST(aotip_method_begin(method.get(), &value, 1) != 0);
+  check_error("calls of method 'forward' cannot be begun and finished apart");
+  BOOST_TEST(aotip_method_finish(method.get(), &out, 1) != 0);
+  check_error("calls of method 'forward' cannot be begun and finished apart");
+  BOOST_TEST(aotip_method_begin(method.get(), nullptr, 1) != 0);
+  check_error("inputs is null");
+  BOOST_TEST(aotip_method_finish(method.get(), &out, 2) != 0);
+  check_error("2 outputs, the method has 1");
+  BOOST_TEST(aotip_method_begin(nullptr, &value, 1) != 0);
+  BOOST_TEST(aotip_method_finish(nullptr, &out, 1) != 0);
+  BOOST_TEST(aotip_method_can_begin(nullptr, &can) != 0);
+  BOOST_TEST(aotip_method_can_begin(method.get(), nullptr) != 0);
 }
 
 BOOST_AUTO_TEST_CASE(null_and_out_of_range_are_errors) {

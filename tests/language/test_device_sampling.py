@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from aoti_plugins.cli.app import app
 from aoti_plugins.generation import Sampling, TextGenerator
 from aoti_plugins.generation.cached_model import CachedModel
 from aoti_plugins.generation.sampling import choose
+from aoti_plugins.runtime import Method
 
 MORE = [
     Sampling(temperature=1.0, top_k=1, seed=4),
@@ -97,6 +99,68 @@ def test_gpus_take_it_whole(methods: dict[str, Any], checkpoints: Callable[[str]
     model = checkpoint.load("float16")
     narrow = language.export_methods(checkpoint, model, 24, "forward", 0, torch.float32)
     assert MpsPartitioner().plan(narrow["sample"]).is_whole
+
+
+def test_a_negative_token_is_the_one_chosen_last(methods: dict[str, Any]) -> None:
+    for name, settings in (("likeliest", [1.0]), ("sample", [1, 0.9, 40, 0.9, 0, 0.7])):
+        module = methods[name].module()
+        dtype = torch.float64 if name == "sample" else torch.float32
+        last = torch.tensor(settings, dtype=dtype)
+        first = module(torch.tensor([[5, 6]]), torch.arange(2), torch.tensor([6]), last)
+        known = module(first[None], torch.tensor([2]), first, last)
+        module(torch.tensor([[5, 6]]), torch.arange(2), torch.tensor([6]), last)
+        unknown = torch.tensor([-1])
+        assert module(unknown[None], torch.tensor([2]), unknown, last).equal(known)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Methods that begin calls, as on a GPU: names of those that were begun."""
+    names: list[str] = []
+    results: dict[Method, deque[Any]] = {}
+
+    def begin(self: Method, *inputs: Any) -> None:
+        assert len(results.setdefault(self, deque())) < 2
+        names.append(self.name)
+        results[self].append(self(*inputs))
+
+    def finish(self: Method, *, copy: bool = True) -> Any:
+        return results[self].popleft()
+
+    monkeypatch.setattr(Method, "can_begin", True)
+    monkeypatch.setattr(Method, "begin", begin)
+    monkeypatch.setattr(Method, "finish", finish)
+    return names
+
+
+def test_a_call_is_ahead_of_the_tokens_that_are_known(program: Path, begun: list[str]) -> None:
+    with TextGenerator(program) as device, TextGenerator(program, on_device=False) as host:
+        for sampling in (*SAMPLINGS, *MORE):
+            expected = [list(host.tokens(prompt, sampling, 12)) for prompt in PROMPTS]
+            before = len(begun)
+            found = [list(device.tokens(prompt, sampling, 12)) for prompt in PROMPTS]
+            assert found == expected, sampling
+            is_fair = sampling.repetition_penalty == 1  # else the host says what was there
+            assert len(begun) - before == (12 * len(PROMPTS) if is_fair else 0)
+
+
+def test_answers_that_are_left_take_nothing_with_them(program: Path, begun: list[str]) -> None:
+    sampling = Sampling(temperature=1.0, seed=3)
+    with TextGenerator(program) as device, TextGenerator(program, on_device=False) as host:
+        prompt = PROMPTS[0]
+        expected = list(host.tokens(prompt, sampling, 9))
+        for count in range(1, 6):
+            answer = device.tokens(prompt, sampling, 9)
+            assert [next(answer) for _ in range(count)] == expected[:count]
+            assert device.tokens_in_cache == [*prompt, *expected[:count]]
+            # Another answer on this cache, of other random numbers, or none.
+            other = Sampling(temperature=1.0, seed=count) if count % 2 else Sampling()
+            text = [*prompt, *expected[:count]]
+            assert list(device.tokens(text, other, 4)) == list(host.tokens(text, other, 4))
+        assert list(device.tokens(prompt, sampling, 9)) == expected
+        longest = device.tokens(prompt, sampling)
+        assert len(list(longest)) == MAX_LENGTH - len(prompt)  # not a call behind the cache's end
+        assert "sample" in begun
 
 
 def test_other_programs_do_not_choose(

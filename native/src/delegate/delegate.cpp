@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "delegate/call_part.h"
 #include "delegate/kernel_watch.h"
 #include "delegate/rank_storages.h"
 #include "delegate/state_option.h"
@@ -157,8 +158,11 @@ class Delegate::Call final : public ModelCall {
   Span<EValue*> args_;
 };
 
-Status Delegate::run(Span<EValue*> args) noexcept {
+Status Delegate::run(Span<EValue*> args, bool outputs_later) noexcept {
   AOTIP_RETURN_IF_FAILED(session_->begin_call());
+  if (outputs_later) {
+    AOTIP_RETURN_IF_FAILED(session_->outputs_later());
+  }
   {
     Call call(*this, args);
     AOTIP_RETURN_IF_FAILED(call.import_inputs());
@@ -174,11 +178,16 @@ Status Delegate::execute(Span<EValue*> args, EventTracer* tracer) noexcept {
               outputs_.size());
   AOTIP_CHECK(std::find(args.begin(), args.end(), nullptr) == args.end(), "an argument is null");
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (call_part() == CallPart::kFinish) {
+    const SessionScope scope(*session_);
+    AOTIP_RETURN_IF_FAILED(scope.status());
+    return session_->finish_call();
+  }
   const std::lock_guard<Turns> turns(model_->turns());
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
   const KernelWatch watch(tracer);
-  const Status status = run(args);
+  const Status status = run(args, call_part() == CallPart::kBegin);
   if (status != Status::kOk) {
     session_->wait();
   }

@@ -54,7 +54,8 @@ class Delegate {
                        Payload* payload);
   class Call;
 
-  Status run(::executorch::runtime::Span<::executorch::runtime::EValue*> args) noexcept;
+  Status run(::executorch::runtime::Span<::executorch::runtime::EValue*> args,
+             bool outputs_later) noexcept;
 
   std::string method_;
   std::vector<ValuePort> inputs_;

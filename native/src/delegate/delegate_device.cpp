@@ -19,6 +19,14 @@ void* DeviceSession::plain_function(const char*) const noexcept {
   return nullptr;
 }
 
+Status DeviceSession::outputs_later() noexcept {
+  return fail("calls cannot be begun and finished apart on this device");
+}
+
+Status DeviceSession::finish_call() noexcept {
+  return outputs_later();
+}
+
 Status DeviceSession::perform(ModelCall& call) noexcept {
   AOTIP_RETURN_IF_FAILED(call.run_model());
   return call.give_results();

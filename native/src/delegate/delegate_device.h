@@ -111,6 +111,13 @@ class AOTIP_CORE DeviceSession {
   /// be in the making, in the order of the session's stream.
   virtual Status end_call() noexcept { return Status::kOk; }
 
+  /// Asked behind `begin_call()`: outputs of this call that are in host memory may be there only
+  /// after a `finish_call()`. Fails where the device does not work so, or enough calls are begun.
+  virtual Status outputs_later() noexcept;
+
+  /// Waits for the outputs of the oldest call that was asked for them later.
+  virtual Status finish_call() noexcept;
+
   /// Waits until the device is done with what calls, failed ones too, have given it to do.
   virtual void wait() noexcept {}
 

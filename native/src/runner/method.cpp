@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "delegate/call_part.h"
 #include "runner/abort_guard.h"
 #include "runner/backends.h"
 #include "runner/failure.h"
@@ -172,6 +173,15 @@ void MethodInstance::look_at_inputs() {
 #pragma GCC diagnostic pop
 }
 
+void MethodInstance::look_at_outputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const EValue& output = method_->get_output(i);
+    has_fixed_outputs_ =
+        has_fixed_outputs_ && output.isTensor() &&
+        output.toTensor().unsafeGetTensorImpl()->shape_dynamism() == TensorShapeDynamism::STATIC;
+  }
+}
+
 int32_t MethodInstance::give_outputs_memory() {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const EValue& output = method_->get_output(i);
@@ -274,6 +284,7 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
     }
   }
   instance->look_at_inputs();
+  instance->look_at_outputs();
   instance->own_outputs_.resize(instance->outputs_.size());
   instance->marked_inputs_.resize(instance->inputs_.size());
   if (const int32_t code = instance->give_outputs_memory()) {
@@ -404,7 +415,7 @@ int32_t MethodInstance::run() {
              : failed(error, "running method '%s' failed (%s)", name_.c_str(), to_string(error));
 }
 
-int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
+int32_t MethodInstance::run_on(const aotip_value* inputs) {
   const auto lock = lock_arena();
   if (trace_ != nullptr) {
     trace_->clear();
@@ -413,15 +424,58 @@ int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs)
   for (size_t i = 0; i < inputs_.size() && code == 0; ++i) {
     code = set_input(i, inputs[i]);
   }
-  if (code == 0) {
-    code = run();
-  }
-  for (size_t i = 0; i < outputs_.size() && code == 0; ++i) {
+  return code == 0 ? run() : code;
+}
+
+void MethodInstance::describe_outputs(aotip_value* outputs) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
     const EValue& output = method_->get_output(i);
     outputs_[i]->from_evalue(output, &outputs[i]);
     outputs[i].device_type = is_on_gpu(output) ? kCudaType : own_outputs_[i].device_type;
   }
+}
+
+int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs) {
+  const int32_t code = run_on(inputs);
+  if (code == 0) {
+    describe_outputs(outputs);
+  }
   put_back_inputs();
+  return code;
+}
+
+bool MethodInstance::can_begin() const {
+  // Sizes of outputs that are read later would be those of the call that was begun last.
+  return all_on_cuda_ && has_fixed_outputs_;
+}
+
+int32_t MethodInstance::check_begin() const {
+  return can_begin() ? 0
+                     : failed(Error::NotSupported,
+                              "calls of method '%s' cannot be begun and finished apart: it is not "
+                              "one delegate for a GPU as a whole, or sizes of its outputs change",
+                              name_.c_str());
+}
+
+int32_t MethodInstance::begin(const aotip_value* inputs) {
+  if (const int32_t code = check_begin()) {
+    return code;
+  }
+  const CallPartScope part(CallPart::kBegin);
+  const int32_t code = run_on(inputs);
+  put_back_inputs();
+  return code;
+}
+
+int32_t MethodInstance::finish(aotip_value* outputs) {
+  if (const int32_t code = check_begin()) {
+    return code;
+  }
+  const CallPartScope part(CallPart::kFinish);
+  const int32_t code = run();
+  if (code == 0) {
+    describe_outputs(outputs);
+  }
   return code;
 }
 

@@ -47,6 +47,11 @@ class MethodInstance {
 
   int32_t execute(const aotip_value* inputs, aotip_value* outputs);
 
+  /// Whether calls can be begun and finished apart.
+  bool can_begin() const;
+  int32_t begin(const aotip_value* inputs);
+  int32_t finish(aotip_value* outputs);
+
   /// What happened in the last call; null where the method was not loaded for that.
   const CallTrace* trace() const { return trace_.get(); }
 
@@ -62,9 +67,13 @@ class MethodInstance {
   int32_t give_outputs_memory();
   int32_t give_output_gpu_memory(size_t index, ::executorch::aten::Device device);
   void look_at_inputs();
+  void look_at_outputs();
   int32_t mark_input(size_t index, const ::executorch::runtime::EValue& input);
   int32_t set_input(size_t index, const aotip_value& value);
   int32_t run();
+  int32_t run_on(const aotip_value* inputs);
+  void describe_outputs(aotip_value* outputs);
+  int32_t check_begin() const;
   void put_back_inputs();
 
   std::string name_;
@@ -91,6 +100,7 @@ class MethodInstance {
   bool takes_cuda_ = false;
   /// The method is one call of a CUDA delegate, so what it gives comes from there.
   bool all_on_cuda_ = false;
+  bool has_fixed_outputs_ = true;  ///< tensors whose sizes do not change
   struct OwnOutput {
     void* data = nullptr;
     int32_t device_type = 0;

@@ -20,6 +20,14 @@ int32_t out_of_range(const char* what, size_t index, size_t count) {
   return failed(Error::InvalidArgument, "there is no %s %zu, there are %zu", what, index, count);
 }
 
+/// Checks an array of a caller's for values of a method.
+int32_t check_values(const char* what, const aotip_value* values, size_t count, size_t expected) {
+  if (count != expected) {
+    return failed(Error::InvalidArgument, "%zu %s, the method has %zu", count, what, expected);
+  }
+  return count == 0 || values != nullptr ? 0 : failed(Error::InvalidArgument, "%s is null", what);
+}
+
 int32_t load_method(aotip_program* program, const char* name, const aotip_option* options,
                     size_t n_options, MethodInstance::StateChoice state, aotip_method** ret_new) {
   AOTIP_CHECK_NOT_NULL(program);
@@ -242,19 +250,37 @@ int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs, si
   return run_call([&]() -> int32_t {
     AOTIP_CHECK_NOT_NULL(method);
     MethodInstance& instance = *method->instance;
-    if (n_inputs != instance.input_count() || n_outputs != instance.output_count()) {
-      return failed(
-          Error::InvalidArgument,
-          "%zu inputs and room for %zu outputs, the method has %zu inputs and %zu outputs",
-          n_inputs, n_outputs, instance.input_count(), instance.output_count());
+    if (const int32_t code = check_values("inputs", inputs, n_inputs, instance.input_count())) {
+      return code;
     }
-    if (n_inputs > 0) {
-      AOTIP_CHECK_NOT_NULL(inputs);
-    }
-    if (n_outputs > 0) {
-      AOTIP_CHECK_NOT_NULL(outputs);
-    }
-    return instance.execute(inputs, outputs);
+    const int32_t code = check_values("outputs", outputs, n_outputs, instance.output_count());
+    return code != 0 ? code : instance.execute(inputs, outputs);
+  });
+}
+
+int32_t aotip_method_can_begin(aotip_method* method, int32_t* ret_can) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    AOTIP_CHECK_NOT_NULL(ret_can);
+    *ret_can = method->instance->can_begin() ? 1 : 0;
+    return 0;
+  });
+}
+
+int32_t aotip_method_begin(aotip_method* method, const aotip_value* inputs, size_t n_inputs) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    const int32_t code = check_values("inputs", inputs, n_inputs, method->instance->input_count());
+    return code != 0 ? code : method->instance->begin(inputs);
+  });
+}
+
+int32_t aotip_method_finish(aotip_method* method, aotip_value* outputs, size_t n_outputs) {
+  return run_call([&]() -> int32_t {
+    AOTIP_CHECK_NOT_NULL(method);
+    const int32_t code =
+        check_values("outputs", outputs, n_outputs, method->instance->output_count());
+    return code != 0 ? code : method->instance->finish(outputs);
   });
 }
 

@@ -243,6 +243,9 @@ CUresult check_stream(CUstream stream) {
   return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local int captures_here = 0;  // that this thread has begun
+
 /// Fails what may not happen while this stream, or any that the default stream waits for, is being
 /// captured.
 CUresult break_capture(CUstream stream) {
@@ -681,6 +684,9 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr* ptr, size_t nbytes, CUmemoryPool p
   if (stream != nullptr && stream->captured != nullptr) {
     misuse("an allocation is captured");
   }
+  if (captures_here > 0 && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // as where the pool has to grow
+  }
   return allocate(ptr, nbytes, false, pool->gpu);
 }
 CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream stream) {
@@ -763,11 +769,17 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
                                                              : CU_STREAM_CAPTURE_STATUS_NONE;
   return CUDA_SUCCESS;
 }
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  ENTER();
+  std::swap(*mode, capture_mode);
+  return CUDA_SUCCESS;
+}
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
   ENTER();
   if (stream == nullptr || stream->captured != nullptr) {
     return CUDA_ERROR_ILLEGAL_STATE;
   }
+  ++captures_here;
   stream->captured = new CUgraph_st();
   stream->broken = false;
   return CUDA_SUCCESS;
@@ -776,6 +788,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   const std::lock_guard<std::recursive_mutex> lock(state().mutex);
   const std::unique_ptr<CUgraph_st> captured(stream->captured);
   stream->captured = nullptr;  // also when it fails
+  captures_here -= captured != nullptr ? 1 : 0;
   const bool is_joined = leave_capture(stream);
   *graph = nullptr;
   if (const CUresult failure = enter(__func__)) {

@@ -55,6 +55,7 @@ namespace aoti_plugins::cuda {
   X(cuStreamIsCapturing)                         \
   X(cuStreamBeginCapture)                        \
   X(cuStreamEndCapture)                          \
+  X(cuThreadExchangeStreamCaptureMode)           \
   X(cuGraphInstantiateWithFlags)                 \
   X(cuGraphLaunch)                               \
   X(cuGraphExecDestroy)                          \

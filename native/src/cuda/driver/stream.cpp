@@ -151,7 +151,12 @@ void* Stream::take_kept(size_t size) noexcept {
 
 void* Stream::make_block(size_t size) noexcept {
   if (launcher_ != nullptr) {
-    return pool_->allocate(size, launcher_->own_);
+    // A pool that has to grow asks the system, which a thread that captures may only so.
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    AOTIP_CU_LOG(cuThreadExchangeStreamCaptureMode, &mode);
+    void* const ptr = pool_->allocate(size, launcher_->own_);
+    AOTIP_CU_LOG(cuThreadExchangeStreamCaptureMode, &mode);
+    return ptr;
   }
   if (void* ptr = pool_->allocate(size, own_)) {
     return ptr;

@@ -77,6 +77,9 @@ CudaSession::~CudaSession() {
   modules_.unload_all();
   inputs_read_.reset();
   turn_.reset();
+  for (LateOutputs& one : late_) {
+    one.there.reset();
+  }
   followed_.reset();
   inputs_.reset();
 }
@@ -113,6 +116,7 @@ Status CudaSession::begin_call() noexcept {
   }
   host_outputs_.clear();
   outputs_in_flight_ = false;
+  later_ = nullptr;
   use_default_stream(false);
   if (is_for_ranks_) {
     AOTIP_RETURN_IF_FAILED(begin_rank_call(gpu_, stream_->handle()));
@@ -215,6 +219,9 @@ Status CudaSession::inputs_done() noexcept {
   }
   AOTIP_RETURN_IF_FAILED(inputs_->to_device());
   inputs_in_flight_ = true;
+  if (later_ != nullptr) {  // the next call need not wait for more than this copy
+    AOTIP_CU(cuEventRecord, inputs_read_.handle(), stream_->handle());
+  }
   return Status::kOk;
 }
 
@@ -282,31 +289,69 @@ Status CudaSession::export_to_host(const Tensor& result, const ValueMemory& to) 
     from = in_order->data();
   }
   void* dst = to.data;
-  output_wanted_ += nbytes <= kStagedNbytes ? nbytes : 0;
-  const bool staged = nbytes <= kStagedNbytes && output_memory_.nbytes() - output_used_ >= nbytes;
-  if (staged) {
-    dst = output_memory_.data() + output_used_;
+  const Status staged =
+      later_ != nullptr ? stage_late_output(to, nbytes, &dst) : stage_output(to, nbytes, &dst);
+  CUresult code = CUDA_SUCCESS;
+  if (staged == Status::kOk) {
+    code = driver().cuMemcpyDtoHAsync(dst, address(from), nbytes, stream_->handle());
   }
-  const CUresult code = driver().cuMemcpyDtoHAsync(dst, address(from), nbytes, stream_->handle());
   Tensor::destroy(in_order);  // its memory is reused in the stream's order
+  AOTIP_RETURN_IF_FAILED(staged);
   AOTIP_CHECK(code == CUDA_SUCCESS, "copying %zu bytes to the host failed: %s", nbytes,
               error_text(code));
-  if (!staged) {
+  return Status::kOk;
+}
+
+/// Finds page-locked memory for an output, of which the end of the call takes it. Without such
+/// memory, `*ret_staged` stays the program's.
+Status CudaSession::stage_output(const ValueMemory& to, size_t nbytes, void** ret_staged) noexcept {
+  output_wanted_ += nbytes <= kStagedNbytes ? nbytes : 0;
+  if (nbytes > kStagedNbytes || output_memory_.nbytes() - output_used_ < nbytes) {
     outputs_in_flight_ = true;
     return Status::kOk;
   }
+  char* const staged = output_memory_.data() + output_used_;
   try {
-    host_outputs_.push_back({to.data, output_memory_.data() + output_used_, nbytes});
+    host_outputs_.push_back({to.data, staged, nbytes});
   } catch (const std::exception& error) {
     return fail("%s", error.what());
   }
   output_used_ += nbytes;
+  *ret_staged = staged;
   return Status::kOk;
+}
+
+/// Finds page-locked memory for an output that comes later.
+Status CudaSession::stage_late_output(const ValueMemory& to, size_t nbytes,
+                                      void** ret_staged) noexcept {
+  AOTIP_CHECK(nbytes <= kStagedNbytes,
+              "an output of %zu bytes, more than %zu, in host memory cannot come later", nbytes,
+              kStagedNbytes);
+  try {
+    const size_t index = later_->outputs.size();
+    if (later_->memory.size() == index) {
+      later_->memory.emplace_back();
+    }
+    PinnedMemory& memory = later_->memory[index];
+    if (memory.nbytes() < nbytes) {
+      AOTIP_RETURN_IF_FAILED(memory.allocate(nbytes));
+    }
+    later_->outputs.push_back({to.data, memory.data(), nbytes});
+    *ret_staged = memory.data();
+    return Status::kOk;
+  } catch (const std::exception& error) {
+    return fail("%s", error.what());
+  }
 }
 
 Status CudaSession::end_call() noexcept {
   if (is_for_ranks_) {
     AOTIP_RETURN_IF_FAILED(end_rank_call(gpu_, stream_->handle()));
+  }
+  if (later_ != nullptr) {
+    AOTIP_CU(cuEventRecord, later_->there.handle(), stream_->handle());
+    ++late_count_;
+    return Status::kOk;
   }
   if (!host_outputs_.empty() || outputs_in_flight_) {
     const Status done = stream_->synchronize();
@@ -321,6 +366,33 @@ Status CudaSession::end_call() noexcept {
     }
   } else if (inputs_in_flight_) {
     AOTIP_CU(cuEventRecord, inputs_read_.handle(), stream_->handle());
+  }
+  return Status::kOk;
+}
+
+Status CudaSession::outputs_later() noexcept {
+  AOTIP_CHECK(!is_for_ranks_, "calls of a program for several ranks cannot be begun and finished "
+              "apart");
+  AOTIP_CHECK(late_count_ < late_.size(), "%zu calls are begun already: finish one first",
+              late_count_);
+  LateOutputs& free_one = late_[(first_late_ + late_count_) % late_.size()];
+  if (free_one.there.handle() == nullptr) {
+    AOTIP_RETURN_IF_FAILED(free_one.there.create());
+  }
+  free_one.outputs.clear();
+  later_ = &free_one;
+  return Status::kOk;
+}
+
+Status CudaSession::finish_call() noexcept {
+  AOTIP_CHECK(late_count_ > 0, "no call is begun");
+  LateOutputs& oldest = late_[first_late_];
+  first_late_ = (first_late_ + 1) % late_.size();
+  --late_count_;
+  AOTIP_CU(cuEventSynchronize, oldest.there.handle());
+  AOTIP_RETURN_IF_FAILED(check_faults());
+  for (const HostOutput& output : oldest.outputs) {
+    std::memcpy(output.dst, output.staged, output.nbytes);
   }
   return Status::kOk;
 }

@@ -2,6 +2,8 @@
 
 #include <cuda.h>
 
+#include <array>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -27,7 +29,8 @@ namespace aoti_plugins::cuda {
 /// unless option `own_streams` is set; others run on the session's. Inputs on the GPU are used
 /// where they are. Host inputs up to `kStagedNbytes` travel together in one copy from page-locked
 /// memory. Outputs go where the program wants them; where one of those is host memory the call
-/// waits for the stream, else it does not.
+/// waits for the stream, else it does not, nor where outputs are wanted later: then two calls may be
+/// begun at a time.
 class CudaSession final : public DeviceSession {
  public:
   /// @param flags of the payload.
@@ -52,6 +55,8 @@ class CudaSession final : public DeviceSession {
   Status perform(ModelCall& call) noexcept override;
   Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept override;
   Status end_call() noexcept override;
+  Status outputs_later() noexcept override;
+  Status finish_call() noexcept override;
   void wait() noexcept override;
   void close() noexcept override;
   Status follow(DeviceSession& other) noexcept override;
@@ -69,6 +74,13 @@ class CudaSession final : public DeviceSession {
     size_t nbytes;
   };
 
+  /// The outputs of a call that has ended before its work: each in page-locked memory of its own.
+  struct LateOutputs {
+    Event there;
+    std::deque<PinnedMemory> memory;
+    std::vector<HostOutput> outputs;
+  };
+
   CudaSession() = default;
   void use_default_stream(bool wanted) noexcept;
   Status check_gpu(const ValueMemory& value, int32_t gpu) const noexcept;
@@ -78,6 +90,8 @@ class CudaSession final : public DeviceSession {
   Status perform_plain(ModelCall& call) noexcept;
   Status check_faults() noexcept;
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
+  Status stage_output(const ValueMemory& to, size_t nbytes, void** ret_staged) noexcept;
+  Status stage_late_output(const ValueMemory& to, size_t nbytes, void** ret_staged) noexcept;
 
   int32_t gpu_ = 0;
   bool is_for_ranks_ = false;  // it works together with other processes
@@ -91,6 +105,10 @@ class CudaSession final : public DeviceSession {
   PinnedMemory output_memory_;
   size_t output_used_ = 0;
   size_t output_wanted_ = 0;
+  std::array<LateOutputs, 2> late_;  // of calls that were begun, from first_late_ on in turns
+  size_t first_late_ = 0;
+  size_t late_count_ = 0;
+  LateOutputs* later_ = nullptr;  // where this call's outputs go; null: they do not come later
   Event inputs_read_;               // the device has read the staged inputs
   bool inputs_in_flight_ = false;   // since no wait for the stream followed
   bool outputs_in_flight_ = false;  // to the program's memory, without staging

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "slim/export.h"
+
+namespace aoti_plugins {
+
+/// Which part of a call is wanted of the delegates that a thread executes.
+enum class CallPart {
+  kWhole,
+  kBegin,   ///< outputs in host memory may come later, with a `kFinish`
+  kFinish,  ///< only those of the oldest call that was begun
+};
+
+/// What this thread wants; `kWhole` unless a `CallPartScope` says otherwise.
+AOTIP_CORE CallPart call_part() noexcept;
+
+/// While one lives, this thread wants a part of a call.
+class AOTIP_CORE CallPartScope {
+ public:
+  explicit CallPartScope(CallPart part) noexcept;
+  ~CallPartScope();
+  CallPartScope(const CallPartScope&) = delete;
+  CallPartScope& operator=(const CallPartScope&) = delete;
+
+ private:
+  CallPart outer_;
+};
+
+}  // namespace aoti_plugins
