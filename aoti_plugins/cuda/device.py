@@ -138,6 +138,7 @@ CUDA = Device(
         "aoti_plugins::linear_all_reduce": ("float16", "bfloat16"),
         "aoti_plugins::token_attention": ("float16", "bfloat16"),
         "aoti_plugins::attended_range": ("bool",),
+        "aoti_plugins::drawn_token": ("float64",),
         **dict.fromkeys(
             (f"executorch_cuda::int{bits}_plain_mm" for bits in (4, 5, 6, 8)), ("bfloat16",)
         ),

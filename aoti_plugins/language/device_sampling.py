@@ -8,9 +8,14 @@ in which sums are added. Greedy choices have a method of their own, which sorts 
 from __future__ import annotations
 
 import copy
+import math
 
 import torch
 from torch import Tensor
+
+from aoti_plugins.lowering.decompositions.drawn_token import drawn_token
+
+_ROWS = 128
 
 
 def likeliest_token(decoder: torch.nn.Module) -> torch.nn.Module:
@@ -76,7 +81,7 @@ class _LikeliestToken(_ChosenToken):
 
     def choose(self, logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:
         """Choose by logits ``[vocabulary]``, with the penalty, ``[1]``, float32."""
-        return _penalised(logits, seen, penalty).argmax()[None]
+        return _first_largest(_penalised(logits, seen, penalty))
 
 
 class _SampledToken(_ChosenToken):
@@ -93,18 +98,19 @@ class _SampledToken(_ChosenToken):
             settings: ``[6]``, of the distribution's dtype: penalty, temperature (over 0), top-k,
                 top-p, min-p, and a random number from 0 to below 1.
         """
-        penalty, temperature, top_k, top_p, min_p, number = settings.split(1)
-        fair = _penalised(logits.to(self.dtype_of_shares), seen, penalty)
-        falling, order = ((fair - fair.max()) / temperature).sort(descending=True, stable=True)
-        count = falling.shape[0]
-        last = torch.where(top_k > 0, top_k, float(count)).clamp(1, count).to(torch.long) - 1
-        powers = torch.where(falling >= falling.index_select(0, last), falling.exp(), 0.0)
-        shares = powers / powers.sum()
-        before = shares.cumsum(0) - shares
-        kept = ((before < top_p) | (top_p >= 1)) & (shares >= min_p * shares[0])
-        weights = torch.zeros_like(shares).scatter(0, order, torch.where(kept, shares, 0.0))
-        sums = weights.cumsum(0)
-        return (sums <= number * sums[-1]).sum().clamp(max=count - 1)[None]
+        fair = _penalised(logits.to(self.dtype_of_shares), seen, settings[:1])
+        return drawn_token(fair, settings)
+
+
+def _first_largest(values: Tensor) -> Tensor:
+    """The place of the largest element of ``[n]``, ``[1]``; the first one where there are several.
+
+    By rows, so that a GPU looks at them side by side.
+    """
+    rows = values.view(math.gcd(values.shape[0], _ROWS), -1)
+    largest, places = rows.max(dim=1)
+    row = largest.argmax()[None]
+    return row * rows.shape[1] + places[row]
 
 
 def _penalised(logits: Tensor, seen: Tensor, penalty: Tensor) -> Tensor:

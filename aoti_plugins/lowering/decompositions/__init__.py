@@ -24,6 +24,7 @@ from aoti_plugins.lowering.decompositions import (
     data_sizes,
     distances,
     divisors,
+    drawn_token,
     embedding_bag,
     fourier,
     fourier_kernels,
@@ -204,6 +205,11 @@ _PRODUCTS: Table = {
 }
 """The runtime for NVIDIA GPUs has libraries for them."""
 
+_DRAWS: Table = {
+    torch.ops.aoti_plugins.drawn_token.default: drawn_token.composed_drawn_token,
+}
+"""The runtime for NVIDIA GPUs has kernels for them."""
+
 _TRANSFORMS: Table = {
     _aten._fft_c2c.default: fourier.fft_c2c,
     _aten._fft_r2c.default: fourier.fft_r2c,
@@ -227,6 +233,7 @@ CPU_DECOMPOSITIONS: Table = (
     | _SEARCHES
     | _BAGS
     | _PRODUCTS
+    | _DRAWS
     | _TRANSFORMS
     | _EIGHT_BITS
 )
@@ -300,6 +307,7 @@ MPS_DECOMPOSITIONS: Table = (
     | _SEARCHES
     | _BAGS
     | _PRODUCTS
+    | _DRAWS
     | _TRANSFORMS_BY_KERNELS
     | _FOR_METAL
 )

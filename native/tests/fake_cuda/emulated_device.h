@@ -114,6 +114,12 @@ T __shfl_up_sync(unsigned int, T value, unsigned int reach) {
   return fake_cuda::lane_value(value, lane >= reach ? lane - reach : lane);
 }
 
+inline void __threadfence() {}
+
+inline int __clzll(long long bits) {
+  return bits == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(bits));
+}
+
 inline int __popc(unsigned int bits) {
   return __builtin_popcount(bits);
 }

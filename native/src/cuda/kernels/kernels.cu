@@ -1,6 +1,7 @@
 // All kernels, as one translation unit: one image is loaded, at once and once per GPU.
 
 #include "cuda/kernels/attended_range.cu"
+#include "cuda/kernels/drawn_token.cu"
 #include "cuda/kernels/histogram.cu"
 #include "cuda/kernels/one_row.cu"
 #include "cuda/kernels/peer_collectives.cu"
