@@ -73,7 +73,7 @@ class _ChosenToken(torch.nn.Module):
         logits = super().forward(known, positions)[0, -1]
         chosen = self.choose(logits, torch.where(seen < 0, self.last_token, seen), settings)
         self.last_token.copy_(chosen)
-        return chosen
+        return chosen.clone()  # what is state and a result as well stays outside of delegates
 
 
 class _LikeliestToken(_ChosenToken):

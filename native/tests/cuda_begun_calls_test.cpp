@@ -18,9 +18,21 @@ Error finish(const Loaded& loaded, Call& call) {
   return call.run(loaded);
 }
 
+/// Our own kernels are loaded, which stay.
+struct WithKernels {
+  WithKernels() {
+    const Loaded loaded{Program()};
+    Call call;
+    BOOST_TEST_REQUIRE((begin(loaded, call) == Error::Ok), reason());
+    BOOST_TEST_REQUIRE((finish(loaded, call) == Error::Ok), reason());
+  }
+};
+
+struct BegunCalls : WithKernels, Clean {};
+
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(cuda_begun_calls, Clean)
+BOOST_FIXTURE_TEST_SUITE(cuda_begun_calls, BegunCalls)
 
 BOOST_AUTO_TEST_CASE(calls_are_finished_in_the_order_in_which_they_were_begun) {
   for (const bool graphs : {false, true}) {
@@ -60,6 +72,27 @@ BOOST_AUTO_TEST_CASE(the_work_of_a_begun_call_is_not_waited_for) {
   BOOST_TEST_REQUIRE((finish(loaded, second) == Error::Ok), reason());
 }
 
+BOOST_AUTO_TEST_CASE(a_little_goes_by_kernels) {
+  const Loaded loaded{Program()};
+  const auto copies = [] {
+    return fake().calls("cuMemcpyHtoDAsync_v2") + fake().calls("cuMemcpyDtoHAsync_v2");
+  };
+  const size_t before = copies();
+  Call call;
+  BOOST_TEST_REQUIRE((begin(loaded, call) == Error::Ok), reason());
+  BOOST_TEST_REQUIRE((finish(loaded, call) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(2, 0));
+  BOOST_TEST(copies() == before);
+}
+
+BOOST_AUTO_TEST_CASE(outputs_of_any_size_of_element) {
+  const Loaded loaded{Program()};
+  Call call(1);  // 12 bytes
+  BOOST_TEST_REQUIRE((begin(loaded, call) == Error::Ok), reason());
+  BOOST_TEST_REQUIRE((finish(loaded, call) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(1, 0));
+}
+
 BOOST_AUTO_TEST_CASE(no_more_than_two_calls_are_begun_and_none_is_finished_twice) {
   const Loaded loaded{Program()};
   Call calls[3];
@@ -80,10 +113,10 @@ BOOST_AUTO_TEST_CASE(a_call_that_fails_to_begin_is_none) {
   const Loaded loaded{Program()};
   Call call;
   BOOST_TEST_REQUIRE((begin(loaded, call) == Error::Ok), reason());
-  fake().fail("cuMemcpyDtoHAsync_v2", 1, CUDA_ERROR_UNKNOWN);
+  fake().fail("cuLaunchKernel", 3, CUDA_ERROR_UNKNOWN);  // of the inputs, the model, the output
   Call failing;
   BOOST_TEST((begin(loaded, failing) != Error::Ok));
-  check_reason("copying 24 bytes to the host failed");
+  check_reason("cuLaunchKernel failed");
   BOOST_TEST((finish(loaded, call) == Error::Ok), reason());
   BOOST_TEST(call.result() == expected(2, 0));
   BOOST_TEST((finish(loaded, call) != Error::Ok));

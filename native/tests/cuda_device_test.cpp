@@ -1,11 +1,13 @@
 // Memory, copies, fills and guards of the CUDA device, over a stand-in for the driver.
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <thread>
 
 #include "cuda/driver/driver.h"
 #include "cuda/memory/device_memory.h"
+#include "cuda/memory/kernel_copy.h"
 #include "cuda/memory/memory_pool.h"
 #include "cuda/ops/tf32.h"
 #include "cuda/session/session.h"
@@ -318,6 +320,35 @@ BOOST_AUTO_TEST_CASE(two_gpus_have_streams_of_their_own, *boost::unit_test::labe
   BOOST_TEST(fills_on(0, 0));
   other.join();
   BOOST_TEST(right);
+}
+
+BOOST_AUTO_TEST_CASE(kernels_copy_a_little) {
+  cuda::PinnedMemory from;
+  cuda::PinnedMemory to;
+  const size_t room = cuda::kKernelCopyNbytes + 16;
+  BOOST_TEST_REQUIRE((from.allocate(room) == Status::kOk), last_failure());
+  BOOST_TEST_REQUIRE((to.allocate(room) == Status::kOk), last_failure());
+  std::iota(from.data(), from.data() + room, char{1});
+  const Handle device = make_on(kCuda, {static_cast<int64_t>(room)}, {1}, kUInt8);
+  char* const there = static_cast<char*>(unwrap(device.get())->data());
+  for (const size_t nbytes : {size_t{1}, size_t{8}, size_t{12}, size_t{256}, room - 16, room}) {
+    for (const size_t offset : {0, 3}) {
+      BOOST_TEST_CONTEXT(nbytes << " bytes from " << offset << " on") {
+        std::fill_n(to.data(), room, char{0});
+        bool done = false;
+        const size_t count = std::min(nbytes, room - offset);
+        BOOST_TEST(
+            (cuda::copy_by_kernel(0, there, from.data() + offset, count, &done) == Status::kOk));
+        BOOST_TEST(done == (count <= cuda::kKernelCopyNbytes));
+        if (done) {
+          BOOST_TEST((cuda::copy_by_kernel(0, to.data(), there, count, &done) == Status::kOk));
+          BOOST_TEST((stream->synchronize() == Status::kOk));
+          BOOST_TEST(std::equal(to.data(), to.data() + count, from.data() + offset));
+          BOOST_TEST(to.data()[count] == 0);
+        }
+      }
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -178,15 +178,15 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aot
 /// whole, and the sizes of its outputs do not change. `*ret_can` becomes 1 or 0.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_can_begin(aotip_method* method, int32_t* ret_can);
 
-/// Begins a call, as `aotip_method_execute` does, and returns before its outputs are in host memory.
-/// Up to two calls of a method may be begun, so that the GPU has the next one to do while the
-/// outputs of one are looked at. Inputs in host memory are copied meanwhile; those on a GPU must
-/// stay as they are until the call is finished. A call that fails to begin is none.
+/// Begins a call, as `aotip_method_execute` does, and returns before its outputs are in host
+/// memory. Up to two calls of a method may be begun, so that the GPU has the next one to do while
+/// the outputs of one are looked at. Inputs in host memory are copied meanwhile; those on a GPU
+/// must stay as they are until the call is finished. A call that fails to begin is none.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_begin(aotip_method* method, const aotip_value* inputs,
                                                size_t n_inputs);
 
-/// Waits for the oldest call that was begun; `outputs` are as those of `aotip_method_execute`. After
-/// a failure that call is over, too.
+/// Waits for the oldest call that was begun; `outputs` are as those of `aotip_method_execute`.
+/// After a failure that call is over, too.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_finish(aotip_method* method, aotip_value* outputs,
                                                 size_t n_outputs);
 

@@ -1,7 +1,7 @@
 // Draws a token: shares by temperature, the limits top-k, top-p and min-p, and of what is left the
-// token in whose share a random number falls. Nothing is sorted: tokens are counted by how deep they
-// lie below the likeliest one, and only the interval in which a limit ends is looked at closer. Five
-// kernels, each with what the last of its blocks makes of what all have found.
+// token in whose share a random number falls. Nothing is sorted: tokens are counted by how deep
+// they lie below the likeliest one, and only the interval in which a limit ends is looked at
+// closer. Five kernels, each with what the last of its blocks makes of what all have found.
 
 #include <cstring>
 
@@ -50,9 +50,7 @@ struct Token {
     return static_cast<uint32_t>(depth * (kDrawBins / kDrawDepth));
   }
   __device__ double power() const { return exp(-depth); }
-  __device__ uint64_t share() const {
-    return static_cast<uint64_t>(power() * kDrawUnits + 0.5);
-  }
+  __device__ uint64_t share() const { return static_cast<uint64_t>(power() * kDrawUnits + 0.5); }
 
   double depth;
 };
@@ -252,8 +250,8 @@ __device__ void find_cut(const Draw& draw, uint64_t all, uint32_t end, DrawMemor
     target = static_cast<uint64_t>(ceil(top_p * static_cast<double>(all)));
     target = target > 0 ? target : 1;
     uint64_t total = 0;
-    bin = find_bin(end, [&](uint32_t i) { return state.shares[i]; }, target, memory, &before,
-                   &total);
+    bin =
+        find_bin(end, [&](uint32_t i) { return state.shares[i]; }, target, memory, &before, &total);
     bin = bin < 0 && end < kDrawBins ? static_cast<int32_t>(end) : bin;
   }
   if (threadIdx.x == 0) {
@@ -280,8 +278,7 @@ __device__ void list_tokens(const Draw& draw, int32_t bin, uint64_t deepest, uin
 __device__ bool is_left(const Draw& draw, uint32_t i, const Token& token) {
   const DrawState& state = *draw.state;
   const uint64_t depth = bits_of(token.depth);
-  const bool is_cut =
-      depth > state.cut_depth || (depth == state.cut_depth && i > state.cut_token);
+  const bool is_cut = depth > state.cut_depth || (depth == state.cut_depth && i > state.cut_token);
   return token.has_share() && depth <= state.last_depth && !is_cut &&
          token.power() >= setting(draw, kMinP);
 }
@@ -327,8 +324,7 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_bins(Draw 
   }
   wait_for_inputs();
   DrawState& state = *draw.state;
-  const double most =
-      largest(state.likeliest[threadIdx.x < gridDim.x ? threadIdx.x : 0], memory);
+  const double most = largest(state.likeliest[threadIdx.x < gridDim.x ? threadIdx.x : 0], memory);
   const double temperature = setting(draw, kTemperature);
   const Part part(draw, blockIdx.x);
   for (uint32_t i = part.begin + threadIdx.x; i < part.end; i += kDrawThreads) {
@@ -355,8 +351,9 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_bins(Draw 
   uint64_t total = 0;
   if (top_k > 0 && top_k < draw.n_tokens) {
     const auto rank = static_cast<uint64_t>(top_k > 1 ? top_k : 1);
-    last_bin = find_bin(kDrawBins, [&](uint32_t i) { return uint64_t{state.counts[i]}; }, rank,
-                        memory, &before, &total);
+    last_bin = find_bin(
+        kDrawBins, [&](uint32_t i) { return uint64_t{state.counts[i]}; }, rank, memory, &before,
+        &total);
     if (threadIdx.x == 0) {
       state.last_rank = static_cast<uint32_t>(rank - before);
     }

@@ -31,14 +31,14 @@ struct DrawState {
   uint32_t arrived[4];  ///< blocks that are done, of each kernel that has more to do behind them
   uint32_t n_listed[2];
   // Written before it is read.
-  double likeliest[kMostDrawBlocks];        ///< the largest logit of each block
-  uint64_t block_shares[kMostDrawBlocks];   ///< what each block's tokens have that may be drawn
-  double most;         ///< the largest logit
-  int32_t last_bin;    ///< where top-k ends; -1: nowhere
-  uint32_t last_rank;  ///< which token of that interval is its last one, from 1
-  uint64_t above_last; ///< shares of the intervals before it
-  uint64_t last_depth; ///< bits of the depth to which top-k goes
-  int32_t cut_bin;     ///< where top-p ends; -1: nowhere
+  double likeliest[kMostDrawBlocks];       ///< the largest logit of each block
+  uint64_t block_shares[kMostDrawBlocks];  ///< what each block's tokens have that may be drawn
+  double most;                             ///< the largest logit
+  int32_t last_bin;                        ///< where top-k ends; -1: nowhere
+  uint32_t last_rank;                      ///< which token of that interval is its last one, from 1
+  uint64_t above_last;                     ///< shares of the intervals before it
+  uint64_t last_depth;                     ///< bits of the depth to which top-k goes
+  int32_t cut_bin;                         ///< where top-p ends; -1: nowhere
   uint64_t cut_share;  ///< how much of that interval's shares it takes, the last token's begun
   uint64_t cut_depth;  ///< bits of the depth to which top-p goes
   uint32_t cut_token;  ///< and of tokens of this depth, up to this one

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "cuda/driver/driver.h"
+#include "cuda/memory/kernel_copy.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -70,20 +71,15 @@ Status Staging::take(size_t nbytes, Piece* ret) noexcept {
   return Status::kOk;
 }
 
-Status Staging::to_device() noexcept {
+Status Staging::to_device(bool by_kernel) noexcept {
   for (const auto& block : blocks_) {
-    if (block->used > 0) {
-      AOTIP_CU(cuMemcpyHtoDAsync, address(block->device), block->host.data(), block->used,
-               stream_.handle());
+    bool done = block->used == 0;
+    if (!done && by_kernel) {
+      AOTIP_RETURN_IF_FAILED(
+          copy_by_kernel(stream_.gpu(), block->device, block->host.data(), block->used, &done));
     }
-  }
-  return Status::kOk;
-}
-
-Status Staging::to_host() noexcept {
-  for (const auto& block : blocks_) {
-    if (block->used > 0) {
-      AOTIP_CU(cuMemcpyDtoHAsync, block->host.data(), address(block->device), block->used,
+    if (!done) {
+      AOTIP_CU(cuMemcpyHtoDAsync, address(block->device), block->host.data(), block->used,
                stream_.handle());
     }
   }

@@ -33,9 +33,9 @@ class Staging {
   /// A piece of `nbytes`, aligned to 256 bytes.
   Status take(size_t nbytes, Piece* ret) noexcept;
 
-  /// Copies what was taken to the device, or from there, in the stream's order.
-  Status to_device() noexcept;
-  Status to_host() noexcept;
+  /// Copies what was taken to the device, in the stream's order; a little of it, if wanted, by a
+  /// kernel.
+  Status to_device(bool by_kernel = false) noexcept;
 
   /// Whether nothing was taken. A block may be empty that was too small for the first piece.
   bool empty() const noexcept { return blocks_.empty() || blocks_.back()->used == 0; }

@@ -8,6 +8,7 @@
 #include "cuda/driver/driver.h"
 #include "cuda/driver/own_functions.h"
 #include "cuda/memory/device_storage.h"
+#include "cuda/memory/kernel_copy.h"
 #include "cuda/ranks/rank_watch.h"
 #include "cuda/session/options.h"
 #include "ranks/world.h"
@@ -217,7 +218,7 @@ Status CudaSession::inputs_done() noexcept {
   if (inputs_->empty()) {
     return Status::kOk;
   }
-  AOTIP_RETURN_IF_FAILED(inputs_->to_device());
+  AOTIP_RETURN_IF_FAILED(inputs_->to_device(later_ != nullptr));
   inputs_in_flight_ = true;
   if (later_ != nullptr) {  // the next call need not wait for more than this copy
     AOTIP_CU(cuEventRecord, inputs_read_.handle(), stream_->handle());
@@ -291,12 +292,20 @@ Status CudaSession::export_to_host(const Tensor& result, const ValueMemory& to) 
   void* dst = to.data;
   const Status staged =
       later_ != nullptr ? stage_late_output(to, nbytes, &dst) : stage_output(to, nbytes, &dst);
-  CUresult code = CUDA_SUCCESS;
-  if (staged == Status::kOk) {
-    code = driver().cuMemcpyDtoHAsync(dst, address(from), nbytes, stream_->handle());
-  }
+  const Status status = staged == Status::kOk ? copy_to_host(dst, from, nbytes) : Status::kFailed;
   Tensor::destroy(in_order);  // its memory is reused in the stream's order
-  AOTIP_RETURN_IF_FAILED(staged);
+  return status;
+}
+
+/// Gives the stream the copy of an output to do, to `dst`, page-locked where it comes later.
+Status CudaSession::copy_to_host(void* dst, const void* from, size_t nbytes) noexcept {
+  bool done = false;
+  if (later_ != nullptr) {
+    AOTIP_RETURN_IF_FAILED(copy_by_kernel(gpu_, dst, from, nbytes, &done));
+  }
+  const CUresult code =
+      done ? CUDA_SUCCESS
+           : driver().cuMemcpyDtoHAsync(dst, address(from), nbytes, stream_->handle());
   AOTIP_CHECK(code == CUDA_SUCCESS, "copying %zu bytes to the host failed: %s", nbytes,
               error_text(code));
   return Status::kOk;
@@ -371,7 +380,8 @@ Status CudaSession::end_call() noexcept {
 }
 
 Status CudaSession::outputs_later() noexcept {
-  AOTIP_CHECK(!is_for_ranks_, "calls of a program for several ranks cannot be begun and finished "
+  AOTIP_CHECK(!is_for_ranks_,
+              "calls of a program for several ranks cannot be begun and finished "
               "apart");
   AOTIP_CHECK(late_count_ < late_.size(), "%zu calls are begun already: finish one first",
               late_count_);

@@ -29,8 +29,8 @@ namespace aoti_plugins::cuda {
 /// unless option `own_streams` is set; others run on the session's. Inputs on the GPU are used
 /// where they are. Host inputs up to `kStagedNbytes` travel together in one copy from page-locked
 /// memory. Outputs go where the program wants them; where one of those is host memory the call
-/// waits for the stream, else it does not, nor where outputs are wanted later: then two calls may be
-/// begun at a time.
+/// waits for the stream, else it does not, nor where outputs are wanted later: then two calls may
+/// be begun at a time.
 class CudaSession final : public DeviceSession {
  public:
   /// @param flags of the payload.
@@ -90,6 +90,7 @@ class CudaSession final : public DeviceSession {
   Status perform_plain(ModelCall& call) noexcept;
   Status check_faults() noexcept;
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
+  Status copy_to_host(void* dst, const void* from, size_t nbytes) noexcept;
   Status stage_output(const ValueMemory& to, size_t nbytes, void** ret_staged) noexcept;
   Status stage_late_output(const ValueMemory& to, size_t nbytes, void** ret_staged) noexcept;
 
@@ -108,7 +109,7 @@ class CudaSession final : public DeviceSession {
   std::array<LateOutputs, 2> late_;  // of calls that were begun, from first_late_ on in turns
   size_t first_late_ = 0;
   size_t late_count_ = 0;
-  LateOutputs* later_ = nullptr;  // where this call's outputs go; null: they do not come later
+  LateOutputs* later_ = nullptr;    // where this call's outputs go; null: they do not come later
   Event inputs_read_;               // the device has read the staged inputs
   bool inputs_in_flight_ = false;   // since no wait for the stream followed
   bool outputs_in_flight_ = false;  // to the program's memory, without staging
