@@ -91,16 +91,14 @@ def memory() -> dict[str, int]:
 
 
 def soak(generator: TextGenerator, tokens: int) -> dict[str, Any]:
-    """Generate many tokens in answers of all lengths; memory after a tenth and at the end."""
-    seen, start, early, length = 0, time.perf_counter(), None, 0
+    """Generate many tokens in answers of all lengths; memory after each tenth of them."""
+    seen, start, found, length = 0, time.perf_counter(), [], 0
     while seen < tokens:
         length = length % 900 + 37
         prompt = [(7 * seen + i) % 5000 for i in range(1 + length % 50)]
         seen += sum(1 for _ in generator.tokens(prompt, SAMPLING, length))
-        if early is None and seen * 10 >= tokens:
-            early = memory()
-    seconds = round(time.perf_counter() - start, 1)
-    return {"tokens": seen, "seconds": seconds, "after_a_tenth": early, "at_the_end": memory()}
+        found += [memory()] * (seen * 10 // tokens - len(found))
+    return {"tokens": seen, "seconds": round(time.perf_counter() - start, 1), "by_tenths": found}
 
 
 def command_line(program: Path, count: int) -> dict[str, Any]:
@@ -133,8 +131,10 @@ def measure(program: Path, count: int, soaked: int) -> dict[str, Any]:
     return row
 
 
-def export(checkpoint: Path, program: Path, how: tuple[str, ...]) -> float:
-    """Export for a GPU; the seconds that it took."""
+def export(checkpoint: Path, program: Path, how: tuple[str, ...]) -> float | None:
+    """Export for a GPU, unless the program is there; the seconds that it took."""
+    if program.exists():
+        return None
     start = time.perf_counter()
     ways = ["--device", "cuda", "--method-style", "prefill-decode", "--sample-on-device"]
     speculation.export(checkpoint, program, [*ways, *how])
@@ -149,14 +149,15 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=LAYERS)
     parser.add_argument("--count", type=int, default=512, help="tokens of an answer")
     parser.add_argument("--soak", type=int, default=100_000, help="tokens; of the first kind")
-    parser.add_argument("--folder", type=Path, help="where programs are made, and stay")
+    parser.add_argument("--folder", type=Path, help="where programs are, or are made and stay")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = options.folder or Path(name)
-        speculation.write_checkpoint(folder / "model", WIDTH, options.layers, VOCABULARY)
         programs = [folder / f"{kind}.pte" for kind in options.kinds]
+        if not all(program.exists() for program in programs):
+            speculation.write_checkpoint(folder / "model", WIDTH, options.layers, VOCABULARY)
         with ThreadPoolExecutor() as exports:  # side by side; measured is only behind them
             how = (("--target", options.target, "--quantize", kind) for kind in options.kinds)
             seconds = list(exports.map(partial(export, folder / "model"), programs, how))

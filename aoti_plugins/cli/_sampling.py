@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
-from aoti_plugins.generation import Sampling, Statistics
+from aoti_plugins.generation import Sampling, Statistics, TextGenerator
+from aoti_plugins.profiling.machine import gpu_bandwidth, measured_bandwidth
+from aoti_plugins.profiling.report import share_text
 from aoti_plugins.units import seconds_text
 
 _OPTIONS = (
@@ -62,16 +64,38 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_sampling
 
 
-def answer_text(found: Statistics) -> str:
-    """What an answer took, in one line."""
+def bandwidth_share(generator: TextGenerator) -> float | None:
+    """The share of the memory's bandwidth at which the last answer's tokens have read the weights.
+
+    ``None`` where it is not known what a token reads or what the memory can do, and where several
+    tokens were read at once.
+    """
+    found = generator.statistics
+    bytes_per_s = generator.token_nbytes * found.tokens_per_s
+    if not bytes_per_s or found.guessed_tokens:
+        return None
+    if generator.device == "cpu":
+        return bytes_per_s / measured_bandwidth()
+    bandwidth = gpu_bandwidth() if generator.device == "cuda" else None
+    return bytes_per_s / bandwidth if bandwidth else None
+
+
+def answer_text(found: Statistics, share: float | None = None) -> str:
+    """What an answer took, in one line.
+
+    Args:
+        found: its statistics.
+        share: of ``bandwidth_share``.
+    """
     cached = f" ({found.cached_tokens} of them before)" if found.cached_tokens else ""
     guessed = (
         f"; {found.accepted_tokens} of {found.guessed_tokens} guessed tokens were right"
         if found.guessed_tokens
         else ""
     )
+    of_memory = f", weights at {share_text(share)} of the memory's bandwidth" if share else ""
     return (
         f"{found.prompt_tokens} tokens read{cached}, {found.new_tokens} generated "
         f"({found.reason}); first after {seconds_text(found.first_token_s)}, then "
-        f"{found.tokens_per_s:.1f} tokens/s{guessed}"
+        f"{found.tokens_per_s:.1f} tokens/s{guessed}{of_memory}"
     )

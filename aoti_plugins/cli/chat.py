@@ -17,7 +17,12 @@ from aoti_plugins.cli._options import (
     tokenizer_option,
 )
 from aoti_plugins.cli._ranks import has_followed
-from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
+from aoti_plugins.cli._sampling import (
+    answer_text,
+    bandwidth_share,
+    sampling_options,
+    speculation_option,
+)
 from aoti_plugins.cli._text import echo
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator, chat_template_of
@@ -83,7 +88,8 @@ def command(
                 continue
             _show(pieces)
             if statistics:
-                echo(answer_text(generator.statistics), err=True)
+                share = bandwidth_share(generator)
+                echo(answer_text(generator.statistics, share), err=True)
 
 
 def _lines() -> Iterator[str]:

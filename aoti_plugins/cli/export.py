@@ -240,8 +240,10 @@ def command(
         else:
             methods = language.export_for_ranks(model, num_ranks, export)
         constants = language.metadata(opened, model, length, speculate)
+        constants["get_device"] = device
         if num_ranks > 1:
             constants["get_num_ranks"] = num_ranks
+            constants["get_token_nbytes"] = 0  # each rank has a part
         if dtype_of_shares is not None:
             constants["samples_in_float64"] = dtype_of_shares.itemsize == 8
             constants["samples_ahead"] = True

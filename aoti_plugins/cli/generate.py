@@ -15,7 +15,12 @@ from aoti_plugins.cli._options import (
 )
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._ranks import has_followed
-from aoti_plugins.cli._sampling import answer_text, sampling_options, speculation_option
+from aoti_plugins.cli._sampling import (
+    answer_text,
+    bandwidth_share,
+    sampling_options,
+    speculation_option,
+)
 from aoti_plugins.cli._text import echo
 from aoti_plugins.generation import Sampling, TextGenerator
 
@@ -67,10 +72,11 @@ def command(
             if not as_json:
                 sys.stdout.write(piece)
                 sys.stdout.flush()
-        found = generator.statistics
-    report = {**vars(found), "tokens_per_s": found.tokens_per_s}
+        found, share = generator.statistics, bandwidth_share(generator)
+    rates = {"tokens_per_s": found.tokens_per_s, "bandwidth_share": share}
+    report = {**vars(found), **rates}
     if as_json:
         print_json({"text": "".join(text), **report})
         return
     echo("")
-    echo(answer_text(found), err=True)
+    echo(answer_text(found, share), err=True)

@@ -117,6 +117,10 @@ class TextGenerator(Closing):
             self.max_length = int(constant(self._program, "get_max_context_len")[0])
             """The most tokens of a prompt and its answer."""
             self.vocabulary = int(constant(self._program, "get_vocab_size")[0])
+            self.token_nbytes = int(constant(self._program, "get_token_nbytes", 0)[0])
+            """Bytes of weights that are read for a token; 0 where that is not known."""
+            self.device = str(constant(self._program, "get_device", "")[0]) or None
+            """What it was exported for: ``"cpu"``, ``"cuda"``, ``"mps"``; ``None``: not known."""
             self._end_tokens = {int(one) for one in constant(self._program, "get_eos_ids")}
             self.tokenizer = read_tokenizer(path)
             self._check_tokenizer(path)

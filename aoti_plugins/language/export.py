@@ -27,6 +27,7 @@ from aoti_plugins.language.speech import (
     is_speech,
     speech_metadata,
 )
+from aoti_plugins.language.token_bytes import token_nbytes
 
 _BITS = {"int4": torch.int4, "int8": torch.int8}
 _EXAMPLE_LENGTH = 3
@@ -387,5 +388,6 @@ def metadata(
         "get_num_speculative_tokens": num_speculative_tokens,
         "use_sdpa_with_kv_cache": False,
         "enable_dynamic_shape": True,
+        "get_token_nbytes": 0 if speech else token_nbytes(model),
         "get_tokenizer_digest": tokenizer_digest(checkpoint.tokenizer_path),
     }

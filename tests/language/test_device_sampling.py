@@ -15,6 +15,7 @@ from test_cpp_generate import PROMPTS, SAMPLINGS
 from tiny_checkpoints import MAX_LENGTH
 
 from aoti_plugins import CudaPartitioner, MpsPartitioner, language
+from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli.app import app
 from aoti_plugins.generation import Sampling, TextGenerator
 from aoti_plugins.generation.cached_model import CachedModel
@@ -99,6 +100,12 @@ def test_gpus_take_it_whole(methods: dict[str, Any], checkpoints: Callable[[str]
     model = checkpoint.load("float16")
     narrow = language.export_methods(checkpoint, model, 24, "forward", 0, torch.float32)
     assert MpsPartitioner().plan(narrow["sample"]).is_whole
+
+
+def test_state_and_result_are_apart(program: Path) -> None:
+    (found,) = [one for one in inspect_program(program)["methods"] if one["name"] == "sample"]
+    assert len(found["delegates"]) == 1
+    assert found["operators"] == []  # else the token is copied outside, and calls are not begun
 
 
 def test_a_negative_token_is_the_one_chosen_last(methods: dict[str, Any]) -> None:

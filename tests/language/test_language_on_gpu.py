@@ -10,6 +10,7 @@ from tiny_checkpoints import greedy_tokens, tokens_of
 from tiny_speech import greedy_speech, sound
 
 from aoti_plugins.generation import Sampling, TextGenerator, Transcriber, read_tokenizer
+from aoti_plugins.runtime import Method
 
 PROMPT, COUNT = "Hello, 1", 64
 GPU = ("--device", "cuda", "--dtype", "float32")
@@ -74,6 +75,24 @@ def test_what_is_sampled_on_the_device_repeats(exported: Callable[..., Path]) ->
         one, again = (list(generator.tokens([1, 2, 3], sampling, 32)) for _ in range(2))
     with TextGenerator(program, on_device=False) as on_host:
         assert one == again == list(on_host.tokens([1, 2, 3], sampling, 32))
+
+
+def test_calls_that_are_ahead_change_no_token(
+    exported: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = exported("llama", "none", *GPU, *TWO_METHODS, "--sample-on-device")
+    samplings = [Sampling(), *(Sampling(temperature=1.0, top_p=0.9, seed=i) for i in range(4))]
+
+    def answers() -> list[list[int]]:
+        with TextGenerator(program) as generator:
+            assert generator._model._methods["sample"].can_begin is is_ahead
+            return [list(generator.tokens([1, 2, 3], one, 64)) for one in samplings * 2]
+
+    is_ahead = True
+    ahead = answers()
+    monkeypatch.setattr(Method, "can_begin", False)
+    is_ahead = False
+    assert ahead == answers()
 
 
 def test_guesses_change_no_token(

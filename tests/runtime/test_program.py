@@ -230,6 +230,45 @@ def test_close(lowered_programs: Lowered) -> None:
         method(torch.randn(4, 64))
 
 
+def test_calls_on_the_cpu_are_not_begun(mlp: Program, model_and_inputs: Any) -> None:
+    method, (_, (x,)) = mlp.method(), model_and_inputs
+    assert method.can_begin is False
+    with pytest.raises(ProgramError, match="cannot be begun and finished apart"):
+        method.begin(x)
+    with pytest.raises(ProgramError, match="cannot be begun and finished apart"):
+        method.finish()
+    with pytest.raises(ProgramError, match="got 0 inputs, expected 1"):
+        method.begin()
+    with pytest.raises(ProgramError, match="expected float32"):
+        method.begin(x.double())
+    torch.testing.assert_close(method(x), mlp(x))
+    method.close()
+    for use in (lambda: method.begin(x), method.finish):
+        with pytest.raises(ProgramError, match="is closed"):
+            use()
+
+
+def test_what_is_begun_says_what_the_outputs_are(
+    mlp: Program, model_and_inputs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, (_, (x,)) = mlp.method(), model_and_inputs
+    outputs = method._arguments[3:]
+
+    def begin(address: int, inputs: int, count: int) -> int:
+        return int(method._runner.execute(address, inputs, count, *outputs))
+
+    monkeypatch.setattr(method._runner, "begin", begin)
+    monkeypatch.setattr(method._runner, "finish", lambda *arguments: 0)
+    for kind, value in ((torch.Tensor, x), (numpy.ndarray, x.numpy())):
+        method.begin(value)
+        (found,) = method.finish()
+        assert isinstance(found, kind)
+        numpy.testing.assert_array_equal(found, mlp(x)[0])
+    method.begin(x)
+    method.begin(x.numpy())
+    assert [type(method.finish()[0]) for _ in range(2)] == [torch.Tensor, numpy.ndarray]
+
+
 def test_backends() -> None:
     assert "AotiCpuBackend" in backends()
 
