@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -67,15 +68,16 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def bandwidth_share(generator: TextGenerator) -> float | None:
     """The share of the memory's bandwidth at which the last answer's tokens have read the weights.
 
-    ``None`` where it is not known what a token reads or what the memory can do, and where several
-    tokens were read at once.
+    The memory's bandwidth is what copies on all processors reach, or, of an NVIDIA GPU, the first
+    one, what its driver says. ``None`` where that or what a token reads is not known, and where
+    several tokens were read at once.
     """
     found = generator.statistics
     bytes_per_s = generator.token_nbytes * found.tokens_per_s
     if not bytes_per_s or found.guessed_tokens:
         return None
     if generator.device == "cpu":
-        return bytes_per_s / measured_bandwidth()
+        return bytes_per_s / measured_bandwidth(len(os.sched_getaffinity(0)))
     bandwidth = gpu_bandwidth() if generator.device == "cuda" else None
     return bytes_per_s / bandwidth if bandwidth else None
 

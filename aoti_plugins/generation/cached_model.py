@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +12,8 @@ import numpy as np
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.generation.sampling import Sampling
 from aoti_plugins.runtime import Method, Program
+
+logger = logging.getLogger(__name__)
 
 _HEARING = "encode"  # the method for audio; must match aoti_plugins/language/export.py
 _ADAPTING = "adapt"  # the method that takes an adapter, likewise
@@ -69,7 +73,9 @@ class CachedModel:
         """Those in the cache: they need not be read again where a text begins with them."""
         self._most_of_a_call = int(constant(program, "get_max_seq_len")[0])
         self._is_recurrent = bool(constant(program, "is_recurrent", False)[0])
-        # A method with a call that was begun, of how many tokens of a text, and by whose numbers.
+        self._begun: deque[Method] = deque()
+        """Methods with a call that was begun and not finished, in the order of the calls."""
+        # What the last of them reads: so many tokens of a text, the numbers being of this one.
         self._ahead: tuple[Method, int, np.random.Generator] | None = None
         share: Any = False if apart else None
         self._methods: dict[str, Method] = {}
@@ -84,8 +90,10 @@ class CachedModel:
         if self.chooses:
             is_wide = bool(constant(program, "samples_in_float64")[0])
             self._dtype = np.float64 if is_wide else np.float32
-            # Programs of older versions do not know the token that stands for the last one.
-            self._can_look_ahead = bool(constant(program, "samples_ahead", False)[0])
+            # Programs of older versions do not know the token that stands for the last one. A
+            # recurrent state that is ahead of an answer which is left could not be used again.
+            knows = bool(constant(program, "samples_ahead", False)[0])
+            self._can_look_ahead = knows and not self._is_recurrent
         known = int(constant(program, "get_num_speculative_tokens", 0)[0])
         self.num_speculative_tokens = known if "verify" in self._methods else 0
         """The most tokens that ``read_each`` takes after the first one."""
@@ -141,7 +149,7 @@ class CachedModel:
             is_fair and self._can_look_ahead and isinstance(method, Method) and method.can_begin
         )
         if self._ahead != (method, len(tokens), random):
-            self._drop_ahead()
+            self._drop_begun()
             most = 1 if "decode" in self._methods else self._most_of_a_call
             start = max(begin, len(tokens) - most)
             if start > begin:
@@ -150,16 +158,31 @@ class CachedModel:
             more = seen, self._settings(sampling, random)
             if not can_begin:
                 return int(self._call(method, tokens, start, len(tokens), *more)[0])
-            self.tokens = ()  # unless the call comes to its end
-            method.begin(np.array([tokens[start:]]), np.arange(start, len(tokens)), *more)
-        self._ahead = None
+            self.tokens = ()  # unless the calls come to their end
+            self._begin(method, np.array([tokens[start:]]), np.arange(start, len(tokens)), *more)
+        self.tokens, self._ahead = (), None
+        try:
+            if ahead:
+                last, place = np.array([_CHOSEN_LAST]), np.array([len(tokens)])
+                self._begin(method, last[None], place, last, self._settings(sampling, random))
+            self._begun.popleft()
+            chosen = int(method.finish(copy=False)[0][0])
+        except BaseException:
+            self._drop_begun()
+            raise
         if ahead:
-            last, place = np.array([_CHOSEN_LAST]), np.array([len(tokens)])
-            method.begin(last[None], place, last, self._settings(sampling, random))
             self._ahead = (method, len(tokens) + 1, random)
-        chosen = int(method.finish(copy=False)[0][0])
         self.keep([*tokens, chosen] if ahead else tokens)
         return chosen
+
+    def _begin(self, method: Method, *inputs: Any) -> None:
+        """Begin a call, which is known to be begun whatever happens around it."""
+        self._begun.append(method)
+        try:
+            method.begin(*inputs)
+        except ProgramError:
+            self._begun.pop()
+            raise
 
     def _settings(self, sampling: Sampling, random: np.random.Generator) -> Any:
         """The input of ``likeliest`` and ``sample`` that says how."""
@@ -168,11 +191,18 @@ class CachedModel:
         given = sampling.repetition_penalty, sampling.temperature, sampling.top_k
         return np.array([*given, sampling.top_p, sampling.min_p, random.random()], self._dtype)
 
-    def _drop_ahead(self) -> None:
-        """Let a call end that was begun for a token which nobody wants."""
-        if self._ahead is not None:
-            method, self._ahead = self._ahead[0], None
-            method.finish(copy=False)
+    def _drop_begun(self) -> None:
+        """Let calls end that were begun for tokens which nobody wants.
+
+        Where one fails, the cache stands for nothing, and the next call says what is wrong.
+        """
+        self._ahead = None
+        while self._begun:
+            try:
+                self._begun.popleft().finish(copy=False)
+            except ProgramError as error:
+                self.tokens = ()
+                logger.warning("a call for a token that nobody waits for failed: %s", error)
 
     def read_each(self, tokens: Sequence[int], begin: int) -> Any:
         """Read at most one token more than ``num_speculative_tokens``, as ``read`` does.
@@ -188,7 +218,7 @@ class CachedModel:
         Args:
             samples: ``[n]``, float32, at most as many as the program takes.
         """
-        self._drop_ahead()
+        self._drop_begun()
         self.tokens = ()
         self._methods[_HEARING](samples, copy=False)
 
@@ -198,7 +228,7 @@ class CachedModel:
         Args:
             adapter: ``[numel]``, float32, in the layout of the program.
         """
-        self._drop_ahead()
+        self._drop_begun()
         self.tokens = ()
         self._methods[_ADAPTING](adapter, copy=False)
 
@@ -216,7 +246,7 @@ class CachedModel:
             method.close()
 
     def _call(self, method: Method, tokens: Sequence[int], begin: int, end: int, *more: Any) -> Any:
-        self._drop_ahead()
+        self._drop_begun()
         self.tokens = ()  # unless the call comes to its end
         inputs = np.array([tokens[begin:end]]), np.arange(begin, end), *more
         logits = method(*inputs, copy=False)[0]

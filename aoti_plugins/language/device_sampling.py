@@ -44,7 +44,8 @@ def sampled_token(decoder: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Modu
 def _with_forward(decoder: torch.nn.Module, kind: type[torch.nn.Module]) -> torch.nn.Module:
     result = copy.copy(decoder)
     result.__class__ = type(kind.__name__, (kind, type(decoder)), {})
-    result._buffers = dict(decoder._buffers)
+    result._buffers = dict(decoder._buffers)  # the copy shares these with the decoder
+    result._non_persistent_buffers_set = set(decoder._non_persistent_buffers_set)
     result.register_buffer("last_token", torch.zeros(1, dtype=torch.int64), persistent=False)
     return result
 

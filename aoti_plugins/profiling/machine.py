@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from aoti_plugins.profiling.profile import Machine
 
@@ -14,13 +15,15 @@ _TIMES = 5
 _MEMORY_CLOCK_RATE, _MEMORY_BUS_WIDTH = 36, 37  # of cuda.h's CUdevice_attribute
 
 
-def measured_bandwidth() -> float:
-    """Bytes a second that a copy by numpy, on one thread, reads and writes in the host's memory."""
+def measured_bandwidth(threads: int = 1) -> float:
+    """Bytes a second that copies by numpy, one on each thread, read and write in host memory."""
     import numpy
 
-    source = numpy.ones(_COPIED_NBYTES, numpy.uint8)
-    target = numpy.zeros_like(source)
-    return 2 * _COPIED_NBYTES / _fastest(lambda: numpy.copyto(target, source))
+    sources = numpy.array_split(numpy.ones(_COPIED_NBYTES, numpy.uint8), threads)
+    targets = numpy.array_split(numpy.zeros(_COPIED_NBYTES, numpy.uint8), threads)
+    with ThreadPoolExecutor(threads) as team:
+        copied = _fastest(lambda: list(team.map(numpy.copyto, targets, sources)))
+    return 2 * _COPIED_NBYTES / copied
 
 
 def gpu_bandwidth() -> float | None:

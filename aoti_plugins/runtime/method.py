@@ -141,8 +141,8 @@ class Method(NotCopied, Closing):
     def can_begin(self) -> bool:
         """Whether calls can be begun and finished apart.
 
-        They can where the method is one delegate for an NVIDIA GPU as a whole, and the sizes of its
-        outputs do not change.
+        They can where the method is one delegate for an NVIDIA GPU as a whole, and its outputs are
+        of fixed sizes, up to 4 MiB each, and no inputs. Programs for several ranks fail to begin.
         """
         with self._lock:
             return self._runner.can_begin(self._loaded().address)
@@ -170,10 +170,11 @@ class Method(NotCopied, Closing):
                     )
                 if self._is_on_gpu:
                     self._use_own_memory(native.address)
+                self._begun.append(seen)
                 code = self._runner.begin(native.address, *self._arguments[1:3])
                 if code:
+                    self._begun.pop()
                     raise self._runner.error(code, self._doing)
-                self._begun.append(seen)
             finally:
                 self._kept.clear()
 

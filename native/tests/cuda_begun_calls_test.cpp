@@ -93,6 +93,29 @@ BOOST_AUTO_TEST_CASE(outputs_of_any_size_of_element) {
   BOOST_TEST(call.result() == expected(1, 0));
 }
 
+BOOST_AUTO_TEST_CASE(inputs_of_a_begun_call_are_its_own) {
+  for (const bool graphs : {false, true}) {
+    Program program;
+    program.payload.flags = graphs ? kCudaGraphs : 0;
+    const Loaded loaded(program);
+    for (int round = 0; round < 3; ++round) {
+      Call calls[2];
+      for (size_t i = 0; i < 2; ++i) {
+        const float value = static_cast<float>(1 + 4 * i);
+        std::fill_n(calls[i].x->mutable_data_ptr<float>(), 6, value);
+        BOOST_TEST_REQUIRE((begin(loaded, calls[i]) == Error::Ok), reason());
+        std::fill_n(calls[i].x->mutable_data_ptr<float>(), 6, -1.0f);
+      }
+      for (size_t i = 0; i < 2; ++i) {
+        BOOST_TEST_REQUIRE((finish(loaded, calls[i]) == Error::Ok), reason());
+        const float added = static_cast<float>(2 * round + static_cast<int>(i));
+        const float value = static_cast<float>(1 + 4 * i);
+        BOOST_TEST(calls[i].result()[1] == 2 * value + added);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(no_more_than_two_calls_are_begun_and_none_is_finished_twice) {
   const Loaded loaded{Program()};
   Call calls[3];
@@ -128,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_fails_to_finish_is_over) {
   BOOST_TEST_REQUIRE((begin(loaded, call) == Error::Ok), reason());
   fake().fail("cuEventSynchronize", 1, CUDA_ERROR_UNKNOWN);
   BOOST_TEST((finish(loaded, call) != Error::Ok));
-  check_reason("cuEventSynchronize failed");
+  check_reason("waiting for a call failed");
   BOOST_TEST((finish(loaded, call) != Error::Ok));
   check_reason("no call is begun");
   BOOST_TEST((call.run(loaded) == Error::Ok), reason());

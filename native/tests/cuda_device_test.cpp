@@ -351,4 +351,38 @@ BOOST_AUTO_TEST_CASE(kernels_copy_a_little) {
   }
 }
 
+/// A call of a session that gives nothing and takes nothing, begun.
+void begin_empty(cuda::CudaSession& session) {
+  BOOST_TEST_REQUIRE((session.begin_call() == Status::kOk), last_failure());
+  BOOST_TEST_REQUIRE((session.outputs_later() == Status::kOk), last_failure());
+  BOOST_TEST_REQUIRE((session.end_call() == Status::kOk), last_failure());
+}
+
+/// What a kernel of a session does that finds an index out of range.
+void find_fault() {
+  int32_t* word = nullptr;
+  BOOST_TEST_REQUIRE((cuda::current_stream().owner->fault_word(&word) == Status::kOk));
+  *word = 1;
+}
+
+BOOST_AUTO_TEST_CASE(calls_that_are_begun_fail_for_what_is_found_meanwhile) {
+  scope.reset();
+  const auto session = cuda::CudaSession::create(0, 0);
+  BOOST_TEST_REQUIRE((session != nullptr), last_failure());
+  {
+    const SessionScope inside(*session);
+    begin_empty(*session);
+    find_fault();
+    BOOST_TEST((session->begin_call() != Status::kOk));  // it sees the fault first
+    BOOST_TEST((session->finish_call() != Status::kOk));
+    begin_empty(*session);
+    begin_empty(*session);
+    find_fault();
+    BOOST_TEST((session->finish_call() != Status::kOk));
+    BOOST_TEST((session->finish_call() != Status::kOk));  // it may have been this one
+    begin_empty(*session);
+    BOOST_TEST((session->finish_call() == Status::kOk), last_failure());
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

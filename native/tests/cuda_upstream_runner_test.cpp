@@ -96,6 +96,9 @@ BOOST_AUTO_TEST_CASE(calls_are_begun_and_finished_apart) {
   for (int round = 0; round < 2; ++round) {
     BOOST_TEST_REQUIRE(aotip_method_begin(method.get(), &ones.x, 1) == 0, aotip_last_error());
   }
+  BOOST_TEST(aotip_method_set_output(method.get(), 0, nullptr) != 0);
+  BOOST_TEST(std::string(aotip_last_error()).find("are begun: finish them first") !=
+             std::string::npos);
   for (float n = 1; n < 3; ++n) {
     BOOST_TEST_REQUIRE(aotip_method_finish(method.get(), &y, 1) == 0, aotip_last_error());
     BOOST_TEST(row(y) == (Row{n, n + 1, n + 2}), boost::test_tools::per_element());

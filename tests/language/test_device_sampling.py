@@ -17,6 +17,7 @@ from tiny_checkpoints import MAX_LENGTH
 from aoti_plugins import CudaPartitioner, MpsPartitioner, language
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.cli.app import app
+from aoti_plugins.errors import ProgramError
 from aoti_plugins.generation import Sampling, TextGenerator
 from aoti_plugins.generation.cached_model import CachedModel
 from aoti_plugins.generation.sampling import choose
@@ -168,6 +169,36 @@ def test_answers_that_are_left_take_nothing_with_them(program: Path, begun: list
         longest = device.tokens(prompt, sampling)
         assert len(list(longest)) == MAX_LENGTH - len(prompt)  # not a call behind the cache's end
         assert "sample" in begun
+
+
+@pytest.mark.parametrize("failing", ["begin", "finish"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_after_a_failure_nothing_is_left_over(
+    failing: str, nth: int, program: Path, begun: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampling = Sampling(temperature=1.0, seed=3)
+    works, calls = getattr(Method, failing), 0
+
+    def fails_once(self: Method, *inputs: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if failing == "begin" and calls == nth:
+            raise ProgramError("for the test")
+        result = works(self, *inputs, **options)
+        if calls == nth:  # a call that fails to finish is over all the same
+            raise ProgramError("for the test")
+        return result
+
+    with TextGenerator(program) as device, TextGenerator(program, on_device=False) as host:
+        prompt = PROMPTS[0]
+        expected = list(host.tokens(prompt, sampling, 9))
+        with monkeypatch.context() as patch:
+            patch.setattr(Method, failing, fails_once)
+            with pytest.raises(ProgramError, match="for the test"):
+                list(device.tokens(prompt, sampling, 9))
+        assert device.tokens_in_cache == ()
+        for _ in range(2):
+            assert list(device.tokens(prompt, sampling, 9)) == expected
 
 
 def test_other_programs_do_not_choose(

@@ -175,13 +175,15 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_execute(aotip_method* method, const aot
                                                  size_t n_outputs);
 
 /// Whether calls of the method can be begun and finished apart: it is one delegate for a GPU as a
-/// whole, and the sizes of its outputs do not change. `*ret_can` becomes 1 or 0.
+/// whole, and its outputs are in host memory, of fixed sizes up to 4 MiB, and no inputs. Those of
+/// programs for several ranks fail to begin all the same. `*ret_can` becomes 1 or 0.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_can_begin(aotip_method* method, int32_t* ret_can);
 
 /// Begins a call, as `aotip_method_execute` does, and returns before its outputs are in host
 /// memory. Up to two calls of a method may be begun, so that the GPU has the next one to do while
 /// the outputs of one are looked at. Inputs in host memory are copied meanwhile; those on a GPU
-/// must stay as they are until the call is finished. A call that fails to begin is none.
+/// must stay as they are until the call is finished, and outputs keep the memory that they have. A
+/// call that fails to begin is none.
 AOTIP_RUNNER_EXPORT int32_t aotip_method_begin(aotip_method* method, const aotip_value* inputs,
                                                size_t n_inputs);
 

@@ -25,6 +25,8 @@ using ::executorch::runtime::Tag;
 using ::executorch::runtime::to_string;
 
 constexpr int32_t kCudaType = 1;
+/// What a session keeps of an output that comes later; as in cuda/session/session.cpp.
+constexpr size_t kMostLateNbytes = size_t{4} << 20;
 /// The delegates whose buffers can be shared.
 constexpr const char* kStateBackends[] = {"AotiCpuBackend", "AotiCudaBackend", "AotiMpsBackend"};
 
@@ -173,12 +175,29 @@ void MethodInstance::look_at_inputs() {
 #pragma GCC diagnostic pop
 }
 
+/// Whether each output is still there when the next call has begun: in host memory of its own, of a
+/// size that does not change, and no more than a session keeps.
 void MethodInstance::look_at_outputs() {
+  const auto is_input = [&](const void* data) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const EValue& input = method_->get_input(i);
+      if (input.isTensor() && input.toTensor().const_data_ptr() == data) {
+        return true;
+      }
+    }
+#pragma GCC diagnostic pop
+    return false;
+  };
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const EValue& output = method_->get_output(i);
-    has_fixed_outputs_ =
-        has_fixed_outputs_ && output.isTensor() &&
-        output.toTensor().unsafeGetTensorImpl()->shape_dynamism() == TensorShapeDynamism::STATIC;
+    outputs_may_be_late_ =
+        outputs_may_be_late_ && output.isTensor() && !is_on_gpu(output) &&
+        output.toTensor().unsafeGetTensorImpl()->shape_dynamism() == TensorShapeDynamism::STATIC &&
+        outputs_[i]->info().nbytes <= kMostLateNbytes &&
+        output.toTensor().const_data_ptr() != nullptr &&
+        !is_input(output.toTensor().const_data_ptr());
   }
 }
 
@@ -284,12 +303,12 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
     }
   }
   instance->look_at_inputs();
-  instance->look_at_outputs();
   instance->own_outputs_.resize(instance->outputs_.size());
   instance->marked_inputs_.resize(instance->inputs_.size());
   if (const int32_t code = instance->give_outputs_memory()) {
     return code;
   }
+  instance->look_at_outputs();
   *ret = std::move(instance);
   return 0;
 }
@@ -298,6 +317,11 @@ int32_t MethodInstance::set_output(size_t index, const aotip_value& memory) {
   const EValue& output = method_->get_output(index);
   if (!output.isTensor()) {
     return failed(Error::InvalidArgument, "output %zu is no tensor, it takes no memory", index);
+  }
+  if (n_begun_ > 0) {
+    return failed(Error::InvalidState,
+                  "output %zu gets memory while calls of method '%s' are begun: finish them first",
+                  index, name_.c_str());
   }
   const bool takes_gpu = all_on_cuda_ || is_on_gpu(output);
   if (memory.device_type != 0 && !(takes_gpu && memory.device_type == kCudaType)) {
@@ -445,15 +469,15 @@ int32_t MethodInstance::execute(const aotip_value* inputs, aotip_value* outputs)
 }
 
 bool MethodInstance::can_begin() const {
-  // Sizes of outputs that are read later would be those of the call that was begun last.
-  return all_on_cuda_ && has_fixed_outputs_;
+  return all_on_cuda_ && outputs_may_be_late_;
 }
 
 int32_t MethodInstance::check_begin() const {
   return can_begin() ? 0
                      : failed(Error::NotSupported,
                               "calls of method '%s' cannot be begun and finished apart: it is not "
-                              "one delegate for a GPU as a whole, or sizes of its outputs change",
+                              "one delegate for a GPU as a whole, or an output changes its size, "
+                              "is on a GPU, is an input, or has more than 4 MiB",
                               name_.c_str());
 }
 
@@ -461,8 +485,17 @@ int32_t MethodInstance::begin(const aotip_value* inputs) {
   if (const int32_t code = check_begin()) {
     return code;
   }
+  for (const OwnOutput& own : own_outputs_) {
+    if (own.device_type != 0) {
+      return failed(Error::InvalidState,
+                    "an output of method '%s' has memory of a GPU: give it its own memory before "
+                    "a call is begun",
+                    name_.c_str());
+    }
+  }
   const CallPartScope part(CallPart::kBegin);
   const int32_t code = run_on(inputs);
+  n_begun_ += code == 0 ? 1 : 0;
   put_back_inputs();
   return code;
 }
@@ -471,6 +504,7 @@ int32_t MethodInstance::finish(aotip_value* outputs) {
   if (const int32_t code = check_begin()) {
     return code;
   }
+  n_begun_ -= n_begun_ > 0 ? 1 : 0;
   const CallPartScope part(CallPart::kFinish);
   const int32_t code = run();
   if (code == 0) {

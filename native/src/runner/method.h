@@ -100,7 +100,8 @@ class MethodInstance {
   bool takes_cuda_ = false;
   /// The method is one call of a CUDA delegate, so what it gives comes from there.
   bool all_on_cuda_ = false;
-  bool has_fixed_outputs_ = true;  ///< tensors whose sizes do not change
+  bool outputs_may_be_late_ = true;
+  size_t n_begun_ = 0;
   struct OwnOutput {
     void* data = nullptr;
     int32_t device_type = 0;

@@ -21,6 +21,7 @@ constexpr uint32_t kDigitBits = 8;
 static_assert(kDrawThreads == 1 << kDigitBits && kMostDrawBlocks <= kDrawThreads);
 
 constexpr uint64_t kNoEnd = ~uint64_t{0};
+constexpr uint64_t kMinusInfinity = uint64_t{0xfff} << 52;
 
 enum Setting { kPenalty, kTemperature, kTopK, kTopP, kMinP, kNumber };
 
@@ -301,7 +302,7 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_likeliest(
     state.n_listed[thread % 2] = 0;
   }
   const Part part(draw, blockIdx.x);
-  double most = draw.logits[part.begin];
+  double most = of_bits(kMinusInfinity);  // NaN is larger than nothing
   for (uint32_t i = part.begin + threadIdx.x; i < part.end; i += kDrawThreads) {
     const double logit = draw.logits[i];
     most = logit > most ? logit : most;

@@ -9,8 +9,8 @@ namespace aoti_plugins::cuda {
 inline constexpr uint32_t kDrawThreads = 256;
 inline constexpr uint32_t kMostDrawBlocks = 128;
 
-/// The most tokens: so many shares of at most `kDrawUnits` have a sum of 64 bits.
-inline constexpr int64_t kMostDrawn = int64_t{1} << 20;
+/// The most tokens: so many shares of at most `kDrawUnits` have a sum that fits into 64 bits.
+inline constexpr int64_t kMostDrawn = (int64_t{1} << 20) - 1;
 
 /// Shares are whole numbers of units, so that their sums are the same in any order; the likeliest
 /// token has so many. What is rounded to none is not drawn.

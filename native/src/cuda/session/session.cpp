@@ -250,9 +250,23 @@ Status CudaSession::perform_plain(ModelCall& call) noexcept {
   return call.give_results();
 }
 
-Status CudaSession::check_faults() noexcept {
+Status CudaSession::find_faults() noexcept {
   AOTIP_RETURN_IF_FAILED(stream_->check_fault());
   return graphs_ != nullptr ? graphs_->check_fault() : Status::kOk;
+}
+
+/// Fails, once, for what work that is done found wrong. Which call that was of is not known, so
+/// those that are begun and not finished fail, too.
+Status CudaSession::check_faults() noexcept {
+  const Status status = find_faults();
+  for (size_t i = 0; status != Status::kOk && i < late_count_; ++i) {
+    try {
+      late_[(first_late_ + i) % late_.size()].failure = last_failure();
+    } catch (const std::exception&) {
+      return status;  // no memory for more than this failure
+    }
+  }
+  return status;
 }
 
 Status CudaSession::export_tensor(const Tensor& result, const ValueMemory& to) noexcept {
@@ -390,6 +404,7 @@ Status CudaSession::outputs_later() noexcept {
     AOTIP_RETURN_IF_FAILED(free_one.there.create());
   }
   free_one.outputs.clear();
+  free_one.failure.clear();
   later_ = &free_one;
   return Status::kOk;
 }
@@ -397,10 +412,13 @@ Status CudaSession::outputs_later() noexcept {
 Status CudaSession::finish_call() noexcept {
   AOTIP_CHECK(late_count_ > 0, "no call is begun");
   LateOutputs& oldest = late_[first_late_];
+  const CUresult waited = driver().cuEventSynchronize(oldest.there.handle());
+  const Status faults = check_faults();
   first_late_ = (first_late_ + 1) % late_.size();
   --late_count_;
-  AOTIP_CU(cuEventSynchronize, oldest.there.handle());
-  AOTIP_RETURN_IF_FAILED(check_faults());
+  AOTIP_CHECK(waited == CUDA_SUCCESS, "waiting for a call failed: %s", error_text(waited));
+  AOTIP_RETURN_IF_FAILED(faults);
+  AOTIP_CHECK(oldest.failure.empty(), "%s", oldest.failure.c_str());
   for (const HostOutput& output : oldest.outputs) {
     std::memcpy(output.dst, output.staged, output.nbytes);
   }

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cuda/driver/event.h"
@@ -79,6 +80,7 @@ class CudaSession final : public DeviceSession {
     Event there;
     std::deque<PinnedMemory> memory;
     std::vector<HostOutput> outputs;
+    std::string failure;  ///< what work on the GPU found wrong since; empty: nothing
   };
 
   CudaSession() = default;
@@ -89,6 +91,7 @@ class CudaSession final : public DeviceSession {
                             Tensor** ret) noexcept;
   Status perform_plain(ModelCall& call) noexcept;
   Status check_faults() noexcept;
+  Status find_faults() noexcept;
   Status export_to_host(const Tensor& result, const ValueMemory& to) noexcept;
   Status copy_to_host(void* dst, const void* from, size_t nbytes) noexcept;
   Status stage_output(const ValueMemory& to, size_t nbytes, void** ret_staged) noexcept;
