@@ -15,7 +15,7 @@ enum class CallPart {
 AOTIP_CORE CallPart call_part() noexcept;
 
 /// While one lives, this thread wants a part of a call.
-class AOTIP_CORE CallPartScope {
+class AOTIP_FOR_RUNNER CallPartScope {
  public:
   explicit CallPartScope(CallPart part) noexcept;
   ~CallPartScope();
