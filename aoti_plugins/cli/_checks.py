@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from aoti_plugins.cli._output import nbytes_text
+from aoti_plugins.cuda.driver_library import open_driver
 from aoti_plugins.errors import AotiPluginsError
 
 LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
@@ -185,9 +186,8 @@ def _cuda_headers() -> list[Finding]:
 
 
 def _cuda_driver() -> list[Finding]:
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
+    driver = open_driver()
+    if driver is None:
         advice = "Install NVIDIA's driver; programs for cuda can be made without it."
         return [Finding("CUDA driver", False, "no libcuda.so.1", (RUN_CUDA,), advice)]
     number = ctypes.c_int()

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cuda.driver_library import open_driver
 from aoti_plugins.errors import LoweringError
 
 program_argument = click.argument("program", type=click.Path(path_type=Path))
@@ -127,10 +128,8 @@ def device_of_this_machine() -> str:
 
 
 def _nvidia_gpus() -> int:
-    count = ctypes.c_int()
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
+    count, driver = ctypes.c_int(), open_driver()
+    if driver is None:
         return 0
     failed = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
     return 0 if failed else count.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import click
@@ -76,10 +76,16 @@ def bandwidth_share(generator: TextGenerator) -> float | None:
     bytes_per_s = generator.token_nbytes * found.tokens_per_s
     if not bytes_per_s or found.guessed_tokens:
         return None
-    if generator.device == "cpu":
-        return bytes_per_s / measured_bandwidth(len(os.sched_getaffinity(0)))
-    bandwidth = gpu_bandwidth() if generator.device == "cuda" else None
+    bandwidth = memory_bandwidth(generator.device)
     return bytes_per_s / bandwidth if bandwidth else None
+
+
+@cache
+def memory_bandwidth(device: str | None) -> float | None:
+    """Bytes a second of a device's memory, found out once; ``None`` where nobody says it."""
+    if device == "cpu":
+        return measured_bandwidth(os.cpu_count() or 1)
+    return gpu_bandwidth() if device == "cuda" else None
 
 
 def answer_text(found: Statistics, share: float | None = None) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from aoti_plugins.cuda.driver_library import open_driver
 from aoti_plugins.profiling.profile import Machine
 
 _COPIED_NBYTES = 1 << 26
@@ -31,12 +32,8 @@ def gpu_bandwidth() -> float | None:
 
     ``None`` where there is no driver, or it does not say.
     """
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return None
-    device = ctypes.c_int()
-    if driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
+    driver, device = open_driver(), ctypes.c_int()
+    if driver is None or driver.cuInit(0) or driver.cuDeviceGet(ctypes.byref(device), 0):
         return None
     found = []
     for attribute in (_MEMORY_CLOCK_RATE, _MEMORY_BUS_WIDTH):

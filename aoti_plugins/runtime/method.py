@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from operator import or_
 from typing import Any
 
 from aoti_plugins.errors import ProgramError
@@ -120,9 +121,16 @@ class Method(NotCopied, Closing):
         if named:
             inputs = self.in_order(inputs, named)
         with self._lock:
-            native = self._loaded()
+            native = self._native
+            if native is None:
+                raise ProgramError(f"method {self.name!r} is closed")
+            if len(inputs) != self._n_in:
+                raise self._wrong_count(len(inputs))
+            seen = NEUTRAL
             try:
-                seen = self._bind(inputs)
+                for slot, value in zip(self._in_slots, inputs, strict=True):
+                    binder = slot.binders.get(type(value))
+                    seen |= binder(value) if binder else slot.bind(value)
                 if seen & CUDA or self._is_on_gpu:
                     code = self._execute_on_gpu(native.address, inputs, seen, copy)
                 else:
@@ -131,7 +139,9 @@ class Method(NotCopied, Closing):
                     self._forget_gpu()
                     raise self._runner.error(code, self._doing)
                 # An output may be an input's memory, so the kept inputs go only after this.
-                return self._taken_outputs(seen, copy)
+                if seen & TORCH or (not seen and "torch" in sys.modules):
+                    return tuple([slot.torch(copy) for slot in self._out_slots])
+                return tuple([slot.numpy(copy) for slot in self._out_slots])
             finally:
                 if self._kept:
                     native.viewed = None if copy else list(self._kept)
@@ -163,7 +173,9 @@ class Method(NotCopied, Closing):
         with self._lock:
             native = self._loaded()
             try:
-                seen = self._bind(inputs)
+                if len(inputs) != self._n_in:
+                    raise self._wrong_count(len(inputs))
+                seen = functools.reduce(or_, map(InputSlot.bind, self._in_slots, inputs), NEUTRAL)
                 if seen & CUDA:
                     raise ProgramError(
                         f"{self._doing}: inputs of a call that is begun are in host memory"
@@ -196,27 +208,14 @@ class Method(NotCopied, Closing):
             code = self._runner.finish(native.address, *self._arguments[3:])
             if code:
                 raise self._runner.error(code, self._doing)
-            return self._taken_outputs(seen, copy)
+            is_torch = seen & TORCH or (not seen and "torch" in sys.modules)
+            take = OutputSlot.torch if is_torch else OutputSlot.numpy
+            return tuple(take(slot, copy) for slot in self._out_slots)
 
     def _loaded(self) -> _NativeMethod:
         if self._native is None:
             raise ProgramError(f"method {self.name!r} is closed")
         return self._native
-
-    def _bind(self, inputs: tuple[Any, ...]) -> int:
-        """Point the C structs to the inputs; returns what these ask the outputs to be."""
-        if len(inputs) != self._n_in:
-            raise self._wrong_count(len(inputs))
-        seen = NEUTRAL
-        for slot, value in zip(self._in_slots, inputs, strict=True):
-            binder = slot.binders.get(type(value))
-            seen |= binder(value) if binder else slot.bind(value)
-        return seen
-
-    def _taken_outputs(self, seen: int, copy: bool) -> tuple[Any, ...]:
-        if seen & TORCH or (not seen and "torch" in sys.modules):
-            return tuple([slot.torch(copy) for slot in self._out_slots])
-        return tuple([slot.numpy(copy) for slot in self._out_slots])
 
     def _use_own_memory(self, address: int) -> None:
         self._is_on_gpu = False

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from tiny_checkpoints import GROUP
 
 from aoti_plugins import language
-from aoti_plugins.cli._sampling import answer_text, bandwidth_share
+from aoti_plugins.cli._sampling import answer_text, bandwidth_share, memory_bandwidth
 from aoti_plugins.cli.app import app
 from aoti_plugins.generation import TextGenerator
 from aoti_plugins.language.token_bytes import token_nbytes
@@ -74,11 +74,13 @@ def test_what_is_not_known_is_not_said(
             generator.device = device
             assert bandwidth_share(generator) is None
         generator.device = "cuda"
-        monkeypatch.setattr("aoti_plugins.cli._sampling.gpu_bandwidth", lambda: None)
-        assert bandwidth_share(generator) is None
-        monkeypatch.setattr("aoti_plugins.cli._sampling.gpu_bandwidth", lambda: 1e15)
+        for found in (None, 1e15):
+            memory_bandwidth.cache_clear()
+            monkeypatch.setattr("aoti_plugins.cli._sampling.gpu_bandwidth", lambda one=found: one)
+            assert (bandwidth_share(generator) is None) is (found is None)
         rate = generator.token_nbytes * generator.statistics.tokens_per_s
         assert bandwidth_share(generator) == rate / 1e15
+        memory_bandwidth.cache_clear()
         assert "bandwidth" not in answer_text(generator.statistics)
 
 

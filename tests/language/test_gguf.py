@@ -109,6 +109,7 @@ def test_greedy_tokens_are_those_of_dequantised_weights(
     with TextGenerator(path) as generator:
         prompt = list(generator.tokenizer.encode(PROMPT).ids)
         found = list(generator.tokens(prompt, max_new_tokens=COUNT))
+        check_bytes_of_a_token(generator.token_nbytes, files(kind))
     given = torch.tensor([prompt])
     expected = dequantised(files(kind), kind).generate(
         given, attention_mask=torch.ones_like(given), max_new_tokens=COUNT, do_sample=False
@@ -116,6 +117,17 @@ def test_greedy_tokens_are_those_of_dequantised_weights(
     assert found == expected[0, len(prompt) :].tolist()
     assert len(set(found)) > 4  # not one token over and over
     check_bits(path, files(kind))
+
+
+def check_bytes_of_a_token(nbytes: int, file: Path) -> None:
+    """It reads the file's weights as they lie, and of an embedding that is no head one row.
+
+    Types without zeros have zeros of a byte for each group beside them.
+    """
+    parts = {one.name: int(one.n_bytes) for one in gguf.GGUFReader(file).tensors}
+    looked_up = parts["token_embd.weight"] if "output.weight" in parts else 0
+    expected = sum(parts.values()) - looked_up
+    assert 0.98 * expected < nbytes < 1.02 * expected
 
 
 def nbytes_of_weights(program: Path) -> int:

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "slim/export.h"
 
 namespace aoti_plugins {
@@ -10,6 +12,9 @@ enum class CallPart {
   kBegin,   ///< outputs in host memory may come later, with a `kFinish`
   kFinish,  ///< only those of the oldest call that was begun
 };
+
+/// The most bytes of an output in host memory that may come later.
+inline constexpr size_t kMostLateNbytes = size_t{4} << 20;
 
 /// What this thread wants; `kWhole` unless a `CallPartScope` says otherwise.
 AOTIP_CORE CallPart call_part() noexcept;

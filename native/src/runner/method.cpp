@@ -25,8 +25,6 @@ using ::executorch::runtime::Tag;
 using ::executorch::runtime::to_string;
 
 constexpr int32_t kCudaType = 1;
-/// What a session keeps of an output that comes later; as in cuda/session/session.cpp.
-constexpr size_t kMostLateNbytes = size_t{4} << 20;
 /// The delegates whose buffers can be shared.
 constexpr const char* kStateBackends[] = {"AotiCpuBackend", "AotiCudaBackend", "AotiMpsBackend"};
 

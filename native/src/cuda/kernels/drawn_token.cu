@@ -82,11 +82,7 @@ struct DrawMemory {
 
 /// The sum of the values of all threads before this one; `*total` is that of all.
 __device__ uint64_t shares_before(uint64_t value, DrawMemory& memory, uint64_t* total) {
-  uint64_t sum = value;
-  for (uint32_t reach = 1; reach < kWarp; reach *= 2) {
-    const uint64_t below = __shfl_up_sync(kAllLanes, sum, reach);
-    sum += lane_index() >= reach ? below : 0;
-  }
+  const uint64_t sum = sum_of_lanes(value);
   if (lane_index() == kWarp - 1) {
     memory.sums[warp_index()] = sum;
   }
@@ -207,23 +203,31 @@ __device__ End find_end(uint32_t count, const KeyOf& key_of, const WeightOf& wei
   }
 }
 
-/// Finds the interval in which the `target`-th unit is, of those before `end`, `value_of(bin)` in
-/// each; -1 where all have less. `*before` are the units of the intervals before it.
+/// Units of the intervals before `end` that are this thread's, `value_of(bin)` in each.
 template <typename ValueOf>
-__device__ int32_t find_bin(uint32_t end, const ValueOf& value_of, uint64_t target,
-                            DrawMemory& memory, uint64_t* before, uint64_t* total) {
+__device__ uint64_t own_units(uint32_t end, const ValueOf& value_of) {
   const uint32_t begin = threadIdx.x * kOwnBins;
   uint64_t own = 0;
   for (uint32_t bin = begin; bin < begin + kOwnBins; ++bin) {
     own += bin < end ? value_of(bin) : 0;
   }
-  uint64_t sum = shares_before(own, memory, total);
+  return own;
+}
+
+/// Finds the interval in which the `target`-th unit is, of those before `end`; -1 where all have
+/// less. `*before` are the units of the intervals before it.
+template <typename ValueOf>
+__device__ int32_t find_bin(uint32_t end, const ValueOf& value_of, uint64_t target,
+                            DrawMemory& memory, uint64_t* before) {
+  const uint64_t own = own_units(end, value_of);
+  uint64_t total = 0;
+  uint64_t sum = shares_before(own, memory, &total);
   if (threadIdx.x == 0) {
     memory.place = kDrawBins;
   }
   __syncthreads();
   if (sum < target && target <= sum + own) {
-    uint32_t bin = begin;
+    uint32_t bin = threadIdx.x * kOwnBins;
     while (sum + value_of(bin) < target) {
       sum += value_of(bin);
       ++bin;
@@ -234,7 +238,7 @@ __device__ int32_t find_bin(uint32_t end, const ValueOf& value_of, uint64_t targ
   __syncthreads();
   const bool is_there = memory.place < kDrawBins;
   const int32_t found = is_there ? static_cast<int32_t>(memory.place) : -1;
-  *before = is_there ? memory.before : *total;
+  *before = is_there ? memory.before : total;
   __syncthreads();
   return found;
 }
@@ -250,9 +254,7 @@ __device__ void find_cut(const Draw& draw, uint64_t all, uint32_t end, DrawMemor
   if (top_p < 1) {
     target = static_cast<uint64_t>(ceil(top_p * static_cast<double>(all)));
     target = target > 0 ? target : 1;
-    uint64_t total = 0;
-    bin =
-        find_bin(end, [&](uint32_t i) { return state.shares[i]; }, target, memory, &before, &total);
+    bin = find_bin(end, [&](uint32_t i) { return state.shares[i]; }, target, memory, &before);
     bin = bin < 0 && end < kDrawBins ? static_cast<int32_t>(end) : bin;
   }
   if (threadIdx.x == 0) {
@@ -263,8 +265,13 @@ __device__ void find_cut(const Draw& draw, uint64_t all, uint32_t end, DrawMemor
   }
 }
 
-/// Lists the tokens of an interval that are no deeper than `deepest`, in any order.
-__device__ void list_tokens(const Draw& draw, int32_t bin, uint64_t deepest, uint32_t* n_listed) {
+/// Lists the tokens of the interval in which a limit ends that are no deeper than `deepest`, in any
+/// order. Whether this block is the last one to do so; not where the limit ends nowhere.
+__device__ bool list_tokens(const Draw& draw, int32_t bin, uint64_t deepest, uint32_t* n_listed,
+                            uint32_t* arrived, DrawMemory& memory) {
+  if (bin < 0) {
+    return false;
+  }
   const Part part(draw, blockIdx.x);
   for (uint32_t i = part.begin + threadIdx.x; i < part.end; i += kDrawThreads) {
     const Token token = token_at(draw, i);
@@ -273,6 +280,7 @@ __device__ void list_tokens(const Draw& draw, int32_t bin, uint64_t deepest, uin
       draw.listed[atomicAdd(n_listed, 1u)] = i;
     }
   }
+  return is_last_block(arrived, memory);
 }
 
 /// Whether a token may be drawn.
@@ -348,20 +356,19 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_bins(Draw 
   }
   const double top_k = setting(draw, kTopK);
   int32_t last_bin = -1;
-  uint64_t before = 0;
-  uint64_t total = 0;
   if (top_k > 0 && top_k < draw.n_tokens) {
     const auto rank = static_cast<uint64_t>(top_k > 1 ? top_k : 1);
+    uint64_t before = 0;
     last_bin = find_bin(
-        kDrawBins, [&](uint32_t i) { return uint64_t{state.counts[i]}; }, rank, memory, &before,
-        &total);
+        kDrawBins, [&](uint32_t i) { return uint64_t{state.counts[i]}; }, rank, memory, &before);
     if (threadIdx.x == 0) {
       state.last_rank = static_cast<uint32_t>(rank - before);
     }
   }
-  uint64_t above = 0;
   const uint32_t end = last_bin < 0 ? kDrawBins : static_cast<uint32_t>(last_bin);
-  (void)find_bin(end, [&](uint32_t i) { return state.shares[i]; }, kNoEnd, memory, &before, &above);
+  const uint64_t own = own_units(end, [&](uint32_t i) { return state.shares[i]; });
+  uint64_t above = 0;
+  (void)shares_before(own, memory, &above);
   if (threadIdx.x == 0) {
     state.most = most;
     state.last_bin = last_bin;
@@ -379,12 +386,7 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_top_k(Draw
   let_next_begin();
   wait_for_inputs();
   DrawState& state = *draw.state;
-  const int32_t last_bin = state.last_bin;
-  if (last_bin < 0) {
-    return;
-  }
-  list_tokens(draw, last_bin, kNoEnd, &state.n_listed[0]);
-  if (!is_last_block(&state.arrived[1], memory)) {
+  if (!list_tokens(draw, state.last_bin, kNoEnd, &state.n_listed[0], &state.arrived[1], memory)) {
     return;
   }
   const uint32_t count = state.n_listed[0];
@@ -402,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_top_k(Draw
   if (threadIdx.x == 0) {
     state.last_depth = end.key;
   }
-  find_cut(draw, state.above_last + total, static_cast<uint32_t>(last_bin), memory);
+  find_cut(draw, state.above_last + total, static_cast<uint32_t>(state.last_bin), memory);
 }
 
 /// Finds the token where top-p ends, in its interval.
@@ -411,12 +413,8 @@ extern "C" __global__ void __launch_bounds__(kDrawThreads) aotip_draw_top_p(Draw
   let_next_begin();
   wait_for_inputs();
   DrawState& state = *draw.state;
-  const int32_t cut_bin = state.cut_bin;
-  if (cut_bin < 0) {
-    return;
-  }
-  list_tokens(draw, cut_bin, state.last_depth, &state.n_listed[1]);
-  if (!is_last_block(&state.arrived[2], memory)) {
+  if (!list_tokens(draw, state.cut_bin, state.last_depth, &state.n_listed[1], &state.arrived[2],
+                   memory)) {
     return;
   }
   const uint32_t count = state.n_listed[1];

@@ -11,6 +11,7 @@
 #include "cuda/memory/kernel_copy.h"
 #include "cuda/ranks/rank_watch.h"
 #include "cuda/session/options.h"
+#include "delegate/call_part.h"
 #include "ranks/world.h"
 #include "slim/strided_copy.h"
 
@@ -347,9 +348,9 @@ Status CudaSession::stage_output(const ValueMemory& to, size_t nbytes, void** re
 /// Finds page-locked memory for an output that comes later.
 Status CudaSession::stage_late_output(const ValueMemory& to, size_t nbytes,
                                       void** ret_staged) noexcept {
-  AOTIP_CHECK(nbytes <= kStagedNbytes,
+  AOTIP_CHECK(nbytes <= kMostLateNbytes,
               "an output of %zu bytes, more than %zu, in host memory cannot come later", nbytes,
-              kStagedNbytes);
+              kMostLateNbytes);
   try {
     const size_t index = later_->outputs.size();
     if (later_->memory.size() == index) {
