@@ -5,6 +5,9 @@ the second time without marks. Calls are timed in rounds that alternate between 
 of the rounds' ratios counts.
 
     python benchmarks/kernel_marks.py
+    python benchmarks/kernel_marks.py --target h100 --output benchmarks/results/kernel_marks_cuda.json
+
+With a target the calls run on that NVIDIA GPU, inputs and outputs in host memory.
 """
 
 from __future__ import annotations
@@ -25,11 +28,11 @@ RESULTS = Path(__file__).parent / "results" / "kernel_marks.json"
 LAYERS, WIDTH = 16, 32
 
 
-def build(marked: bool) -> bytes:
-    """Lower the chain; returns the program."""
+def build(marked: bool, target: str | None) -> bytes:
+    """Lower the chain for a GPU, without one for the CPU; returns the program."""
     from executorch.exir import to_edge_transform_and_lower
 
-    from aoti_plugins import CpuPartitioner
+    from aoti_plugins import CpuPartitioner, CudaPartitioner
     from aoti_plugins.lowering.inductor import capture
 
     torch.manual_seed(0)
@@ -39,19 +42,20 @@ def build(marked: bool) -> bytes:
     if not marked:
         plain.start()
     try:
-        edge = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
+        partitioner = CudaPartitioner(target=target) if target else CpuPartitioner()
+        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
         return edge.to_executorch().buffer
     finally:
         if not marked:
             plain.stop()
 
 
-def measure(calls: int, rounds: int) -> dict[str, Any]:
+def measure(calls: int, rounds: int, target: str | None) -> dict[str, Any]:
     """Time both in turns; microseconds."""
     from aoti_plugins.runtime import Program
 
     x = torch.ones(1, WIDTH)
-    marked, plain, watched = (Program(build(True)), Program(build(False)), None)
+    marked, plain = Program(build(True, target)), Program(build(False, target))
     watched = marked.method(trace=True)
     methods = {"marked": marked.method(), "plain": plain.method(), "watched": watched}
     times: dict[str, list[float]] = {name: [] for name in methods}
@@ -77,9 +81,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=61)
+    parser.add_argument("--target", help="an NVIDIA GPU, by its name as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    result = measure(arguments.calls, arguments.rounds)
+    result = measure(arguments.calls, arguments.rounds, arguments.target)
     result["environment"] = environment.describe()
     arguments.output.write_text(json.dumps(result, indent=2) + "\n")
     print(json.dumps(result, indent=2))

@@ -14,15 +14,17 @@ _WHOLE = ("DELEGATE_CALL", "OPERATOR_CALL")
 
 @dataclass(frozen=True)
 class Machine:
-    """What a machine can do, measured beside the profile.
+    """What a machine can do where the program runs.
 
     Attributes:
-        bytes_per_second: read and written by a copy of memory that no cache holds.
-        flops_per_second: of a product of large float32 matrices.
+        bytes_per_second: read and written by a copy of memory that no cache holds; 0 if not known.
+        flops_per_second: of a product of large matrices; 0 if not known.
+        products: what these products are, for people.
     """
 
     bytes_per_second: float
     flops_per_second: float
+    products: str = "float32 products"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ set(aotip_mps_runtime
     src/mps/memory/storage.cpp
     src/mps/session/options.cpp
     src/mps/session/target.cpp
+    src/mps/session/kernel_buffers.cpp
     src/mps/session/session.cpp
     src/mps/exports/names.cpp
     src/mps/exports/kernel_shims.cpp

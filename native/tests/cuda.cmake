@@ -81,8 +81,10 @@ foreach(model ok bad_kernel no_kernel leaks_module)
   add_dependencies(${target} backend_aoti_cuda)
 endforeach()
 
-foreach(name cuda_delegate_test cuda_delegate_graphs_test cuda_begun_calls_test cuda_rank_delegate_test)
+foreach(name cuda_delegate_test cuda_delegate_graphs_test cuda_begun_calls_test cuda_rank_delegate_test
+             cuda_watched_calls_test)
   aotip_cuda_test(${name} SOURCES "${PROJECT_SOURCE_DIR}/src/delegate/crc32.cpp"
+                  "${PROJECT_SOURCE_DIR}/src/runner/call_trace.cpp"
                   LIBRARIES aoti_plugins::backend_aoti_cuda)
   foreach(model ok bad_kernel no_kernel leaks_module)
     add_dependencies(${name} fake_cuda_model_${model})

@@ -81,8 +81,8 @@ class LoadedDelegate {
 
   bool ok() const { return handle_ != nullptr; }
 
-  Error run(EValue& x, EValue& y) const {
-    BackendExecutionContext context;
+  Error run(EValue& x, EValue& y, EventTracer* tracer = nullptr) const {
+    BackendExecutionContext context(tracer);
     EValue* args[] = {&x, &y};
     return backend_->execute(context, handle_, Span<EValue*>(args, 2));
   }
@@ -130,7 +130,9 @@ struct Call {
     args[0] = EValue(*x);
     args[1] = EValue(*y);
   }
-  Error run(const Loaded& loaded) { return loaded.run(args[0], args[1]); }
+  Error run(const Loaded& loaded, EventTracer* tracer = nullptr) {
+    return loaded.run(args[0], args[1], tracer);
+  }
   std::vector<float> result() const {
     const float* data = y->const_data_ptr<float>();
     return std::vector<float>(data, data + y->numel());
@@ -182,8 +184,8 @@ struct DeviceMemory {
 
 /// Runs the model on ones in `x` with the result in `to`, both on the stand-in GPU; checks the
 /// result and returns how many copies on the GPU the call took.
-inline size_t run_on_gpu(const LoadedDelegate& loaded, int32_t rows, void* x, void* to,
-                         float calls) {
+inline size_t run_on_gpu(const LoadedDelegate& loaded, int32_t rows, void* x, void* to, float calls,
+                         EventTracer* tracer = nullptr) {
   DeviceAllocator* allocator = get_device_allocator(etensor::DeviceType::CUDA);
   const size_t size = static_cast<size_t>(rows) * 12;
   const std::vector<float> ones(static_cast<size_t>(rows) * 3, 1.0f);
@@ -192,7 +194,7 @@ inline size_t run_on_gpu(const LoadedDelegate& loaded, int32_t rows, void* x, vo
   auto y_tensor = ::executorch::extension::from_blob(to, {rows, 3});
   EValue args[] = {EValue(*x_tensor), EValue(*y_tensor)};
   const size_t copies = fake().calls("cuMemcpyDtoDAsync_v2");
-  BOOST_TEST_REQUIRE((loaded.run(args[0], args[1]) == Error::Ok), reason());
+  BOOST_TEST_REQUIRE((loaded.run(args[0], args[1], tracer) == Error::Ok), reason());
   const size_t taken = fake().calls("cuMemcpyDtoDAsync_v2") - copies;
   std::vector<float> result(static_cast<size_t>(rows) * 3);
   BOOST_TEST((allocator->copy_device_to_host(result.data(), to, size, 0) == Error::Ok));

@@ -11,6 +11,7 @@ two digests and all weights in one blob; ``named``, keys made of the method's na
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
 import sys
@@ -153,7 +154,8 @@ def main() -> None:
     model, generation, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     if model in ("mlp", "counter", "both"):
         methods = modules(model)
-        calls: list[Any] = calls_of(methods, torch.randn(8, 64 if model == "mlp" else 16))
+        x = torch.randn(8, 64 if model == "mlp" else 16)
+        calls: list[Any] = calls_of(copy.deepcopy(methods), x)  # which leaves the state as it is
     else:
         methods, calls = small_weight_calls(model)
     exported = {

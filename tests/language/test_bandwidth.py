@@ -97,8 +97,18 @@ class _Driver:
         return int(self._failing == "cuDeviceGet")
 
     def cuDeviceGetAttribute(self, value: Any, attribute: int, device: Any) -> int:  # noqa: N802
-        value._obj.value = {36: 2_619_000, 37: 5120}[attribute]
+        value._obj.value = {16: 114, 36: 2_619_000, 37: 5120, 75: 9, 76: 0}[attribute]
         return int(self._failing == "cuDeviceGetAttribute")
+
+
+def test_a_gpu_computes_what_one_of_its_kind_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An H100 with fewer multiprocessors than the one that is known."""
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: _Driver())
+    found = machine.machine_of("cuda")
+    assert found.flops_per_second == pytest.approx(989.4e12 * 114 / 132)
+    assert found.bytes_per_second == machine.gpu_bandwidth()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: _Driver("cuInit"))
+    assert machine.machine_of("cuda").flops_per_second == 0
 
 
 def test_bandwidth_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,32 @@ def test_the_call_behind_a_comment_is_marked() -> None:
     assert unmarked == [line.strip() for line in WRAPPER.splitlines() if "Provenance" not in line]
 
 
+LAUNCHES = """
+    // [Provenance debug handles] triton_poi_fused_relu_0:0
+    int64_t stream_number = 0;
+    call_triton_poi_fused_relu_0(arg0_1, buf1, 4L, this->device_idx_, stream, kernels);
+    // [Provenance debug handles] mps_lib_3:1
+    auto mps_lib_3_lambda = [&](AOTIMetalKernelFunctionHandle handle) {
+        aoti_torch_mps_start_encoding(handle);
+    };
+    aoti_torch_mps_run_command_block(get_mps_lib_2_handle(), callback, &wrapper_2);
+    aoti_torch_mps_run_command_block(get_mps_lib_3_handle(), callback, &wrapper_3);
+"""
+
+
+def test_a_kernel_of_a_gpu_is_marked_where_it_is_launched() -> None:
+    marked, sites = with_marks(LAUNCHES, [SITE, OTHER])
+    assert [(one.name, one.flops) for one in sites] == [
+        ("triton_poi_fused_relu_0:0", 0),
+        ("mps_lib_3:1", 7),
+    ]
+    lines = [line.strip() for line in marked.splitlines()]
+    for name, call in (("triton_poi_fused_relu_0:0", "call_triton_poi"), ("mps_lib_3:1", "lib_3")):
+        at = lines.index(f'AOTIP_KERNEL_BEGIN("{name}");')
+        assert call in lines[at + 1]
+        assert lines[at + 2] == "AOTIP_KERNEL_END();"
+
+
 @pytest.mark.parametrize("wrapper", ["", WRAPPER])
 def test_without_sites_nothing_changes(wrapper: str) -> None:
     assert with_marks(wrapper, []) == (wrapper, ())

@@ -7,21 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
+from profiling_support import Block
 from support import CdistOutside
 from torch import nn
 
 from aoti_plugins.plugin_system.manager import get_manager
-
-
-class Block(nn.Module):
-    """A product, a convolution and a fused kernel."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.project, self.smooth = nn.Linear(8, 8), nn.Conv1d(1, 2, 3)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.smooth(torch.relu(self.project(x))[:, None]).softmax(-1)
 
 
 class Watched(nn.Module):

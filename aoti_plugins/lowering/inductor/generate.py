@@ -133,14 +133,14 @@ def generation(
         stack.enter_context(symbolic_inputs())
         stack.enter_context(size_checks())
         stack.enter_context(environment)
+        sites = stack.enter_context(kernel_sites())
         if torch_device == "cpu":
-            sites = stack.enter_context(kernel_sites())
             code = stack.enter_context(captured_code(sites=sites))
         else:
             placement = Placement(module, inputs, torch.device(torch_device))
             stack.enter_context(placed_constants(placement))
             stack.enter_context(channels_last_weights(placement))
-            code = stack.enter_context(captured_code(placement.real))
+            code = stack.enter_context(captured_code(placement.real, sites))
             inputs = placement.inputs
         yield Generation(code, module, tuple(inputs), {**BASE_OPTIONS, **options})
 

@@ -7,6 +7,8 @@ in the text and put between two marks (``aoti_plugins/blob_kernels.h``); with no
 are a load each. Inductor's own switch (``trace.provenance_tracking_level``) makes it write files,
 and its ``cpp.enable_kernel_profile`` needs libtorch's profiler. Tested with
 torch 2.11, 2.12, 2.13 and 2.15.
+
+On a GPU a mark is around the launch; the runtime asks the device when the kernel ran.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ class KernelSite:
 @patch(
     "torch._inductor.codegen.cpp.set_kernel_post_grad_provenance_tracing"
     "(node_schedule, kernel_name, is_extern)",
+    "torch._inductor.codegen.triton.set_kernel_post_grad_provenance_tracing"
+    "(node_schedule, kernel_name, is_extern)",
     "torch._inductor.debug.set_kernel_post_grad_provenance_tracing"
     "(node_schedule, kernel_name, is_extern)",
     why="A profile could not say which lines and modules a kernel comes from.",
@@ -54,6 +58,7 @@ class KernelSite:
 def kernel_sites() -> Iterator[list[KernelSite]]:
     """Yield a list that gets a site for each number that Inductor writes into its comments."""
     import torch._inductor.codegen.cpp
+    import torch._inductor.codegen.triton
     import torch._inductor.debug
 
     sites: list[KernelSite] = []
@@ -67,6 +72,7 @@ def kernel_sites() -> Iterator[list[KernelSite]]:
     name = "set_kernel_post_grad_provenance_tracing"
     with (
         mock.patch.object(torch._inductor.codegen.cpp, name, keep),
+        mock.patch.object(torch._inductor.codegen.triton, name, keep),
         mock.patch.object(torch._inductor.debug, name, keep),
     ):
         yield sites
@@ -166,6 +172,10 @@ _MEMORY = re.compile(
     r"aoti_torch_(empty|create|delete|_?reinterpret|as_strided|get|new|_alloc|clone|assign)\w*"
 )
 _PLAIN_CALL = re.compile(r"aoti_torch_\w+")
+# How wrappers launch kernels of Triton, and those of Metal, which have a library each.
+_TRITON_CALL = "call_"
+_METAL_CALL = "aoti_torch_mps_run_command_block"
+_METAL_LIBRARY = re.compile(r"mps_lib_\d+")
 
 
 def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[KernelSite, ...]]:
@@ -188,7 +198,7 @@ def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[Ke
             continue
         call = _STATEMENT.match(line) if waiting is not None else None
         if waiting is not None and call is not None and _is_call_of(call, waiting[0]):
-            name = f"{call['function']}:{len(marked)}"
+            name = f"{_shown_name(call['function'], waiting[0])}:{len(marked)}"
             marked.append(replace(waiting[1], name=name))
             line = (
                 f'{call["indent"]}AOTIP_KERNEL_BEGIN("{name}");\n{line}\n'
@@ -202,7 +212,14 @@ def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[Ke
 def _is_call_of(call: re.Match[str], kernel: str) -> bool:
     """Whether a statement calls the kernel that a comment before it names."""
     function = call["function"]
-    if function == kernel:
+    if _METAL_LIBRARY.fullmatch(kernel):
+        return function == _METAL_CALL and f"get_{kernel}_handle()" in call["call"]
+    if function in (kernel, _TRITON_CALL + kernel):
         return True
     is_shim = _PLAIN_CALL.fullmatch(function) is not None
     return is_shim and _MEMORY.fullmatch(function) is None
+
+
+def _shown_name(function: str, kernel: str) -> str:
+    """The kernel's, where the function that is called only launches it."""
+    return kernel if function in (_METAL_CALL, _TRITON_CALL + kernel) else function

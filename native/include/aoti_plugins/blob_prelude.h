@@ -5,9 +5,8 @@
 /// Five things a blob needs to live beside libtorch and to leave no trace when it is unloaded:
 /// linker names of its own for the C shims, the runtime's threads for its loops (`blob_openmp.h`),
 /// failures that come back from them (`blob_failures.h`), marks by which a profile knows its
-/// kernels
-/// (`blob_kernels.h`), and thread-local destructors that the
-/// runtime runs when the blob goes. With the C++ runtime's own `__cxa_thread_atexit` a blob stays
+/// kernels (`blob_kernels.h`), and thread-local destructors that the runtime runs when the blob
+/// goes. With the C++ runtime's own `__cxa_thread_atexit` a blob stays
 /// mapped until every thread that ran it has ended.
 
 #include <aoti_plugins/blob_failures.h>

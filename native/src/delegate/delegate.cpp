@@ -186,7 +186,7 @@ Status Delegate::execute(Span<EValue*> args, EventTracer* tracer) noexcept {
   const std::lock_guard<Turns> turns(model_->turns());
   const SessionScope scope(*session_);
   AOTIP_RETURN_IF_FAILED(scope.status());
-  const KernelWatch watch(tracer);
+  const KernelWatch watch(tracer, *session_);
   const Status status = run(args, call_part() == CallPart::kBegin);
   if (status != Status::kOk) {
     session_->wait();

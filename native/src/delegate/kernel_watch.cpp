@@ -15,8 +15,14 @@ thread_local KernelWatch* current = nullptr;
 
 }  // namespace
 
-KernelWatch::KernelWatch(EventTracer* tracer) noexcept : tracer_(tracer) {
+KernelClock::~KernelClock() = default;
+
+KernelWatch::KernelWatch(EventTracer* tracer, DeviceSession& session) noexcept : tracer_(tracer) {
   if (tracer_ != nullptr) {
+    clock_ = session.kernel_clock();
+    if (clock_ != nullptr) {
+      clock_->start();
+    }
     outer_ = current;
     current = this;
     __atomic_fetch_add(&aotip_kernel_watches, 1, __ATOMIC_RELAXED);
@@ -28,20 +34,32 @@ KernelWatch::~KernelWatch() {
     end();  // of a kernel that failed
     __atomic_fetch_sub(&aotip_kernel_watches, 1, __ATOMIC_RELAXED);
     current = outer_;
+    if (clock_ != nullptr) {
+      clock_->stop(*tracer_);
+    }
   }
 }
 
 void KernelWatch::begin(const char* name) noexcept {
   end();
-  entry_ = tracer_->start_profiling_delegate(name, kUnsetDelegateDebugIntId);
+  if (clock_ != nullptr) {
+    clock_->kernel_begins(name);
+  } else {
+    entry_ = tracer_->start_profiling_delegate(name, kUnsetDelegateDebugIntId);
+  }
   running_ = true;
 }
 
 void KernelWatch::end() noexcept {
-  if (running_) {
-    tracer_->end_profiling_delegate(entry_);
-    running_ = false;
+  if (!running_) {
+    return;
   }
+  if (clock_ != nullptr) {
+    clock_->kernel_ends();
+  } else {
+    tracer_->end_profiling_delegate(entry_);
+  }
+  running_ = false;
 }
 
 }  // namespace aoti_plugins

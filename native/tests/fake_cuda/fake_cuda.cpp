@@ -12,6 +12,7 @@
 #include <unistd.h>
 #pragma GCC visibility pop
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -46,8 +47,10 @@ struct CUstream_st {
 struct CUevent_st {
   CUstream_st* stream = nullptr;
   size_t recorded = 0;
-  size_t reached = 0;              // of those that were recorded
-  CUgraph_st* captured = nullptr;  // recorded in a capture
+  size_t reached = 0;  // of those that were recorded
+  bool timed = false;
+  std::chrono::steady_clock::time_point time;  // when it was reached last
+  CUgraph_st* captured = nullptr;              // recorded in a capture
 };
 
 struct CUmod_st {
@@ -840,9 +843,10 @@ CUresult cuGraphDestroy(CUgraph graph) {
   delete graph;
   return CUDA_SUCCESS;
 }
-CUresult cuEventCreate(CUevent* event, unsigned int) {
+CUresult cuEventCreate(CUevent* event, unsigned int flags) {
   ENTER();
   *event = new CUevent_st();
+  (*event)->timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
   state().events.insert(*event);
   return CUDA_SUCCESS;
 }
@@ -870,7 +874,10 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     return CUDA_SUCCESS;
   }
   ++event->recorded;
-  return submit(stream, [event] { ++event->reached; });
+  return submit(stream, [event] {
+    event->time = std::chrono::steady_clock::now();
+    ++event->reached;
+  });
 }
 CUresult cuEventQuery(CUevent event) {
   const std::unique_lock<std::recursive_mutex> free(state().mutex, std::try_to_lock);
@@ -888,6 +895,21 @@ CUresult cuEventSynchronize(CUevent event) {
     work();
   }
   return CUDA_SUCCESS;
+}
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  ENTER();
+  if (!begin->timed || !end->timed || begin->recorded == 0 || end->recorded == 0) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (begin->reached < begin->recorded || end->reached < end->recorded) {
+    return CUDA_ERROR_NOT_READY;
+  }
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
+  return CUDA_SUCCESS;
+}
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* argument) {
+  ENTER();
+  return submit(stream, [=] { function(argument); });
 }
 CUresult cuModuleLoad(CUmodule*, const char*) {
   ENTER();

@@ -130,8 +130,10 @@ void run(Container* model, AtenTensorHandle* inputs, AtenTensorHandle* outputs, 
   int64_t n = sizes[0] * 3;
   void* arguments[] = {&y_ptr, &x_ptr, &scale, &calls, &k, &n};
   if (n > 0) {
+    AOTIP_KERNEL_BEGIN("fake_scale_add:0");
     check_driver(cuLaunchKernel(model->kernel, 1, 1, 1, 32, 1, 1, 0, static_cast<CUstream>(stream),
                                 arguments, nullptr));
+    AOTIP_KERNEL_END();
   }
   outputs[0] = y.release();
 }

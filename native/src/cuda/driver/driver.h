@@ -79,6 +79,8 @@ namespace aoti_plugins::cuda {
   X(cuLaunchCooperativeKernel)
 
 #define AOTIP_DRIVER_OPTIONAL_FUNCTIONS(X) \
+  X(cuEventElapsedTime)                    \
+  X(cuLaunchHostFunc)                      \
   X(cuLaunchKernelEx)                      \
   X(cuTensorMapEncodeTiled)
 

@@ -4,8 +4,8 @@
 
 namespace aoti_plugins::cuda {
 
-Status Event::create() noexcept {
-  AOTIP_CU(cuEventCreate, &handle_, CU_EVENT_DISABLE_TIMING);
+Status Event::create(bool timed) noexcept {
+  AOTIP_CU(cuEventCreate, &handle_, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
   return Status::kOk;
 }
 

@@ -6,7 +6,7 @@
 
 namespace aoti_plugins::cuda {
 
-/// An event without timing; destroyed with this object, while its GPU's context is current.
+/// An event; destroyed with this object, while its GPU's context is current.
 class Event {
  public:
   Event() = default;
@@ -15,7 +15,9 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   /// Makes it; the GPU's context must be current.
-  Status create() noexcept;
+  ///
+  /// @param timed whether it knows when it was reached.
+  Status create(bool timed = false) noexcept;
 
   void reset() noexcept;
 

@@ -82,6 +82,7 @@ CudaSession::~CudaSession() {
   for (LateOutputs& one : late_) {
     one.there.reset();
   }
+  kernel_events_.reset();
   followed_.reset();
   inputs_.reset();
 }
@@ -237,7 +238,12 @@ void* CudaSession::plain_function(const char* name) const noexcept {
 }
 
 Status CudaSession::perform(ModelCall& call) noexcept {
-  const Status status = graphs_ != nullptr ? graphs_->perform(call) : perform_plain(call);
+  const bool watched = kernel_events_.has_value() && kernel_events_->watches();
+  const bool by_graph = graphs_ != nullptr && !watched;
+  const Status status = by_graph ? graphs_->perform(call) : perform_plain(call);
+  if (watched) {
+    kernel_events_->release();
+  }
   if (status == Status::kOk || !is_for_ranks_) {
     return status;
   }
@@ -429,6 +435,13 @@ Status CudaSession::finish_call() noexcept {
 void CudaSession::wait() noexcept {
   stream_->wait();
   inputs_in_flight_ = false;
+}
+
+KernelClock* CudaSession::kernel_clock() noexcept {
+  if (!kernel_events_.has_value()) {
+    kernel_events_.emplace(*stream_);
+  }
+  return &*kernel_events_;
 }
 
 void CudaSession::close() noexcept {

@@ -18,6 +18,7 @@
 #include "cuda/memory/upload.h"
 #include "cuda/ops/tf32.h"
 #include "cuda/session/call_graphs.h"
+#include "cuda/session/kernel_events.h"
 #include "cuda/session/placed_results.h"
 #include "delegate/delegate_device.h"
 
@@ -59,6 +60,7 @@ class CudaSession final : public DeviceSession {
   Status outputs_later() noexcept override;
   Status finish_call() noexcept override;
   void wait() noexcept override;
+  KernelClock* kernel_clock() noexcept override;
   void close() noexcept override;
   Status follow(DeviceSession& other) noexcept override;
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
@@ -117,7 +119,8 @@ class CudaSession final : public DeviceSession {
   bool inputs_in_flight_ = false;   // since no wait for the stream followed
   bool outputs_in_flight_ = false;  // to the program's memory, without staging
   std::optional<Event> turn_;       // recorded where all streams wait for each other
-  Event followed_;                  // the work of a session with the same buffers; made when needed
+  std::optional<KernelEvents> kernel_events_;  // made for the first call that is watched
+  Event followed_;  // the work of a session with the same buffers; made when needed
   std::optional<ContextGuard> context_;
   std::optional<StreamScope> scope_;
   ModuleLog modules_;

@@ -48,6 +48,22 @@ Status Commands::kernel_encoded() noexcept {
   return ++kernels_ < kMaxKernels ? Status::kOk : commit();
 }
 
+Status Commands::end_own(Owned* ret) noexcept {
+  if (commands_) {
+    *ret = Owned::retain(commands_.get());
+  }
+  return commit();
+}
+
+void Commands::gpu_times(const Owned& commands, int64_t* ret_begin_ns,
+                         int64_t* ret_end_ns) noexcept {
+  constexpr double kNanoseconds = 1e9;
+  const auto begin = send<double>(commands.get(), selectors().gpuStartTime);
+  const auto end = send<double>(commands.get(), selectors().gpuEndTime);
+  *ret_begin_ns = static_cast<int64_t>(begin * kNanoseconds);
+  *ret_end_ns = static_cast<int64_t>(end * kNanoseconds);
+}
+
 void Commands::end_encoding() noexcept {
   if (encoder_) {
     send<void>(encoder_.get(), selectors().endEncoding);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "mps/driver/objc.h"
 #include "slim/status.h"
@@ -27,6 +28,16 @@ class Commands {
 
   /// One more kernel is encoded; commits a command buffer that is full.
   Status kernel_encoded() noexcept;
+
+  /// What is encoded from here on goes into a command buffer of its own, until the next commit.
+  Status begin_own() noexcept { return commit(); }
+
+  /// Commits that command buffer, which is given to the caller too; none where nothing was encoded.
+  Status end_own(Owned* ret) noexcept;
+
+  /// When the GPU worked on a command buffer that it is done with, in nanoseconds of the steady
+  /// clock.
+  static void gpu_times(const Owned& commands, int64_t* ret_begin_ns, int64_t* ret_end_ns) noexcept;
 
   /// Whether there is work that nobody has waited for.
   bool pending() const noexcept { return commands_ || in_flight_count_ > 0; }

@@ -130,6 +130,13 @@ void MpsSession::wait() noexcept {
   wrapped_.clear();
 }
 
+KernelClock* MpsSession::kernel_clock() noexcept {
+  if (!kernel_buffers_.has_value()) {
+    kernel_buffers_.emplace(*stream_);
+  }
+  return &*kernel_buffers_;
+}
+
 std::shared_ptr<ConstantStorage> MpsSession::load_storage(
     const ::executorch::runtime::NamedDataMap& map, const StorageRef& ref, bool writable) {
   return load_mps_storage(map, ref, writable);

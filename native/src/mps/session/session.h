@@ -7,6 +7,7 @@
 #include "delegate/delegate_device.h"
 #include "mps/driver/stream.h"
 #include "mps/memory/buffer_index.h"
+#include "mps/session/kernel_buffers.h"
 
 namespace aoti_plugins::mps {
 
@@ -32,6 +33,7 @@ class MpsSession final : public DeviceSession {
   Status export_tensor(const Tensor& result, const ValueMemory& to) noexcept override;
   Status end_call() noexcept override;
   void wait() noexcept override;
+  KernelClock* kernel_clock() noexcept override;
   std::shared_ptr<ConstantStorage> load_storage(const ::executorch::runtime::NamedDataMap& map,
                                                 const StorageRef& ref, bool writable) override;
 
@@ -42,7 +44,8 @@ class MpsSession final : public DeviceSession {
   std::shared_ptr<Stream> stream_;
   std::optional<StreamScope> scope_;
   std::optional<AutoreleasePool> pool_;
-  std::vector<WrappedMemory> wrapped_;  // inputs of the call
+  std::optional<KernelBuffers> kernel_buffers_;  // made for the first call that is watched
+  std::vector<WrappedMemory> wrapped_;           // inputs of the call
 };
 
 }  // namespace aoti_plugins::mps

@@ -60,6 +60,8 @@ struct CommandBuffer : Object {
   Encoder* open = nullptr;
   Status status = kNotEnqueued;
   int polls = 0;
+  double begin = 0;  // of its work, in seconds of the steady clock
+  double end = 0;
   std::string error;
 };
 

@@ -1,6 +1,7 @@
 #include "commands.h"
 
 #include <array>
+#include <chrono>
 #include <string>
 
 #include "command_objects.h"
@@ -11,6 +12,11 @@ namespace stand_in {
 namespace {
 
 constexpr int kPollsUntilDone = 3;
+
+double now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since).count();
+}
 
 /// Runs one dispatch; an empty string, or why it failed.
 std::string run_dispatch(Dispatch& dispatch) {
@@ -51,6 +57,7 @@ std::string run_dispatch(Dispatch& dispatch) {
 }  // namespace
 
 void CommandBuffer::run() {
+  begin = now();
   status = kCompleted;
   if (happens(faults.command_buffer)) {
     error = "injected fault: the command buffer was not executed";
@@ -62,6 +69,7 @@ void CommandBuffer::run() {
     status = kError;
   }
   dispatches.clear();
+  end = now();
 }
 
 void CommandBuffer::protect(bool allowed) const {
@@ -179,6 +187,14 @@ unsigned long commands_status(Object* self, Selector) {
   return commands->status;
 }
 
+double commands_begin_time(Object* self, Selector) {
+  return static_cast<CommandBuffer*>(self)->begin;
+}
+
+double commands_end_time(Object* self, Selector) {
+  return static_cast<CommandBuffer*>(self)->end;
+}
+
 Object* commands_error(Object* self, Selector) {
   const auto* commands = static_cast<CommandBuffer*>(self);
   return commands->error.empty() ? nullptr : autorelease(new Error(commands->error));
@@ -193,6 +209,8 @@ const MethodEntry kCommandBufferMethods[] = {
     {"waitUntilScheduled", as_method(commands_wait_scheduled)},
     {"status", as_method(commands_status)},
     {"error", as_method(commands_error)},
+    {"GPUStartTime", as_method(commands_begin_time)},
+    {"GPUEndTime", as_method(commands_end_time)},
     STAND_IN_OBJECT_METHODS};
 const MethodEntry kNoMethods[] = {{"class", nullptr}};
 Class queue_class = make_class("MTLCommandQueue", kQueueMethods);

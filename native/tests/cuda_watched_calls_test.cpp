@@ -1,0 +1,108 @@
+// Calls that an event tracer watches: AotiCudaBackend tells when each kernel ran.
+
+#include "cuda_delegate_fixture.h"
+#include "runner/call_trace.h"
+
+using namespace aoti_plugins;
+using namespace aoti_plugins::testing;
+using runner::CallTrace;
+
+namespace {
+
+/// Runs a call on memory of the GPU, so that its work is on the default stream.
+void run_there(const LoadedDelegate& loaded, float calls, EventTracer* tracer) {
+  const DeviceMemory x(24);
+  const DeviceMemory y(24);
+  (void)run_on_gpu(loaded, 2, x.data, y.data, calls, tracer);
+}
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(cuda_watched_calls, Clean)
+
+BOOST_AUTO_TEST_CASE(a_kernel_is_an_event_with_its_time_on_the_gpu) {
+  const Program program;
+  const Loaded loaded(program);
+  CallTrace trace;
+  for (int32_t round = 0; round < 3; ++round) {
+    trace.clear();
+    Call call;
+    BOOST_TEST_REQUIRE((call.run(loaded, &trace) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+    BOOST_TEST_REQUIRE(trace.events().size() == 1u);
+    const CallTrace::Event& event = trace.events().front();
+    BOOST_TEST(event.name == "fake_scale_add:0");
+    BOOST_TEST(event.in_delegate);
+    BOOST_TEST(event.begin_ns > 0);
+    BOOST_TEST(event.end_ns >= event.begin_ns);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_gpu_is_held_until_all_kernels_are_called) {
+  const Program program;
+  const Loaded loaded(program);
+  CallTrace trace;
+  Call call;
+  BOOST_TEST_REQUIRE((call.run(loaded, &trace) == Error::Ok), reason());
+  BOOST_TEST(fake().calls("cuLaunchHostFunc") == 1u);
+  // The stand-in does the default stream's work at once: a hold there runs over, once.
+  run_there(loaded, 1, &trace);
+  run_there(loaded, 2, &trace);
+  BOOST_TEST(fake().calls("cuLaunchHostFunc") == 2u);
+  BOOST_TEST(trace.events().size() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(calls_that_nobody_watches_have_no_events) {
+  const Program program;
+  const Loaded loaded(program);
+  Call call;
+  const size_t events = fake().calls("cuEventCreate");
+  BOOST_TEST_REQUIRE((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST_REQUIRE((call.run(loaded) == Error::Ok), reason());
+  BOOST_TEST(fake().calls("cuEventCreate") == events);
+  BOOST_TEST(fake().calls("cuEventElapsedTime") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_watched_call_is_no_graph_and_graphs_go_on_behind_it) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  CallTrace trace;
+  for (int32_t round = 0; round < 6; ++round) {
+    trace.clear();
+    const bool watched = round % 3 == 2;
+    Call call;
+    BOOST_TEST_REQUIRE((call.run(loaded, watched ? &trace : nullptr) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+    BOOST_TEST(trace.events().size() == (watched ? 1u : 0u));
+  }
+  BOOST_TEST(fake().calls("cuGraphInstantiateWithFlags") == 1u);
+  BOOST_TEST(fake().calls("cuGraphLaunch") == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_succeeds_without_times) {
+  const Program program;
+  const Loaded loaded(program);
+  CallTrace trace;
+  for (const char* function : {"cuEventCreate", "cuEventRecord", "cuEventElapsedTime"}) {
+    fake().fail(function, 1, CUDA_ERROR_OUT_OF_MEMORY);
+    Call call;
+    BOOST_TEST_REQUIRE((call.run(loaded, &trace) == Error::Ok), function << ": " << reason());
+    BOOST_TEST(trace.events().empty(), function);
+  }
+  Call call;
+  BOOST_TEST_REQUIRE((call.run(loaded, &trace) == Error::Ok), reason());
+  BOOST_TEST(trace.events().size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(the_reason_of_a_watched_call_that_fails_is_its_own) {
+  const Program program;
+  const Loaded loaded(program);
+  CallTrace trace;
+  fake().fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED);
+  fake().fail("cuEventElapsedTime", 1, CUDA_ERROR_UNKNOWN);
+  Call call;
+  BOOST_TEST((call.run(loaded, &trace) != Error::Ok));
+  check_reason("CUDA_ERROR_LAUNCH_FAILED");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
