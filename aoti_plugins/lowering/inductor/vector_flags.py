@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replacement
 
 
 @patch(
@@ -56,57 +56,43 @@ def vector_flags() -> Iterator[None]:
         yield
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.CppVecOverrides.masked(mask, body, other)",
     why="Truth values of a masked block do not compile where integers were compared for them.",
     until="CppVecOverrides.masked makes the same mask type of both values",
 )
-def masked_truths() -> Iterator[None]:
+def masked_truths(original: Any, mask: Any, body: Callable[[], Any], other: Any) -> Any:
     """Truth values of masked blocks are those beside floats."""
     import torch
-    from torch._inductor.codegen.cpp import CppVecOverrides
     from torch._inductor.virtualized import V
 
-    masked = CppVecOverrides.masked
+    def of_floats() -> Any:
+        result = body()
+        if not result.is_vec or result.dtype != torch.bool:
+            return result
+        vectors = V.kernel._get_num_vectors(torch.float)
+        cast = f"{result}.template cast<float,{vectors}>()"
+        found = V.kernel.cse.generate(V.kernel.compute, cast, dtype=torch.bool)
+        found.is_vec = True
+        return found
 
-    def patched(mask: Any, body: Callable[[], Any], other: Any) -> Any:
-        def of_floats() -> Any:
-            result = body()
-            if not result.is_vec or result.dtype != torch.bool:
-                return result
-            vectors = V.kernel._get_num_vectors(torch.float)
-            cast = f"{result}.template cast<float,{vectors}>()"
-            found = V.kernel.cse.generate(V.kernel.compute, cast, dtype=torch.bool)
-            found.is_vec = True
-            return found
-
-        return masked(mask, of_floats, other)
-
-    with mock.patch.object(CppVecOverrides, "masked", staticmethod(patched)):
-        yield
+    return original(mask, of_floats, other)
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.CppVecOverrides.index_expr(expr, dtype)",
     why="Truth values of places are counted up from the first one's, as if they were numbers.",
     until="CppVecOverrides.index_expr makes no arange of truth values",
 )
-def truths_of_places() -> Iterator[None]:
+def truths_of_places(original: Any, expr: Any, dtype: Any) -> Any:
     """Places become truth values one by one."""
     import torch
-    from torch._inductor.codegen.cpp import CppVecOverrides
     from torch._inductor.virtualized import ops
 
-    index_expr = CppVecOverrides.index_expr
-
-    def patched(expr: Any, dtype: torch.dtype) -> Any:
-        if dtype != torch.bool:
-            return index_expr(expr, dtype)
-        found = ops.to_dtype(ops.index_expr(expr, torch.int64), torch.bool)
-        return getattr(found, "value", found)
-
-    with mock.patch.object(CppVecOverrides, "index_expr", staticmethod(patched)):
-        yield
+    if dtype != torch.bool:
+        return original(expr, dtype)
+    found = ops.to_dtype(ops.index_expr(expr, torch.int64), torch.bool)
+    return getattr(found, "value", found)
 
 
 class _Spread(str):
