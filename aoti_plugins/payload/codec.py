@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import struct
 import zlib
+from collections.abc import Callable
+from typing import TypeVar
 
 from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
 from aoti_plugins.errors import PayloadError
@@ -35,6 +37,8 @@ from aoti_plugins.payload.header import (
 )
 from aoti_plugins.payload.signatures import PayloadSignature, block, read_block
 from aoti_plugins.payload.wire import Reader, Writer, fail
+
+T = TypeVar("T")
 
 SHA256_NBYTES = 32
 
@@ -170,7 +174,7 @@ class _Parser:
         built_with = self._in.items("built_with", 8, self._named_version)
         targets = self._targets()
         self._storages = self._in.items("storages", 12 + self._digest_nbytes, self._storage)
-        constants = self._constants()
+        constants = self._distinct("constants", 32, self._constant, "fqn")
         inputs = self._in.items("inputs", 16, self._value)
         outputs = self._in.items("outputs", 16, self._value)
         if self._in.remaining:
@@ -198,21 +202,28 @@ class _Parser:
 
     def _targets(self) -> tuple[TargetArtifact, ...]:
         start = self._in.offset
-        seen: set[str] = set()
-
-        def read(where: str) -> TargetArtifact:
-            at = self._in.offset
-            target = self._target(where)
-            if target.name in seen:
-                fail(f"{where}.name", at, f"target {target.name!r} is listed twice, expected once")
-            seen.add(target.name)
-            return target
-
         least = 36 + (self._digest_nbytes or 4) + (4 if self._version >= KERNELS_VERSION else 0)
-        targets = self._in.items("targets", least, read)
+        targets = self._distinct("targets", least, self._target, "name", "target ")
         if not targets:
             fail("targets", start, "the list is empty, expected at least one target")
         return targets
+
+    def _distinct(
+        self, where: str, least: int, read: Callable[[str], T], name: str, what: str = ""
+    ) -> tuple[T, ...]:
+        """A list of items of which no two have the same name, an attribute."""
+        seen: set[str] = set()
+
+        def checked(where: str) -> T:
+            at = self._in.offset
+            item = read(where)
+            found = getattr(item, name)
+            if found in seen:
+                fail(f"{where}.{name}", at, f"{what}{found!r} is listed twice, expected once")
+            seen.add(found)
+            return item
+
+        return self._in.items(where, least, checked)
 
     def _target(self, where: str) -> TargetArtifact:
         old = self._version == FIRST_VERSION
@@ -227,21 +238,10 @@ class _Parser:
             artifact_sha256=self._in.raw(self._digest_nbytes, f"{where}.artifact_sha256"),
             libraries=self._in.items(f"{where}.libraries", 12, self._library),
             symbols=self._symbols(f"{where}.symbols"),
-            kernels=() if self._version < KERNELS_VERSION else self._kernels(f"{where}.kernels"),
+            kernels=()
+            if self._version < KERNELS_VERSION
+            else self._distinct(f"{where}.kernels", 40, self._kernel, "name"),
         )
-
-    def _kernels(self, where: str) -> tuple[KernelRef, ...]:
-        seen: set[str] = set()
-
-        def read(where: str) -> KernelRef:
-            at = self._in.offset
-            kernel = self._kernel(where)
-            if kernel.name in seen:
-                fail(f"{where}.name", at, f"{kernel.name!r} is listed twice, expected once")
-            seen.add(kernel.name)
-            return kernel
-
-        return self._in.items(where, 40, read)
 
     def _kernel(self, where: str) -> KernelRef:
         return KernelRef(
@@ -279,19 +279,6 @@ class _Parser:
             self._in.number("Q", f"{where}.nbytes"),
             self._in.raw(self._digest_nbytes, f"{where}.sha256"),
         )
-
-    def _constants(self) -> tuple[ConstantRef, ...]:
-        seen: set[str] = set()
-
-        def read(where: str) -> ConstantRef:
-            at = self._in.offset
-            constant = self._constant(where)
-            if constant.fqn in seen:
-                fail(f"{where}.fqn", at, f"{constant.fqn!r} is listed twice, expected once")
-            seen.add(constant.fqn)
-            return constant
-
-        return self._in.items("constants", 32, read)
 
     def _constant(self, where: str) -> ConstantRef:
         start = self._in.offset
