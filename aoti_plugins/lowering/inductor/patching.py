@@ -133,27 +133,36 @@ def replacement(
 ) -> Callable[[Callable[..., Any]], Patch[[], None]]:
     """Make a patch of what is called in place of a function or method, and list it.
 
-    It is called with what it replaces, and then with the arguments of the call. ``others`` are what
-    it relies on; the rest is as ``Patch``'s.
+    It is called as by ``replaced``. ``others`` are what it relies on; the rest is as ``Patch``'s.
     """
 
     def made(function: Callable[..., Any]) -> Patch[[], None]:
         def set_up() -> Iterator[None]:
             place, _, name = _PARAMETERS.sub("", target).rpartition(".")
-            owner = found(place)
-            original = getattr(owner, name)
-
-            def called(*args: Any, **kwargs: Any) -> Any:
-                return function(original, *args, **kwargs)
-
-            is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
-            with mock.patch.object(owner, name, staticmethod(called) if is_static else called):
+            with replaced(found(place), name, function):
                 yield
 
         set_up.__module__, set_up.__name__ = function.__module__, function.__name__
         return patch(target, *others, why=why, until=until, before=before)(set_up)
 
     return made
+
+
+def replaced(owner: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[Any]:
+    """For a block, call a function in place of another, which it gets before the arguments.
+
+    Args:
+        owner: a module or class.
+        name: of its function or method.
+        function: what is called.
+    """
+    original = getattr(owner, name)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(original, *args, **kwargs)
+
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    return mock.patch.object(owner, name, staticmethod(called) if is_static else called)
 
 
 def known_patches() -> tuple[Patch[Any, Any], ...]:

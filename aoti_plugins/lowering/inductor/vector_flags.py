@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch, replacement
+from aoti_plugins.lowering.inductor.patching import patch, replaced, replacement
 
 
 @patch(
@@ -27,33 +26,34 @@ def vector_flags() -> Iterator[None]:
     """Masked values and masks are what they are said to be."""
     from torch._inductor.codegen.cpp import CppVecKernel, CppVecOverrides
 
-    masked = CppVecOverrides.masked
-    indirect_assert = CppVecKernel.indirect_assert
-
-    def patched_masked(mask: Any, body: Callable[[], Any], other: Any) -> Any:
-        made: list[tuple[Any, bool]] = []
-
-        def watched() -> Any:
-            result = body()
-            made.append((result, result.is_vec))
-            return result
-
-        found = masked(mask, watched, other)
-        for result, is_vector in made:
-            found.is_vec = result.is_vec  # it is said of what is inside of the block
-            result.is_vec = is_vector
-        return found
-
-    def patched_assert(self: Any, var: Any, lower: Any, upper: Any, mask: Any = None) -> str:
-        if mask and var.is_vec and not mask.is_vec:
-            mask = _Spread(f"{self._get_mask_type(var.dtype)}::from({mask})")
-        return str(indirect_assert(self, var, lower, upper, mask))
-
     with (
-        mock.patch.object(CppVecOverrides, "masked", staticmethod(patched_masked)),
-        mock.patch.object(CppVecKernel, "indirect_assert", patched_assert),
+        replaced(CppVecOverrides, "masked", _masked),
+        replaced(CppVecKernel, "indirect_assert", _indirect_assert),
     ):
         yield
+
+
+def _masked(original: Any, mask: Any, body: Callable[[], Any], other: Any) -> Any:
+    made: list[tuple[Any, bool]] = []
+
+    def watched() -> Any:
+        result = body()
+        made.append((result, result.is_vec))
+        return result
+
+    found = original(mask, watched, other)
+    for result, is_vector in made:
+        found.is_vec = result.is_vec  # it is said of what is inside of the block
+        result.is_vec = is_vector
+    return found
+
+
+def _indirect_assert(
+    original: Any, self: Any, var: Any, lower: Any, upper: Any, mask: Any = None
+) -> str:
+    if mask and var.is_vec and not mask.is_vec:
+        mask = _Spread(f"{self._get_mask_type(var.dtype)}::from({mask})")
+    return str(original(self, var, lower, upper, mask))
 
 
 @replacement(
