@@ -15,6 +15,7 @@ from typing import TypeVar
 from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
 from aoti_plugins.errors import PayloadError
 from aoti_plugins.payload.contents import (
+    DIGEST_NBYTES,
     ArtifactKind,
     ConstantKind,
     ConstantRef,
@@ -39,8 +40,6 @@ from aoti_plugins.payload.signatures import PayloadSignature, block, read_block
 from aoti_plugins.payload.wire import Reader, Writer, fail
 
 T = TypeVar("T")
-
-SHA256_NBYTES = 32
 
 
 def encode(payload: Payload) -> bytes:
@@ -92,8 +91,8 @@ class _Body(Writer):
 
     def digest(self, value: bytes, where: str) -> None:
         """Append a digest of SHA-256."""
-        if not isinstance(value, bytes) or len(value) != SHA256_NBYTES:
-            raise PayloadError(f"payload: {where} is {value!r}, expected {SHA256_NBYTES} bytes")
+        if not isinstance(value, bytes) or len(value) != DIGEST_NBYTES:
+            raise PayloadError(f"payload: {where} is {value!r}, expected {DIGEST_NBYTES} bytes")
         self.data += value
 
     def _named_version(self, item: tuple[str, str], where: str) -> None:
@@ -165,7 +164,7 @@ class _Parser:
     def __init__(self, data: bytes, version: int) -> None:
         self._in = Reader(data, HEADER_NBYTES)
         self._version = version
-        self._digest_nbytes = 0 if version == FIRST_VERSION else SHA256_NBYTES
+        self._digest_nbytes = 0 if version == FIRST_VERSION else DIGEST_NBYTES
         self._storages: tuple[StorageRef, ...] = ()
 
     def payload(self, flags: PayloadFlag, signatures: tuple[PayloadSignature, ...]) -> Payload:

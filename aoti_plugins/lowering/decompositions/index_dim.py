@@ -36,8 +36,12 @@ index_select = _without_negatives_in(_aten.index_select.default)
 
 def index_copy_on_gpu(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """``aten.index_copy``, where the last one of equal indices has to win."""
-    found = index_put.index_copy(x, dim, without_negatives(index), source)
-    return index_copy(x, dim, index, source) if found is NotImplemented else found
+    if x.dim() > 0 and index.dim() > 0:
+        places = [*[None] * (dim % x.dim()), without_negatives(index)]
+        found = index_put.index_put(x, places, source)
+        if found is not NotImplemented:
+            return found
+    return index_copy(x, dim, index, source)
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:

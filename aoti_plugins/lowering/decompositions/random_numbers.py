@@ -74,14 +74,12 @@ def randperm(
     return torch.sort(_random_bits(48, (n,), device))[1].to(dtype or torch.int64)
 
 
-def bernoulli(x: Tensor, **_: Any) -> Tensor:
-    """``aten.bernoulli.default``: 1 as often as the elements of ``x`` say, else 0."""
-    return bernoulli_of(x, x)
+def bernoulli(x: Tensor, p: Tensor | float | None = None, **_: Any) -> Tensor:
+    """``aten.bernoulli``: 1 as often as ``p``, or else the elements of ``x``, say, else 0.
 
-
-def bernoulli_of(x: Tensor, p: Tensor | float, **_: Any) -> Tensor:
-    """``aten.bernoulli.p`` and ``.Tensor``; ``p`` broadcasts to the shape of ``x``."""
-    return _as(x, (_rand(x) < p).to(x.dtype))
+    ``p`` broadcasts to the shape of ``x``.
+    """
+    return _as(x, (_rand(x) < (x if p is None else p)).to(x.dtype))
 
 
 def uniform(x: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> Tensor:
