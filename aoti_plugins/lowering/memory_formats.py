@@ -54,8 +54,8 @@ def _converted(
     x: Tensor,
     non_blocking: bool = False,
     copy: bool = False,
-    *,
     memory_format: torch.memory_format | None = None,
+    *,
     pin_memory: bool | None = None,
     **options: Any,
 ) -> Any:
