@@ -127,7 +127,7 @@ class Arguments:
         leaves: list[Any] = []
         for index, (node, value) in enumerate(zip(self._nodes, given, strict=True)):
             if isinstance(value, _Constants):
-                leaves += value.leaves
+                leaves += value
             else:
                 path = self.names[index] or f"argument {index}"
                 self._flatten(node, value, path, leaves)
@@ -139,7 +139,7 @@ class Arguments:
         values = self._values[first : first + self._nodes[index].num_leaves]
         if not all(value.is_constant for value in values):
             return _MISSING
-        return _Constants([value.constant for value in values])
+        return _Constants(value.constant for value in values)
 
     def _checked(self, index: int, value: Any) -> Any:
         """One value as the program takes it.
@@ -225,11 +225,8 @@ class Arguments:
         )
 
 
-class _Constants:
-    """Stands for an argument that is not given."""
-
-    def __init__(self, leaves: list[Any]) -> None:
-        self.leaves = leaves
+class _Constants(list[Any]):
+    """Stands for an argument that is not given: what it consists of."""
 
 
 def _described(node: Node) -> list[tuple[str, Node]]:

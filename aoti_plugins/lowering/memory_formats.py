@@ -51,8 +51,15 @@ def _to_copy(x: Tensor, *, memory_format: torch.memory_format | None = None, **o
 
 
 def _converted(
-    x: Tensor, copy: bool, memory_format: torch.memory_format | None, **options: Any
+    x: Tensor,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: torch.memory_format | None = None,
+    *,
+    pin_memory: bool | None = None,
+    **options: Any,
 ) -> Any:
+    """``aten.to`` in any form: the dtype and what else the result is to have are ``options``."""
     wanted = {name: value for name, value in options.items() if value is not None}
     same = all(getattr(x, name) == value for name, value in wanted.items())
     if same and not copy and memory_format in _KEEPS:
@@ -60,49 +67,16 @@ def _converted(
     return _aten._to_copy(x, memory_format=memory_format, **wanted)
 
 
-def _to_dtype(
-    x: Tensor,
-    dtype: torch.dtype,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: torch.memory_format | None = None,
-) -> Any:
-    return _converted(x, copy, memory_format, dtype=dtype)
+def _to_dtype(x: Tensor, dtype: torch.dtype, *how: Any, **named: Any) -> Any:
+    return _converted(x, *how, dtype=dtype, **named)
 
 
-def _to_device(
-    x: Tensor,
-    device: torch.device,
-    dtype: torch.dtype,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: torch.memory_format | None = None,
-) -> Any:
-    return _converted(x, copy, memory_format, dtype=dtype, device=device)
+def _to_device(x: Tensor, device: torch.device, dtype: torch.dtype, *how: Any, **named: Any) -> Any:
+    return _converted(x, *how, dtype=dtype, device=device, **named)
 
 
-def _to_other(
-    x: Tensor,
-    other: Tensor,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: torch.memory_format | None = None,
-) -> Any:
-    return _converted(x, copy, memory_format, dtype=other.dtype, device=other.device)
-
-
-def _to_layout(
-    x: Tensor,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: torch.layout | None = None,
-    device: torch.device | None = None,
-    pin_memory: bool | None = None,
-    non_blocking: bool = False,
-    copy: bool = False,
-    memory_format: torch.memory_format | None = None,
-) -> Any:
-    return _converted(x, copy, memory_format, dtype=dtype, layout=layout, device=device)
+def _to_other(x: Tensor, other: Tensor, *how: Any, **named: Any) -> Any:
+    return _converted(x, *how, dtype=other.dtype, device=other.device, **named)
 
 
 def _promoted(op: OpOverload, kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> Callable[..., Any]:
@@ -146,6 +120,6 @@ _TABLE: dict[OpOverload, Callable[..., Any]] = {
     _aten.to.dtype: _to_dtype,
     _aten.to.device: _to_device,
     _aten.to.other: _to_other,
-    _aten.to.dtype_layout: _to_layout,
+    _aten.to.dtype_layout: _converted,
     **{op: _promoted(op, kind) for op, kind in _PROMOTED.items()},
 }

@@ -137,8 +137,7 @@ class _Lowering:
         others = rank_parts.of_ranks(program, num_ranks)
         self._inductor_options = {
             **self._inductor_options,
-            **_options_for_state(program, method),
-            **_options_for_ranks(num_ranks),
+            **_options_for_constants(program, method, num_ranks),
         }
         self._origins = Origins(program)
         program = self._transform(program)
@@ -374,38 +373,28 @@ def _constant_kinds(program: ExportedProgram, method: str) -> dict[str, Constant
     return kinds
 
 
-def _options_for_state(program: ExportedProgram, method: str) -> dict[str, bool]:
-    """Keep Inductor from computing with the first values of buffers that change."""
-    read = written_buffers.read_by(program, method)
+def _options_for_constants(
+    program: ExportedProgram, method: str, num_ranks: int
+) -> dict[str, bool]:
+    """Keep Inductor from computing with first values of buffers that change, or one rank's."""
+    differs = num_ranks > 1 or bool(written_buffers.read_by(program, method))
     options = {}
-    if read or program.graph_signature.buffers_to_mutate:
+    if differs or program.graph_signature.buffers_to_mutate:
         # Of constants that are one value throughout.
         options["joint_graph_constant_folding"] = False
-    if read:
-        # Small ones that only this code does not write to.
+    if differs:
+        # Small ones that only this code does not write to, or that other ranks have otherwise.
         options["always_keep_tensor_constants"] = True
     return options
 
 
-def _options_for_ranks(num_ranks: int) -> dict[str, bool]:
-    """Keep Inductor from computing with one rank's constants."""
-    if num_ranks == 1:
-        return {}
-    return {"joint_graph_constant_folding": False, "always_keep_tensor_constants": True}
-
-
 def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:
     return any(
-        node.target in table and ONLY_FOR.get(table[node.target], _any_node)(node)
+        node.target in table and ONLY_FOR.get(table[node.target], lambda node: True)(node)
         for module in program.graph_module.modules()
         if isinstance(module, torch.fx.GraphModule)
         for node in module.graph.nodes
     )
-
-
-def _any_node(node: torch.fx.Node) -> bool:
-    del node
-    return True
 
 
 def _built_with() -> tuple[tuple[str, str], ...]:

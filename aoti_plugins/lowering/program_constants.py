@@ -26,6 +26,11 @@ def constant_of(program: ExportedProgram, node: object) -> torch.Tensor | None:
         return None
     if written_buffers.is_written(fqn):
         return None
+    return value_of(program, fqn)
+
+
+def value_of(program: ExportedProgram, fqn: str) -> torch.Tensor | None:
+    """The parameter, buffer or constant of a name."""
     found = program.state_dict.get(fqn, program.constants.get(fqn))
     return found if isinstance(found, torch.Tensor) else None
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal
 
 from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.types import ProgressEvent
@@ -53,17 +54,13 @@ def stage(name: str, place: Place, detail: str = "") -> Iterator[None]:
     where = (place.device, place.method, place.partition, place.partitions)
     _report(ProgressEvent(name, "start", *where, detail=detail))
     start = time.perf_counter()
-    status = "fail"
+    status: Literal["end", "fail"] = "fail"
     try:
         yield
         status = "end"
     finally:
         seconds = time.perf_counter() - start
-        _report(
-            ProgressEvent(
-                name, "end" if status == "end" else "fail", *where, seconds=seconds, detail=detail
-            )
-        )
+        _report(ProgressEvent(name, status, *where, seconds=seconds, detail=detail))
 
 
 def _report(event: ProgressEvent) -> None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import itertools
 import struct
 import zlib
+from collections.abc import Callable
+from typing import TypeVar
 
 from aoti_plugins.dtypes import BY_CODE, NO_DTYPE
 from aoti_plugins.errors import PayloadError
 from aoti_plugins.payload.contents import (
+    DIGEST_NBYTES,
     ArtifactKind,
     ConstantKind,
     ConstantRef,
@@ -36,7 +39,7 @@ from aoti_plugins.payload.header import (
 from aoti_plugins.payload.signatures import PayloadSignature, block, read_block
 from aoti_plugins.payload.wire import Reader, Writer, fail
 
-SHA256_NBYTES = 32
+T = TypeVar("T")
 
 
 def encode(payload: Payload) -> bytes:
@@ -88,8 +91,8 @@ class _Body(Writer):
 
     def digest(self, value: bytes, where: str) -> None:
         """Append a digest of SHA-256."""
-        if not isinstance(value, bytes) or len(value) != SHA256_NBYTES:
-            raise PayloadError(f"payload: {where} is {value!r}, expected {SHA256_NBYTES} bytes")
+        if not isinstance(value, bytes) or len(value) != DIGEST_NBYTES:
+            raise PayloadError(f"payload: {where} is {value!r}, expected {DIGEST_NBYTES} bytes")
         self.data += value
 
     def _named_version(self, item: tuple[str, str], where: str) -> None:
@@ -161,7 +164,7 @@ class _Parser:
     def __init__(self, data: bytes, version: int) -> None:
         self._in = Reader(data, HEADER_NBYTES)
         self._version = version
-        self._digest_nbytes = 0 if version == FIRST_VERSION else SHA256_NBYTES
+        self._digest_nbytes = 0 if version == FIRST_VERSION else DIGEST_NBYTES
         self._storages: tuple[StorageRef, ...] = ()
 
     def payload(self, flags: PayloadFlag, signatures: tuple[PayloadSignature, ...]) -> Payload:
@@ -170,7 +173,7 @@ class _Parser:
         built_with = self._in.items("built_with", 8, self._named_version)
         targets = self._targets()
         self._storages = self._in.items("storages", 12 + self._digest_nbytes, self._storage)
-        constants = self._constants()
+        constants = self._distinct("constants", 32, self._constant, "fqn")
         inputs = self._in.items("inputs", 16, self._value)
         outputs = self._in.items("outputs", 16, self._value)
         if self._in.remaining:
@@ -198,21 +201,28 @@ class _Parser:
 
     def _targets(self) -> tuple[TargetArtifact, ...]:
         start = self._in.offset
-        seen: set[str] = set()
-
-        def read(where: str) -> TargetArtifact:
-            at = self._in.offset
-            target = self._target(where)
-            if target.name in seen:
-                fail(f"{where}.name", at, f"target {target.name!r} is listed twice, expected once")
-            seen.add(target.name)
-            return target
-
         least = 36 + (self._digest_nbytes or 4) + (4 if self._version >= KERNELS_VERSION else 0)
-        targets = self._in.items("targets", least, read)
+        targets = self._distinct("targets", least, self._target, "name", "target ")
         if not targets:
             fail("targets", start, "the list is empty, expected at least one target")
         return targets
+
+    def _distinct(
+        self, where: str, least: int, read: Callable[[str], T], name: str, what: str = ""
+    ) -> tuple[T, ...]:
+        """A list of items of which no two have the same name, an attribute."""
+        seen: set[str] = set()
+
+        def checked(where: str) -> T:
+            at = self._in.offset
+            item = read(where)
+            found = getattr(item, name)
+            if found in seen:
+                fail(f"{where}.{name}", at, f"{what}{found!r} is listed twice, expected once")
+            seen.add(found)
+            return item
+
+        return self._in.items(where, least, checked)
 
     def _target(self, where: str) -> TargetArtifact:
         old = self._version == FIRST_VERSION
@@ -227,21 +237,10 @@ class _Parser:
             artifact_sha256=self._in.raw(self._digest_nbytes, f"{where}.artifact_sha256"),
             libraries=self._in.items(f"{where}.libraries", 12, self._library),
             symbols=self._symbols(f"{where}.symbols"),
-            kernels=() if self._version < KERNELS_VERSION else self._kernels(f"{where}.kernels"),
+            kernels=()
+            if self._version < KERNELS_VERSION
+            else self._distinct(f"{where}.kernels", 40, self._kernel, "name"),
         )
-
-    def _kernels(self, where: str) -> tuple[KernelRef, ...]:
-        seen: set[str] = set()
-
-        def read(where: str) -> KernelRef:
-            at = self._in.offset
-            kernel = self._kernel(where)
-            if kernel.name in seen:
-                fail(f"{where}.name", at, f"{kernel.name!r} is listed twice, expected once")
-            seen.add(kernel.name)
-            return kernel
-
-        return self._in.items(where, 40, read)
 
     def _kernel(self, where: str) -> KernelRef:
         return KernelRef(
@@ -279,19 +278,6 @@ class _Parser:
             self._in.number("Q", f"{where}.nbytes"),
             self._in.raw(self._digest_nbytes, f"{where}.sha256"),
         )
-
-    def _constants(self) -> tuple[ConstantRef, ...]:
-        seen: set[str] = set()
-
-        def read(where: str) -> ConstantRef:
-            at = self._in.offset
-            constant = self._constant(where)
-            if constant.fqn in seen:
-                fail(f"{where}.fqn", at, f"{constant.fqn!r} is listed twice, expected once")
-            seen.add(constant.fqn)
-            return constant
-
-        return self._in.items("constants", 32, read)
 
     def _constant(self, where: str) -> ConstantRef:
         start = self._in.offset

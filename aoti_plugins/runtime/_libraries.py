@@ -7,7 +7,9 @@ import importlib.util
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 from aoti_plugins.device import Device
 from aoti_plugins.errors import RuntimeLoadError
@@ -31,6 +33,7 @@ _EXECUTORCH_LIBRARIES = (
     ("libexecutorch_backend_xnnpack", False),
 )
 
+_OTHER_VERSION = "is of another version than the Python part. Reinstall aoti-plugins."
 _INSTALL_EXECUTORCH = "pip install 'executorch==1.5.*'"
 _lock = new_lock()
 _loaded: dict[Path, ctypes.CDLL] = {}
@@ -72,8 +75,7 @@ def register(device: str = "cpu", *, upstream: bool = False) -> None:
 
 def _stand_in(backend: str) -> None:
     """Have a library of ours run the programs of a backend that nobody has registered."""
-    function = load(library(CORE)).aotip_delegate_stand_in
-    function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p,)
+    function = core_function("aotip_delegate_stand_in", ctypes.c_int32, ctypes.c_char_p)
     if function(backend.encode()) == 0:
         raise RuntimeLoadError(f"{backend} cannot be registered: ExecuTorch takes no more backends")
 
@@ -87,14 +89,9 @@ def blob_place() -> str:
     if sys.platform != "linux":
         return f"files in {os.environ.get('TMPDIR') or '/tmp'}"
     register()
-    delegate = load(library(CORE))
-    function = delegate.aotip_blob_place
-    function.restype, function.argtypes = ctypes.c_char_p, ()
-    place = function()
+    place = core_function("aotip_blob_place", ctypes.c_char_p)()
     if place is None:
-        reason = delegate.aotip_shim_last_error
-        reason.restype, reason.argtypes = ctypes.c_char_p, ()
-        raise RuntimeLoadError((reason() or b"").decode(errors="replace"))
+        raise RuntimeLoadError(core_error("", "aotip_shim_last_error"))
     return os.fsdecode(place)
 
 
@@ -107,9 +104,7 @@ def product_kernels() -> str:
         RuntimeLoadError: no library.
     """
     register()
-    function = load(library(CORE)).aotip_product_kernels
-    function.restype, function.argtypes = ctypes.c_char_p, ()
-    return os.fsdecode(function())
+    return os.fsdecode(core_function("aotip_product_kernels", ctypes.c_char_p)())
 
 
 def register_all() -> None:
@@ -180,6 +175,35 @@ def load(path: Path) -> ctypes.CDLL:
                     f"{path} does not load: {error}. {_advice(error)}"
                 ) from error
         return _loaded[path]
+
+
+def core_function(
+    name: str, result: type, *arguments: type, missing: str = _OTHER_VERSION
+) -> Callable[..., Any]:
+    """Return a C function of the library that the delegates of all devices share.
+
+    Args:
+        name: of the function.
+        result: its type.
+        arguments: their types.
+        missing: what to say of a library without it, behind its path.
+
+    Raises:
+        RuntimeLoadError: it has none, or does not load.
+    """
+    load_executorch()
+    core = load(library(CORE))
+    if not hasattr(core, name):
+        raise RuntimeLoadError(f"{core._name} {missing}")
+    function = getattr(core, name)
+    function.restype, function.argtypes = result, arguments
+    return cast(Callable[..., Any], function)
+
+
+def core_error(otherwise: str, function: str = "aotip_delegate_last_error") -> str:
+    """Return why a call of that library failed that was just made on this thread."""
+    reason = core_function(function, ctypes.c_char_p)()
+    return (reason or otherwise.encode()).decode(errors="replace")
 
 
 def _advice(error: OSError) -> str:

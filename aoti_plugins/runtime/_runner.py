@@ -184,28 +184,30 @@ class Runner:
         name = _ERROR_NAMES.get(code, f"unknown error 0x{code:02x}")
         return ProgramError(f"{doing}: {text}" if name in text else f"{doing}: {text} ({name})")
 
+    def _new_handle(self, name: str, doing: str, *arguments: object) -> int:
+        handle = c_void_p()
+        self.call(name, doing, *arguments, ctypes.byref(handle))
+        return handle.value or 0
+
+    def _count(self, name: str, doing: str, *arguments: object) -> int:
+        count = c_size_t()
+        self.call(name, doing, *arguments, ctypes.byref(count))
+        return count.value
+
     def load_program(self, path: bytes, data_paths: Sequence[bytes], doing: str) -> int:
         """Open a program file, mapped into memory; returns a new handle."""
         paths = (c_char_p * len(data_paths))(*data_paths)
-        handle = c_void_p()
-        self.call(
-            "aotip_program_load", doing, path, paths, len(data_paths), 0, ctypes.byref(handle)
-        )
-        return handle.value or 0
+        return self._new_handle("aotip_program_load", doing, path, paths, len(data_paths), 0)
 
     def load_program_buffer(self, data: bytes, doing: str) -> int:
         """Open a program from bytes, which are copied; returns a new handle."""
-        handle = c_void_p()
-        self.call("aotip_program_load_buffer", doing, data, len(data), ctypes.byref(handle))
-        return handle.value or 0
+        return self._new_handle("aotip_program_load_buffer", doing, data, len(data))
 
     def method_names(self, program: int) -> tuple[str, ...]:
         """List the methods of a program."""
         doing = "cannot list the methods"
-        count = c_size_t()
-        self.call("aotip_program_method_count", doing, program, ctypes.byref(count))
         names = []
-        for index in range(count.value):
+        for index in range(self._count("aotip_program_method_count", doing, program)):
             name = c_char_p()
             self.call("aotip_program_method_name", doing, program, index, ctypes.byref(name))
             names.append((name.value or b"").decode())
@@ -236,18 +238,15 @@ class Runner:
         Returns:
             A new handle.
         """
-        handle = c_void_p()
         given = _option_array(options)
         arguments = (doing, program, name.encode(), given, len(given))
         if traced:
-            self.call("aotip_method_load_traced", *arguments, ctypes.byref(handle))
-        elif state_of:
-            self.call("aotip_method_load_sharing", *arguments, state_of, ctypes.byref(handle))
-        elif state_of is None:
-            self.call("aotip_method_load_with", *arguments, ctypes.byref(handle))
-        else:
-            self.call("aotip_method_load_apart", *arguments, ctypes.byref(handle))
-        return handle.value or 0
+            return self._new_handle("aotip_method_load_traced", *arguments)
+        if state_of:
+            return self._new_handle("aotip_method_load_sharing", *arguments, state_of)
+        if state_of is None:
+            return self._new_handle("aotip_method_load_with", *arguments)
+        return self._new_handle("aotip_method_load_apart", *arguments)
 
     def set_options(self, options: Options, doing: str) -> None:
         """Set options of delegates for the process."""
@@ -265,10 +264,9 @@ class Runner:
 
     def events(self, method: int) -> list[Event]:
         """What happened in the last call; the names' memory belongs to the method."""
-        doing, count = "cannot read the events of a call", c_size_t()
-        self.call("aotip_method_trace", doing, method, None, 0, ctypes.byref(count))
-        room = (Event * count.value)()
-        self.call("aotip_method_trace", doing, method, room, len(room), ctypes.byref(count))
+        doing = "cannot read the events of a call"
+        room = (Event * self._count("aotip_method_trace", doing, method, None, 0))()
+        self._count("aotip_method_trace", doing, method, room, len(room))
         return list(room)
 
     def can_begin(self, method: int) -> bool:
@@ -280,10 +278,8 @@ class Runner:
     def infos(self, method: int, side: str) -> list[Value]:
         """Describe the inputs or outputs (``side``); the shapes' memory belongs to the method."""
         doing = f"cannot describe the {side}s"
-        count = c_size_t()
-        self.call(f"aotip_method_{side}_count", doing, method, ctypes.byref(count))
         values = []
-        for index in range(count.value):
+        for index in range(self._count(f"aotip_method_{side}_count", doing, method)):
             value = Value()
             self.call(f"aotip_method_{side}_info", doing, method, index, ctypes.byref(value))
             values.append(value)

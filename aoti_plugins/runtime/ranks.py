@@ -7,9 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from aoti_plugins.errors import ProgramError, RuntimeLoadError
-from aoti_plugins.native_files import CORE, library
-from aoti_plugins.runtime._libraries import load, load_executorch
+from aoti_plugins.errors import ProgramError
+from aoti_plugins.runtime._libraries import core_error, core_function
 
 DEFAULT_TIMEOUT_S = 300.0
 """How long a rank waits for another one; must match native/src/ranks/place.h."""
@@ -22,6 +21,10 @@ _STARTERS = (
 """Where torchrun, Open MPI and others say it; must match native/src/ranks/place.cpp."""
 _FILE = "AOTI_PLUGINS_RANK_FILE"
 """Names a file of lines NAME=VALUE, for what the environment does not say; likewise."""
+_NO_RANKS = (
+    "runs no programs for several ranks: that needs Linux, and a library of this version. "
+    "Reinstall aoti-plugins."
+)
 
 _place: list[tuple[int, int]] = []
 
@@ -49,14 +52,10 @@ def set_rank(
         ProgramError: the numbers do not fit together.
         RuntimeLoadError: the native libraries are missing or do not load.
     """
-    core = _core()
-    function = core.aotip_set_rank
-    function.restype = ctypes.c_int32
-    number = ctypes.c_int32
-    function.argtypes = (number, number, number, ctypes.c_char_p, ctypes.c_double)
     local = rank if local_rank is None else local_rank
-    if function(rank, world_size, local, meeting.encode(), timeout_s) != 0:
-        raise ProgramError(_reason(core))
+    number = ctypes.c_int32
+    types = (number, number, number, ctypes.c_char_p, ctypes.c_double)
+    _call("aotip_set_rank", types, rank, world_size, local, meeting.encode(), timeout_s)
     _place[:] = [(rank, world_size)]
 
 
@@ -132,28 +131,18 @@ def of_rank_0(value: bytes) -> bytes:
     """
     if current_place()[1] == 1:
         return value
-    core = _core()
-    function = core.aotip_broadcast_from_rank_0
-    function.restype = ctypes.c_int32
-    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
     buffer = ctypes.create_string_buffer(value, len(value))
-    if function(buffer, len(value)) != 0:
-        raise ProgramError(_reason(core))
+    types = (ctypes.c_void_p, ctypes.c_size_t)
+    _call("aotip_broadcast_from_rank_0", types, buffer, len(value))
     return buffer.raw
 
 
-def _reason(core: ctypes.CDLL) -> str:
-    function = core.aotip_delegate_last_error
-    function.restype = ctypes.c_char_p
-    return (function() or b"the ranks cannot meet").decode(errors="replace")
+def _call(name: str, types: tuple[type, ...], *arguments: object) -> None:
+    """Call a C function.
 
-
-def _core() -> ctypes.CDLL:
-    load_executorch()
-    core = load(library(CORE))
-    if not hasattr(core, "aotip_set_rank"):
-        raise RuntimeLoadError(
-            f"{core._name} runs no programs for several ranks: that needs Linux, and a library of "
-            "this version. Reinstall aoti-plugins."
-        )
-    return core
+    Raises:
+        ProgramError: it fails; the message has the native reason.
+        RuntimeLoadError: the library has no such function.
+    """
+    if core_function(name, ctypes.c_int32, *types, missing=_NO_RANKS)(*arguments) != 0:
+        raise ProgramError(core_error("the ranks cannot meet"))

@@ -7,9 +7,8 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 
-from aoti_plugins.errors import RuntimeLoadError, SignatureError
-from aoti_plugins.native_files import CORE, library
-from aoti_plugins.runtime._libraries import load, load_executorch
+from aoti_plugins.errors import SignatureError
+from aoti_plugins.runtime._libraries import core_error, core_function
 from aoti_plugins.signing.file_signature import FileSignature, read_file_signature
 from aoti_plugins.signing.keys import PublicKey, public_keys
 
@@ -44,8 +43,8 @@ def require_signatures(keys: Iterable[PublicKey], *, whole_files: bool = False) 
         >>> Program("model.pte").method()                   # doctest: +SKIP
     """
     wanted = public_keys(keys)
-    function = _core().aotip_require_signatures
-    function.restype, function.argtypes = ctypes.c_int32, (ctypes.c_char_p, ctypes.c_size_t)
+    text, size = ctypes.c_char_p, ctypes.c_size_t
+    function = core_function("aotip_require_signatures", ctypes.c_int32, text, size)
     if whole_files:
         with _lock:
             _file_demands.append(wanted)
@@ -59,16 +58,12 @@ def is_right_signature(key: bytes, message: bytes, signature: bytes) -> bool:
     Raises:
         SignatureError: it cannot be checked; the message says what to install.
     """
-    core = _core()
-    function = core.aotip_verify_signature
-    function.restype = ctypes.c_int32
-    function.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p)
+    text, size = ctypes.c_char_p, ctypes.c_size_t
+    function = core_function("aotip_verify_signature", ctypes.c_int32, text, text, size, text)
     code = function(key, message, len(message), signature)
     if code in (_RIGHT, _WRONG):
         return bool(code == _RIGHT)
-    reason = core.aotip_delegate_last_error
-    reason.restype = ctypes.c_char_p
-    raise SignatureError((reason() or b"signatures cannot be checked").decode(errors="replace"))
+    raise SignatureError(core_error("signatures cannot be checked"))
 
 
 def check_files(paths: Sequence[str | os.PathLike[str]]) -> None:
@@ -127,14 +122,3 @@ def check_signed_by(
         f"{os.fspath(path)!r} is signed by {len(signed.signatures)} keys, of which none is one of "
         f"the {len(keys)} that are trusted"
     )
-
-
-def _core() -> ctypes.CDLL:
-    """The library that the delegates of all devices share."""
-    load_executorch()
-    core = load(library(CORE))
-    if not hasattr(core, "aotip_require_signatures"):
-        raise RuntimeLoadError(
-            f"{core._name} is of another version than the Python part. Reinstall aoti-plugins."
-        )
-    return core

@@ -60,6 +60,7 @@ def test_copies_of_layouts_without_a_memory_format(check: Callable[..., None]) -
     def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
         found = [x.clone(), y.half(), y.sin().to(torch.float64), x.float(), x.exp().clone()]
         found += [x.to("cpu", torch.float16), y.to(x.half()), x.type_as(y.double())]
+        found += [y.to(torch.float64, memory_format=torch.contiguous_format)]
         return [*found, y.to(torch.float64, copy=True), x.to(torch.float16).clone()]
 
     torch.manual_seed(0)

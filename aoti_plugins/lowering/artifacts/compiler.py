@@ -19,7 +19,6 @@ from typing import TypeVar
 
 from aoti_plugins.errors import LoweringError
 
-_CANDIDATES = ("g++",)
 _MAX_ERROR_LINES = 40
 
 _Item = TypeVar("_Item")
@@ -33,10 +32,10 @@ def cxx_compiler() -> list[str]:
         LoweringError: there is none; the message says what to install.
     """
     chosen = shlex.split(os.environ.get("CXX", ""))
-    for command in [chosen] if chosen else [[name] for name in _CANDIDATES]:
-        found = shutil.which(command[0])
-        if found:
-            return _gnu([found, *command[1:]])
+    command = chosen or ["g++"]
+    found = shutil.which(command[0])
+    if found:
+        return _gnu([found, *command[1:]])
     asked = f"$CXX is {chosen[0]!r}, which is not there" if chosen else "there is no g++"
     raise LoweringError(
         f"lowering needs the GNU C++ compiler and {asked}. "

@@ -7,7 +7,6 @@ linker names are our own, and no libtorch can answer for them.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import sys
 import tempfile
@@ -15,14 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch.utils.cpp_extension import include_paths
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import shared_object
-from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_object
+from aoti_plugins.lowering.artifacts.compile_cache import cached_blob
 from aoti_plugins.lowering.artifacts.compiler import compiler_identity, for_each, run
 from aoti_plugins.lowering.artifacts.mach_o import read_mach_o
-from aoti_plugins.lowering.artifacts.shared_object import SharedObject, SharedObjectBuild
+from aoti_plugins.lowering.artifacts.shared_object import (
+    SharedObject,
+    SharedObjectBuild,
+    Unit,
+    compile_unit,
+    wrapper_prefix,
+)
 from aoti_plugins.lowering.artifacts.zig import checked_zig_cache, zig_compiler
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.model_interface import split_wrapper
@@ -95,7 +99,7 @@ def _digest(
 ) -> bytes:
     facts = (
         *(torch.__version__, compiler_identity(tuple(compiler)), system, code.wrapper),
-        *(_flags(build), _prefix(build), _LINK_FLAGS, build.debug_info),
+        *(_flags(build), wrapper_prefix(build), _LINK_FLAGS, build.debug_info),
     )
     return hashlib.sha256(repr(facts).encode()).digest()
 
@@ -104,32 +108,22 @@ def _linked(
     compiler: list[str], code: GeneratedCode, build: SharedObjectBuild, system: MacOs
 ) -> bytes:
     wrapper = split_wrapper(code.wrapper)
-    flags, prefix = _flags(build), _prefix(build)
+    flags, prefix = _flags(build), wrapper_prefix(build)
+    units = [
+        Unit("model", prefix + wrapper.model, flags),
+        Unit("constants", shared_object.NO_CONSTANTS, flags, shared=True),
+    ]
+    if wrapper.interface:
+        units.append(Unit("interface", prefix + wrapper.interface, flags, shared=True))
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
         folder = Path(name)
-        units = [
-            functools.partial(_compiled_model, compiler, flags, prefix + wrapper.model, folder),
-            functools.partial(compiled_object, compiler, flags, shared_object.NO_CONSTANTS),
-        ]
-        if wrapper.interface:
-            interface = prefix + wrapper.interface
-            units.append(functools.partial(compiled_object, compiler, flags, interface))
-        objects = for_each(lambda compile_unit: compile_unit(), units)
+        objects = for_each(lambda unit: compile_unit(compiler, unit, folder), units)
         linked = folder / _FILE_NAME
         strip = [] if build.debug_info else ["-s"]
         command = [*compiler, *_LINK_FLAGS, *strip, *map(str, objects), "-o", str(linked)]
         run(command, scratch=folder)
         _sign(linked, system.codesign_identity, folder)
         return linked.read_bytes()
-
-
-def _compiled_model(compiler: list[str], flags: tuple[str, ...], source: str, folder: Path) -> Path:
-    (folder / "model.cpp").write_text(source, "utf-8")
-    target = folder / "model.o"
-    mapped = f"-ffile-prefix-map={folder}=."
-    command = [*compiler, *flags, mapped, "-c", str(folder / "model.cpp"), "-o", str(target)]
-    run(command, scratch=folder)
-    return target
 
 
 def _sign(linked: Path, identity: str, folder: Path) -> None:
@@ -145,18 +139,4 @@ def _sign(linked: Path, identity: str, folder: Path) -> None:
 
 
 def _flags(build: SharedObjectBuild) -> tuple[str, ...]:
-    includes = [build.include_dir, *build.headers.include_dirs, *include_paths()]
-    return (
-        *_FLAGS,
-        *shared_object.DEFINES,
-        *(f"-D{define}" for define in build.headers.defines),
-        *(f"-isystem{path}" for path in includes),
-        *(f"-fmacro-prefix-map={path}/=" for path in map(str, includes)),
-        "-g1" if build.debug_info else "-g0",
-    )
-
-
-def _prefix(build: SharedObjectBuild) -> str:
-    headers = [*build.headers.preludes, *shared_object.wrapper_headers(build.device)]
-    stamp = shared_object.stamp(build.include_dir)
-    return stamp + "".join(f"#include <{header}>\n" for header in headers)
+    return shared_object.flags_with(_FLAGS, build)

@@ -48,7 +48,7 @@ def read_shared_object(data: bytes) -> SharedObjectInfo:
     machine = elf["e_machine"]
     return SharedObjectInfo(
         machine=_MACHINES.get(machine, str(machine)),
-        needed=tuple(_needed(elf)),
+        needed=tuple(tag.needed for tag in _dynamic_tags(elf, "DT_NEEDED")),
         undefined=tuple(sorted(undefined)),
         exported=tuple(sorted(exported)),
     )
@@ -62,10 +62,6 @@ def read_soname(data: bytes) -> str:
     """
     names = [tag.soname for tag in _dynamic_tags(ELFFile(io.BytesIO(data)), "DT_SONAME")]
     return names[0] if names else ""
-
-
-def _needed(elf: ELFFile) -> list[str]:
-    return [tag.needed for tag in _dynamic_tags(elf, "DT_NEEDED")]
 
 
 def _dynamic_tags(elf: ELFFile, kind: str) -> list[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from aoti_plugins.lowering.inductor.model_interface import split_wrapper
 # Must match native/include/aoti_plugins/shim_link_names.h.
 LINK_NAME_PREFIX = "aotip_"
 
-DEFINES = (
+_DEFINES = (
     "-DTORCH_INDUCTOR_CPP_WRAPPER",
     "-DSTANDALONE_TORCH_HEADER",
     "-DC10_USING_CUSTOM_GENERATED_MACROS",
@@ -169,21 +169,21 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     )
 
 
-def _units(code: GeneratedCode, build: SharedObjectBuild) -> list[_Unit]:
+def _units(code: GeneratedCode, build: SharedObjectBuild) -> list[Unit]:
     wrapper = split_wrapper(code.wrapper)
-    flags, prefix = _wrapper_flags(build), _wrapper_prefix(build)
+    flags, prefix = _wrapper_flags(build), wrapper_prefix(build)
     units = [
-        _Unit("wrapper", wrapper.model, flags, prefix),
-        _Unit("constants", NO_CONSTANTS, flags, ""),
+        Unit("wrapper", wrapper.model, flags, prefix),
+        Unit("constants", NO_CONSTANTS, flags),
     ]
     if code.kernels.strip():
-        units.append(_Unit("kernels", code.kernels, kernel_flags(build), _kernel_prefix(build)))
+        units.append(Unit("kernels", code.kernels, kernel_flags(build), _kernel_prefix(build)))
     if wrapper.interface:
-        units.append(_Unit("interface", wrapper.interface, flags, prefix, shared=True))
+        units.append(Unit("interface", wrapper.interface, flags, prefix, shared=True))
     return units
 
 
-def _digest(compiler: list[str], units: list[_Unit], build: SharedObjectBuild) -> bytes:
+def _digest(compiler: list[str], units: list[Unit], build: SharedObjectBuild) -> bytes:
     """What the linked bytes depend on; of files their content."""
     files = (*build.runtime_libraries, *map(Path, build.objects), *map(Path, build.libraries))
     contents = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
@@ -195,23 +195,34 @@ def _digest(compiler: list[str], units: list[_Unit], build: SharedObjectBuild) -
     return hashlib.sha256(repr(facts).encode()).digest()
 
 
-def _linked(compiler: list[str], units: list[_Unit], build: SharedObjectBuild) -> bytes:
+def _linked(compiler: list[str], units: list[Unit], build: SharedObjectBuild) -> bytes:
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
         folder = Path(name)
         if build.images:
-            units = [*units, _Unit("images", _embedded(build.images, folder), (), "", "S")]
-        objects = for_each(lambda unit: _compile(compiler, unit, folder), units)
+            units = [*units, Unit("images", _embedded(build.images, folder), (), suffix="S")]
+        objects = for_each(lambda unit: compile_unit(compiler, unit, folder), units)
         linked = folder / "blob.so"
         run(_link_command(compiler, objects, linked, folder, build), scratch=folder)
         return linked.read_bytes()
 
 
 @dataclass(frozen=True)
-class _Unit:
+class Unit:
+    """A file to compile.
+
+    Attributes:
+        name: of source and object.
+        source: its text.
+        flags: what it is compiled with.
+        prefix: headers that are precompiled; empty: none.
+        suffix: of the source.
+        shared: whether many blobs have it, so that the object is kept.
+    """
+
     name: str
     source: str
     flags: tuple[str, ...]
-    prefix: str
+    prefix: str = ""
     suffix: str = "cpp"
     shared: bool = False
 
@@ -227,7 +238,8 @@ def _embedded(images: Mapping[str, bytes], folder: Path) -> str:
     return "\n".join([*lines, '.section .note.GNU-stack,"",@progbits', ""])
 
 
-def _compile(compiler: list[str], unit: _Unit, folder: Path) -> Path:
+def compile_unit(compiler: list[str], unit: Unit, folder: Path) -> Path:
+    """The object file of a unit; one that is not shared is made in the folder."""
     prefix: list[str] = []
     if unit.prefix:
         prefix = ["-include", str(precompiled(compiler, unit.flags, unit.prefix))]
@@ -265,19 +277,20 @@ def _link_command(
 
 
 def _wrapper_flags(build: SharedObjectBuild) -> tuple[str, ...]:
-    return (*_shared_flags(build), *_WRAPPER_FLAGS)
+    return (*flags_with(_COMMON_FLAGS, build), *_WRAPPER_FLAGS)
 
 
 def kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
     """What the kernels of a CPU are compiled with."""
-    return (*_shared_flags(build), *_KERNEL_FLAGS, *build.target_flags)
+    return (*flags_with(_COMMON_FLAGS, build), *_KERNEL_FLAGS, *build.target_flags)
 
 
-def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+def flags_with(first: tuple[str, ...], build: SharedObjectBuild) -> tuple[str, ...]:
+    """Flags, and what follows from a build: macros, folders of headers, whether to keep symbols."""
     includes = [build.include_dir, *build.headers.include_dirs, *include_paths()]
     return (
-        *_COMMON_FLAGS,
-        *DEFINES,
+        *first,
+        *_DEFINES,
         *(f"-D{define}" for define in build.headers.defines),
         *(f"-isystem{path}" for path in includes),
         # Messages name headers without the folder they are installed in.
@@ -286,30 +299,26 @@ def _shared_flags(build: SharedObjectBuild) -> tuple[str, ...]:
     )
 
 
-def wrapper_headers(device: str) -> list[str]:
+def wrapper_prefix(build: SharedObjectBuild) -> str:
     """What every wrapper includes, to be included before its own text."""
-    return [header.format(device=device) for header in _WRAPPER_HEADERS]
-
-
-def _wrapper_prefix(build: SharedObjectBuild) -> str:
-    headers = wrapper_headers(build.device)
-    return stamp(build.include_dir) + _includes([*build.headers.preludes, *headers])
+    return _prefix(build, [header.format(device=build.device) for header in _WRAPPER_HEADERS])
 
 
 def _kernel_prefix(build: SharedObjectBuild) -> str:
-    return stamp(build.include_dir) + _includes([*build.headers.preludes, *_KERNEL_HEADERS])
+    return _prefix(build, _KERNEL_HEADERS)
 
 
-def stamp(include_dir: Path) -> str:
+def _prefix(build: SharedObjectBuild, headers: Iterable[str]) -> str:
+    included = (f"#include <{header}>\n" for header in (*build.headers.preludes, *headers))
+    return _stamp(build.include_dir) + "".join(included)
+
+
+def _stamp(include_dir: Path) -> str:
     """Tell precompiled headers apart whose text is equal but for what our headers contain."""
     digest = hashlib.sha256()
     for header in sorted(include_dir.glob("aoti_plugins/*.h")):
         digest.update(header.read_bytes())
     return f"// {digest.hexdigest()}\n"
-
-
-def _includes(headers: Sequence[str]) -> str:
-    return "".join(f"#include <{header}>\n" for header in headers)
 
 
 def is_shim(symbol: str) -> bool:

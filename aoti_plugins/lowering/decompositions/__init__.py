@@ -116,7 +116,7 @@ DECOMPOSITIONS: Table = {
     _aten.argmin.default: order_statistics.argmin,
     _aten.cumsum.default: scans.cumsum,
     _aten.hann_window.default: cosine_windows.hann_window,
-    _aten.hann_window.periodic: cosine_windows.hann_window_periodic,
+    _aten.hann_window.periodic: cosine_windows.hann_window,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
     _aten._thnn_fused_lstm_cell.default: recurrent.lstm_cell,
     _aten.lstm.input: recurrent.unrolled_lstm,
@@ -151,8 +151,8 @@ DECOMPOSITIONS: Table = {
     _aten.searchsorted.Scalar: search.searchsorted_number,
     _aten.mode.default: order_statistics.mode,
     _aten.bernoulli.default: random_numbers.bernoulli,
-    _aten.bernoulli.p: random_numbers.bernoulli_of,
-    _aten.bernoulli.Tensor: random_numbers.bernoulli_of,
+    _aten.bernoulli.p: random_numbers.bernoulli,
+    _aten.bernoulli.Tensor: random_numbers.bernoulli,
     _aten.cauchy.default: random_numbers.cauchy,
     _aten.exponential.default: random_numbers.exponential,
     _aten.geometric.default: random_numbers.geometric,
@@ -182,33 +182,21 @@ if torch_version() < (2, 13):
         _aten.linalg_vector_norm.default: older_versions.vector_norm,
     }
 
-_SCANS: Table = {
+_NOT_FOR_NVIDIA: Table = {
+    # Inductor generates these for NVIDIA GPUs.
     _aten.cummax.default: scans.cummax,
     _aten.cummin.default: scans.cummin,
     _aten.logcumsumexp.default: scans.logcumsumexp,
-}
-"""Inductor generates these for NVIDIA GPUs alone."""
-
-_SEARCHES: Table = {_aten.searchsorted.Tensor: search.searchsorted}
-"""Inductor generates them for NVIDIA GPUs alone."""
-
-_BAGS: Table = {
+    _aten.searchsorted.Tensor: search.searchsorted,
+    # There is a Triton kernel for these.
     _aten._embedding_bag.default: embedding_bag.embedding_bag,
     _aten._embedding_bag_forward_only.default: embedding_bag.embedding_bag,
-}
-"""There is a Triton kernel for them."""
-
-_PRODUCTS: Table = {
+    # The runtime for NVIDIA GPUs has libraries or kernels for these.
     _aten._addmm_activation.default: products.addmm_activation,
     _aten._int_mm.default: products.int_mm,
     _aten._scaled_mm.default: products.scaled_mm,
-}
-"""The runtime for NVIDIA GPUs has libraries for them."""
-
-_DRAWS: Table = {
     torch.ops.aoti_plugins.drawn_token.default: drawn_token.composed_drawn_token,
 }
-"""The runtime for NVIDIA GPUs has kernels for them."""
 
 _TRANSFORMS: Table = {
     _aten._fft_c2c.default: fourier.fft_c2c,
@@ -227,15 +215,7 @@ _EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
 """Inductor generates no code for these on CPUs."""
 
 CPU_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS
-    | recurrent.BY_KERNELS
-    | _SCANS
-    | _SEARCHES
-    | _BAGS
-    | _PRODUCTS
-    | _DRAWS
-    | _TRANSFORMS
-    | _EIGHT_BITS
+    DECOMPOSITIONS | recurrent.BY_KERNELS | _NOT_FOR_NVIDIA | _TRANSFORMS | _EIGHT_BITS
 )
 
 _WRITES: Table = {
@@ -244,48 +224,28 @@ _WRITES: Table = {
 }
 """Threads of GPUs that write to one place race."""
 
-_INTEGER_PRODUCTS: Table = {
+_FOR_NVIDIA: Table = {
+    # cuBLASLt has no products of integers.
     _aten.bmm.default: products.integer_product,
     _aten.mm.default: products.integer_product,
-}
-"""cuBLASLt has none."""
-
-_SPREAD: Table = {_aten.histc.default: histograms.histc_on_cuda}
-"""Threads of GPUs that add to one place wait for each other."""
-
-_BY_SELECTION: Table = {
+    # Threads of GPUs that add to one place wait for each other.
+    _aten.histc.default: histograms.histc_on_cuda,
+    # The runtime for NVIDIA GPUs selects faster than it sorts.
     _aten.kthvalue.default: order_statistics.selected_kthvalue,
     _aten.median.default: median.selected_median,
     _aten.median.dim: median.selected_median_dim,
-}
-"""The runtime for NVIDIA GPUs selects faster than it sorts."""
-
-_WRITES_ON_CUDA: Table = {
+    # The forms that Triton has no atomics for.
     _aten.index_put.default: index_put.index_put_on_cuda,
     _aten.scatter.reduce: narrow_sums.scatter,
     _aten.scatter.value_reduce: narrow_sums.scatter_number,
     _aten.scatter_add.default: narrow_sums.scatter_add,
     _aten.scatter_reduce.two: narrow_sums.scatter_reduce,
+    # Triton has none, and no searches in these forms.
+    _aten.digamma.default: special_functions.digamma,
+    _aten.searchsorted.Tensor: search.searchsorted_on_cuda,
 }
-"""The forms that Triton has no atomics for."""
 
-_SPECIAL: Table = {_aten.digamma.default: special_functions.digamma}
-"""Triton has none."""
-
-_SEARCHES_ON_CUDA: Table = {_aten.searchsorted.Tensor: search.searchsorted_on_cuda}
-"""The forms that Triton cannot search."""
-
-CUDA_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS
-    | _WRITES
-    | _WRITES_ON_CUDA
-    | _SPECIAL
-    | _TRANSFORMS_BY_KERNELS
-    | _INTEGER_PRODUCTS
-    | _SPREAD
-    | _BY_SELECTION
-    | _SEARCHES_ON_CUDA
-)
+CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _FOR_NVIDIA
 
 _FOR_METAL: Table = {
     _aten._scaled_dot_product_attention_math.default: attention.math_for_mps,
@@ -303,11 +263,7 @@ _OF_METAL = _aten._scaled_dot_product_attention_math_for_mps.default
 MPS_DECOMPOSITIONS: Table = (
     {op: how for op, how in DECOMPOSITIONS.items() if op is not _OF_METAL}
     | _WRITES
-    | _SCANS
-    | _SEARCHES
-    | _BAGS
-    | _PRODUCTS
-    | _DRAWS
+    | _NOT_FOR_NVIDIA
     | _TRANSFORMS_BY_KERNELS
     | _FOR_METAL
 )

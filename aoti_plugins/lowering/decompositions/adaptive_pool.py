@@ -26,25 +26,16 @@ from aoti_plugins.lowering.decompositions.windows import (
 
 def adaptive_avg_pool2d(x: Tensor, output_size: Sequence[int]) -> Any:
     """``aten._adaptive_avg_pool2d``, where the windows are too large for Inductor's own."""
-    return NotImplemented if _is_generated(x, output_size) else _average(x, output_size)
-
-
-def adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Any:
-    """``aten._adaptive_avg_pool3d``."""
-    return _average(x, output_size)
+    return NotImplemented if _is_generated(x, output_size) else adaptive_avg_pool3d(x, output_size)
 
 
 def adaptive_max_pool2d(x: Tensor, output_size: Sequence[int]) -> Any:
     """``aten.adaptive_max_pool2d``, where the windows are too large for Inductor's own."""
-    return NotImplemented if _is_generated(x, output_size) else _maximum(x, output_size)
+    return NotImplemented if _is_generated(x, output_size) else adaptive_max_pool3d(x, output_size)
 
 
-def adaptive_max_pool3d(x: Tensor, output_size: Sequence[int]) -> Any:
-    """``aten.adaptive_max_pool3d``."""
-    return _maximum(x, output_size)
-
-
-def _average(x: Tensor, output_size: Sequence[int]) -> Any:
+def adaptive_avg_pool3d(x: Tensor, output_size: Sequence[int]) -> Any:
+    """``aten._adaptive_avg_pool3d``, or of as many dimensions as there are sizes."""
     if not x.is_floating_point() or _is_empty(x, output_size):
         return NotImplemented
     dtype = accumulation_dtype(x.dtype)
@@ -57,7 +48,8 @@ def _average(x: Tensor, output_size: Sequence[int]) -> Any:
     return total.to(x.dtype)
 
 
-def _maximum(x: Tensor, output_size: Sequence[int]) -> Any:
+def adaptive_max_pool3d(x: Tensor, output_size: Sequence[int]) -> Any:
+    """``aten.adaptive_max_pool3d``, or of as many dimensions as there are sizes."""
     if not x.is_floating_point() or _is_empty(x, output_size):
         return NotImplemented
     windows = _windows(x, output_size)

@@ -17,18 +17,9 @@ from aoti_plugins.lowering.decompositions.windows import accumulation_dtype
 _CAUSAL_FROM_TOP, _CAUSAL_TO_BOTTOM = 1, 2
 
 
-def flash_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    return_debug_mask: bool = False,
-    *,
-    scale: float | None = None,
-) -> Any:
+def flash_attention(q: Tensor, k: Tensor, v: Tensor, *how: Any, **named: Any) -> Any:
     """``aten._scaled_dot_product_flash_attention.default`` of ``[b, heads, n, d]``."""
-    return fused_attention(q, k, v, None, dropout_p, is_causal, return_debug_mask, scale=scale)
+    return fused_attention(q, k, v, None, *how, **named)
 
 
 def flash_attention_for_cpu(
@@ -44,8 +35,7 @@ def flash_attention_for_cpu(
     """``aten._scaled_dot_product_flash_attention_for_cpu.default``."""
     if dropout_p:
         return NotImplemented
-    found, logsumexp = _attend(q, k, v, _causal(q, k, 0) if is_causal else None, scale, attn_mask)
-    return found, logsumexp
+    return _attend(q, k, v, _causal(q, k, 0) if is_causal else None, scale, attn_mask)
 
 
 def efficient_attention(
@@ -74,15 +64,12 @@ def cudnn_attention(
     v: Tensor,
     attn_bias: Tensor | None,
     compute_log_sumexp: bool,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    return_debug_mask: bool = False,
-    *,
-    scale: float | None = None,
+    *how: Any,
+    **named: Any,
 ) -> Any:
     """``aten._scaled_dot_product_cudnn_attention.default``."""
     del compute_log_sumexp
-    return fused_attention(q, k, v, attn_bias, dropout_p, is_causal, return_debug_mask, scale=scale)
+    return fused_attention(q, k, v, attn_bias, *how, **named)
 
 
 def fused_attention(

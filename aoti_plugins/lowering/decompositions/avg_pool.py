@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,43 +19,20 @@ from aoti_plugins.lowering.decompositions.windows import (
 )
 
 
-def avg_pool2d(
-    x: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    """``aten.avg_pool2d``."""
-    sides = (_per_axis(kernel_size, 2), _per_axis(stride or kernel_size, 2), _per_axis(padding, 2))
-    return _avg_pool(x, *sides, ceil_mode, count_include_pad, divisor_override)
-
-
-def avg_pool3d(
-    x: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int] = (),
-    padding: Sequence[int] = (0,),
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Any:
-    """``aten.avg_pool3d``."""
-    sides = (_per_axis(kernel_size, 3), _per_axis(stride or kernel_size, 3), _per_axis(padding, 3))
-    return _avg_pool(x, *sides, ceil_mode, count_include_pad, divisor_override)
-
-
 def _avg_pool(
+    ndim: int,
     x: Tensor,
-    kernel: list[int],
-    stride: list[int],
-    padding: list[int],
-    ceil_mode: bool,
-    count_include_pad: bool,
-    divisor: int | None,
+    kernel_size: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> Any:
+    given = (kernel_size, stride or kernel_size, padding)
+    kernel, stride, padding = (
+        list(values) * ndim if len(values) == 1 else list(values) for values in given
+    )
     is_generated = math.prod(kernel) <= INDUCTOR_WINDOW or kernel == stride
     if is_generated or not x.is_floating_point():
         return NotImplemented
@@ -63,8 +41,8 @@ def _avg_pool(
     windows = [_windows(*axis, ceil_mode, x.device) for axis in axes]
     elements, inside = gather(x, windows)
     total = torch.where(inside, elements.to(dtype), 0).sum(tuple(range(-len(kernel), 0)))
-    if divisor is not None:
-        return (total / divisor).to(x.dtype)
+    if divisor_override is not None:
+        return (total / divisor_override).to(x.dtype)
     for axis, (one, pad) in enumerate(zip(windows, padding, strict=True)):
         if count_include_pad:
             count = one.end.clamp(max=one.size + pad) - one.start
@@ -72,6 +50,13 @@ def _avg_pool(
             count = one.end.clamp(max=one.size) - one.start.clamp(min=0)
         total = total / along(count.to(dtype), axis, len(windows))
     return total.to(x.dtype)
+
+
+avg_pool2d = partial(_avg_pool, 2)
+"""``aten.avg_pool2d``."""
+
+avg_pool3d = partial(_avg_pool, 3)
+"""``aten.avg_pool3d``."""
 
 
 def _windows(
@@ -88,7 +73,3 @@ def _out_size(size: int, width: int, stride: int, padding: int, ceil_mode: bool)
         return free // stride + 1
     # No window starts in the padding after the input.
     return torch.sym_min(-(-free // stride) + 1, -(-(size + padding) // stride))
-
-
-def _per_axis(values: Sequence[int], count: int) -> list[int]:
-    return list(values) * count if len(values) == 1 else list(values)

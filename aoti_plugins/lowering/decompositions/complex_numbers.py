@@ -16,6 +16,7 @@ from aoti_plugins.lowering.passes.restore_views import VIEWS
 
 _aten = torch.ops.aten
 _COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+_REAL = {complex_: real for real, complex_ in _COMPLEX.items()}
 _CHANNELS_LAST = (0, 2, 3, 1)
 
 
@@ -75,12 +76,19 @@ def absolute_by_division(x: Tensor) -> Any:
 
 def add(x: Any, y: Any, *, alpha: Any = 1) -> Any:
     """``aten.add.Tensor`` where one at least is complex."""
-    return _sum(x, y, alpha)
+    dtype = _dtype_of(x, y)
+    if dtype is None or isinstance(alpha, complex):
+        return NotImplemented
+    (a, b), (c, d) = _parts(x, dtype), _parts(y, dtype)
+    real, imaginary = a + c * alpha, b + d * alpha
+    if not isinstance(imaginary, Tensor):  # that of a real tensor and a number
+        imaginary = torch.full_like(real, imaginary)
+    return _joined(real, imaginary)
 
 
 def subtract(x: Any, y: Any, *, alpha: Any = 1) -> Any:
     """``aten.sub.Tensor`` where one at least is complex."""
-    return _sum(x, y, -alpha)
+    return add(x, y, alpha=-alpha)
 
 
 def multiply(x: Any, y: Any) -> Any:
@@ -172,24 +180,12 @@ def to_copy(
 
     A layout that ExecuTorch has no memory format for is not kept.
     """
-    found = {complex_: real for real, complex_ in _COMPLEX.items()}
-    if dtype not in found or x.dim() == 0 or _is_empty(x):
+    if dtype not in _REAL or x.dim() == 0 or _is_empty(x):
         return NotImplemented
     if not _makes_row_major(x, memory_format, dim_order):
         return NotImplemented
-    real, imaginary = _parts(x, found[dtype])
+    real, imaginary = _parts(x, _REAL[dtype])
     return _joined(real, imaginary if x.is_complex() else torch.zeros_like(real))
-
-
-def _sum(x: Any, y: Any, alpha: Any) -> Any:
-    dtype = _dtype_of(x, y)
-    if dtype is None or isinstance(alpha, complex):
-        return NotImplemented
-    (a, b), (c, d) = _parts(x, dtype), _parts(y, dtype)
-    real, imaginary = a + c * alpha, b + d * alpha
-    if not isinstance(imaginary, Tensor):  # that of a real tensor and a number
-        imaginary = torch.full_like(real, imaginary)
-    return _joined(real, imaginary)
 
 
 def _makes_row_major(
@@ -214,8 +210,7 @@ def _is_complex(x: Any) -> bool:
 
 def _dtype_of(x: Any, y: Any) -> torch.dtype | None:
     """The dtype of the parts of what ``x`` and ``y`` give; ``None`` if it is not complex."""
-    found = {complex_: real for real, complex_ in _COMPLEX.items()}
-    return found.get(torch.result_type(x, y))
+    return _REAL.get(torch.result_type(x, y))
 
 
 def _parts(x: Any, dtype: torch.dtype) -> tuple[Any, Any]:

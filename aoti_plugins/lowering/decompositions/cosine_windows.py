@@ -9,20 +9,15 @@ import torch
 from torch import Tensor
 
 
-def hann_window(window_length: int, **options: Any) -> Tensor:
-    """``aten.hann_window.default``."""
-    return hann_window_periodic(window_length, True, **options)
-
-
-def hann_window_periodic(
+def hann_window(
     window_length: int,
-    periodic: bool,
+    periodic: bool = True,
     *,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     **_: Any,
 ) -> Tensor:
-    """``aten.hann_window.periodic``: ``[window_length]``, from 0 to 1 and back."""
+    """``aten.hann_window``, both forms: ``[window_length]``, from 0 to 1 and back."""
     dtype = dtype or torch.get_default_dtype()
     period = max(window_length if periodic else window_length - 1, 1)
     place = torch.arange(window_length, dtype=dtype, device=device)

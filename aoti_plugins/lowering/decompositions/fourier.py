@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from aoti_plugins.lowering.decompositions.complex_numbers import from_parts, parts
+from aoti_plugins.lowering.decompositions.windows import along
 
 _DIRECT = 64
 _LARGEST_PRIME = 2048
@@ -63,8 +64,7 @@ def mirrored(pair: Pair, dim: int, size: int) -> Pair:
     """
     half = size // 2 + 1
     real, imaginary = (one.narrow(dim, 0, half) for one in pair)
-    order = torch.arange(half, device=real.device)
-    order = order.view([-1 if axis == dim % real.dim() else 1 for axis in range(real.dim())])
+    order = along(torch.arange(half, device=real.device), dim % real.dim(), real.dim())
     imaginary = torch.where((order == 0) | (order * 2 == size), 0, imaginary)
     rest = size - half
     others = [one.narrow(dim, 1, rest).flip(dim) for one in (real, imaginary)]

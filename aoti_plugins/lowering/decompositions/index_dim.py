@@ -7,33 +7,41 @@ check of the generated code finds it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
+from torch._ops import OpOverload
 
 from aoti_plugins.lowering.decompositions import index_put
 
 _aten = torch.ops.aten
 
 
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Any:
-    """``aten.index_add``."""
-    decomposed = decomposition_table[_aten.index_add.default]
-    return decomposed(x, dim, without_negatives(index), source, alpha=alpha)
+def _without_negatives_in(op: OpOverload) -> Callable[..., Any]:
+    """PyTorch's own decomposition of an op, with another index."""
+
+    def decompose(x: Tensor, dim: int, index: Tensor, *others: Any, **named: Any) -> Any:
+        return decomposition_table[op](x, dim, without_negatives(index), *others, **named)
+
+    return decompose
 
 
-def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
-    """``aten.index_copy``."""
-    decomposed = decomposition_table[_aten.index_copy.default]
-    return decomposed(x, dim, without_negatives(index), source)
+index_add = _without_negatives_in(_aten.index_add.default)
+index_copy = _without_negatives_in(_aten.index_copy.default)
+index_select = _without_negatives_in(_aten.index_select.default)
 
 
 def index_copy_on_gpu(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
     """``aten.index_copy``, where the last one of equal indices has to win."""
-    found = index_put.index_copy(x, dim, without_negatives(index), source)
-    return index_copy(x, dim, index, source) if found is NotImplemented else found
+    if x.dim() > 0 and index.dim() > 0:
+        places = [*[None] * (dim % x.dim()), without_negatives(index)]
+        found = index_put.index_put(x, places, source)
+        if found is not NotImplemented:
+            return found
+    return index_copy(x, dim, index, source)
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
@@ -47,12 +55,6 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Any:
     flat = x.reshape(1) if x.dim() == 0 else x
     places = [*[None] * (dim % flat.dim()), index.reshape(-1)]
     return _aten.index_put.default(flat, places, filled.to(x)).reshape(x.shape)
-
-
-def index_select(x: Tensor, dim: int, index: Tensor) -> Any:
-    """``aten.index_select``."""
-    decomposed = decomposition_table[_aten.index_select.default]
-    return decomposed(x, dim, without_negatives(index))
 
 
 def without_negatives(index: Tensor) -> Tensor:

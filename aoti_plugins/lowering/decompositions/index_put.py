@@ -8,8 +8,7 @@ the number of places and is done for a few of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -38,8 +37,11 @@ def index_put(
         return NotImplemented
     last = _last_equal(_places(x, given, shape))
     values = _reorder(values, last, x, [dim for dim, _ in given], shape)
-    with _inner():
+    token = _is_inner.set(True)  # that one is left to Inductor
+    try:
         return torch.ops.aten.index_put.default(x, indices, values)
+    finally:
+        _is_inner.reset(token)
 
 
 def index_put_on_cuda(
@@ -98,13 +100,6 @@ def _added(x: Tensor, given: Sequence[tuple[int, Tensor]], values: Tensor) -> Te
     return found.reshape(moved.shape).permute(back).contiguous()
 
 
-def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Any:
-    """``aten.index_copy``, an ``index_put`` along one dim."""
-    if x.dim() == 0 or index.dim() == 0:
-        return NotImplemented
-    return index_put(x, [None] * (dim % x.dim()) + [index], source)
-
-
 def _places(x: Tensor, given: Sequence[tuple[int, Tensor]], shape: Sequence[int]) -> Tensor:
     """``[n]``: a number for each place that is written, the same for the same place.
 
@@ -142,13 +137,3 @@ def _reorder(
 
 def _are_neighbours(dims: list[int]) -> bool:
     return dims == list(range(dims[0], dims[-1] + 1))
-
-
-@contextmanager
-def _inner() -> Iterator[None]:
-    """An ``index_put`` in here is left to Inductor."""
-    token = _is_inner.set(True)
-    try:
-        yield
-    finally:
-        _is_inner.reset(token)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -74,11 +75,8 @@ def trilinear(
 ) -> Any:
     """``aten._trilinear.default``: the product of three tensors, summed over some dimensions."""
     del unroll_dim  # only a matter of speed
-    for dims, index in ((expand1, 0), (expand2, 1), (expand3, 2)):
-        one = (x, y, z)[index]
-        for dim in sorted(dims):
-            one = one.unsqueeze(dim)
-        x, y, z = (one if index == other else given for other, given in enumerate((x, y, z)))
+    expanded = ((x, expand1), (y, expand2), (z, expand3))
+    x, y, z = (reduce(torch.unsqueeze, sorted(dims), one) for one, dims in expanded)
     wide = accumulation_dtype(x.dtype)
     product = x.to(wide) * y.to(wide) * z.to(wide)
     return (product.sum(list(sumdim)) if sumdim else product).to(x.dtype)

@@ -74,34 +74,26 @@ def randperm(
     return torch.sort(_random_bits(48, (n,), device))[1].to(dtype or torch.int64)
 
 
-def bernoulli(x: Tensor, *, generator: None = None) -> Tensor:
-    """``aten.bernoulli.default``: 1 as often as the elements of ``x`` say, else 0."""
-    return bernoulli_of(x, x, generator=generator)
+def bernoulli(x: Tensor, p: Tensor | float | None = None, **_: Any) -> Tensor:
+    """``aten.bernoulli``: 1 as often as ``p``, or else the elements of ``x``, say, else 0.
+
+    ``p`` broadcasts to the shape of ``x``.
+    """
+    return _as(x, (_rand(x) < (x if p is None else p)).to(x.dtype))
 
 
-def bernoulli_of(x: Tensor, p: Tensor | float, *, generator: None = None) -> Tensor:
-    """``aten.bernoulli.p`` and ``.Tensor``; ``p`` broadcasts to the shape of ``x``."""
-    del generator
-    return _as(x, (_rand(x) < p).to(x.dtype))
-
-
-def uniform(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator: None = None) -> Tensor:
+def uniform(x: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> Tensor:
     """``aten.uniform.default``."""
-    del generator
     return _as(x, (low + (high - low) * _rand(x)).to(x.dtype))
 
 
-def normal_functional(
-    x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: None = None
-) -> Tensor:
+def normal_functional(x: Tensor, mean: float = 0.0, std: float = 1.0, **_: Any) -> Tensor:
     """``aten.normal_functional.default``: of the shape of ``x``."""
-    del generator
     return _as(x, mean + std * torch.randn(x.shape, dtype=x.dtype, device=x.device))
 
 
-def normal(mean: Tensor | float, std: Tensor | float = 1.0, *, generator: None = None) -> Tensor:
+def normal(mean: Tensor | float, std: Tensor | float = 1.0, **_: Any) -> Tensor:
     """``aten.normal`` of one or two tensors, which broadcast."""
-    del generator
     tensors = [one for one in (mean, std) if isinstance(one, Tensor)]
     shape = torch.broadcast_shapes(*(one.shape for one in tensors))
     dtype, device = tensors[0].dtype, tensors[0].device
@@ -113,45 +105,38 @@ def normal_of_size(
     std: float,
     size: Sequence[int],
     *,
-    generator: None = None,
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     **_: Any,
 ) -> Tensor:
     """``aten.normal.float_float``."""
-    del generator
     return mean + std * torch.randn(size, dtype=dtype, device=device)
 
 
-def log_normal(x: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: None = None) -> Tensor:
+def log_normal(x: Tensor, mean: float = 1.0, std: float = 2.0, **_: Any) -> Tensor:
     """``aten.log_normal.default``."""
-    return normal_functional(x, mean, std, generator=generator).exp()
+    return normal_functional(x, mean, std).exp()
 
 
-def exponential(x: Tensor, rate: float = 1.0, *, generator: None = None) -> Tensor:
+def exponential(x: Tensor, rate: float = 1.0, **_: Any) -> Tensor:
     """``aten.exponential.default``."""
-    del generator
     return _as(x, (_exponential(_rand(x)) / rate).to(x.dtype))
 
 
-def cauchy(x: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: None = None) -> Tensor:
+def cauchy(x: Tensor, median: float = 0.0, sigma: float = 1.0, **_: Any) -> Tensor:
     """``aten.cauchy.default``."""
-    del generator
     return _as(x, (median + sigma * torch.tan(math.pi * (_rand(x) - 0.5))).to(x.dtype))
 
 
-def geometric(x: Tensor, p: float, *, generator: None = None) -> Tensor:
+def geometric(x: Tensor, p: float, **_: Any) -> Tensor:
     """``aten.geometric.default``: how many trials there are up to the first success."""
-    del generator
     if p == 1:
         return torch.ones_like(x)
     trials = _exponential(_rand(x)) / -math.log1p(-p)
     return _as(x, trials.ceil().clamp_min(1).to(x.dtype))
 
 
-def multinomial(
-    weights: Tensor, num_samples: int, replacement: bool = False, *, generator: None = None
-) -> Tensor:
+def multinomial(weights: Tensor, num_samples: int, replacement: bool = False, **_: Any) -> Tensor:
     """``aten.multinomial.default``: an exponential race, as in PyTorch's own kernel.
 
     Args:
@@ -159,12 +144,10 @@ def multinomial(
             checks no values.
         num_samples: winners per row.
         replacement: whether one may win again: a race for each.
-        generator: none.
 
     Returns:
         ``[num_samples]`` or ``[n, num_samples]``, int64, indices into ``k``.
     """
-    del generator
     weights = weights.float() if weights.itemsize < 4 else weights
     if replacement:
         shape = (*weights.shape[:-1], num_samples, weights.shape[-1])
@@ -177,14 +160,10 @@ def multinomial(
 
 
 def rrelu(
-    x: Tensor,
-    lower: float = 0.125,
-    upper: float = 1 / 3,
-    training: bool = False,
-    generator: None = None,
+    x: Tensor, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, *_: Any
 ) -> Tensor:
     """``aten.rrelu.default``: a random slope for each negative element, in training."""
-    slopes = uniform(x, lower, upper, generator=generator) if training else (lower + upper) / 2
+    slopes = uniform(x, lower, upper) if training else (lower + upper) / 2
     return torch.where(x > 0, x, x * slopes)
 
 

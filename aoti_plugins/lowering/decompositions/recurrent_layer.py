@@ -7,6 +7,7 @@ takes grows with the number of steps.
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,15 +65,7 @@ def recurrent_layer(
 
 
 @recurrent_layer.register_fake
-def _(
-    inputs: Tensor,
-    hidden: Tensor,
-    cell: Tensor | None,
-    weight: Tensor,
-    bias: Tensor | None,
-    kind: int,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(inputs: Tensor, hidden: Tensor, cell: Tensor | None, *_: Any) -> tuple[Tensor, ...]:
     steps, batch, _ = inputs.shape
     outputs = inputs.new_empty(steps, batch, hidden.size(1))
     last_cell = hidden.new_empty(0) if cell is None else torch.empty_like(cell)

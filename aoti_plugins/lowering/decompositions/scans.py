@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from aoti_plugins.lowering.decompositions import stored  # noqa: F401  (defines the operator)
+from aoti_plugins.lowering.decompositions.windows import along
 
 Combine = Callable[[Tensor, Tensor], Tensor]
 Reduce = Callable[[Tensor], Tensor]
@@ -65,8 +66,7 @@ def _extremes(x: Tensor, dim: int, start: float, running: Callable[[Tensor, int]
     if x.is_floating_point():  # computed anew for each use, an element may not equal itself
         x = torch.ops.aoti_plugins.stored.default(x)
     values = running(x, dim)
-    order = torch.arange(x.size(dim), device=x.device)
-    order = order.view([-1 if axis == dim % x.dim() else 1 for axis in range(x.dim())])
+    order = along(torch.arange(x.size(dim), device=x.device), dim % x.dim(), x.dim())
     is_new = x == values
     if x.is_floating_point():
         is_new = is_new | x.isnan()

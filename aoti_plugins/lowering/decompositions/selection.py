@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from aoti_plugins.lowering.decompositions.search import place_among
+from aoti_plugins.lowering.decompositions.windows import along
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Any:
@@ -41,16 +42,11 @@ def index_reduce(
     """``aten.index_reduce.default``: as ``scatter_reduce`` with one index for each slice."""
     if x.dim() == 0:
         return NotImplemented
-    shape = [-1 if axis == dim % x.dim() else 1 for axis in range(x.dim())]
-    index = index.view(shape).expand(source.shape)
+    index = along(index, dim % x.dim(), x.dim()).expand(source.shape)
     return x.scatter_reduce(dim, index, source, reduce, include_self=include_self)
 
 
 def _indices(x: Tensor, dim: int) -> Tensor:
     """``[numel]``: the index along ``dim`` of each element."""
     order = torch.arange(x.size(dim), device=x.device)
-    return (
-        order.view([-1 if axis == dim else 1 for axis in range(x.dim())])
-        .expand(x.shape)
-        .reshape(-1)
-    )
+    return along(order, dim, x.dim()).expand(x.shape).reshape(-1)

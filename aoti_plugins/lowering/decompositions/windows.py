@@ -61,7 +61,7 @@ def gather(x: Tensor, windows: Sequence[Windows]) -> tuple[Tensor, Tensor]:
 
 
 def along(value: Tensor, axis: int, count: int) -> Tensor:
-    """``[out]`` as a tensor that broadcasts along one of the ``count`` axes of the outputs."""
+    """``[n]`` as a tensor that broadcasts along one of ``count`` axes."""
     return value.view([-1 if other == axis else 1 for other in range(count)])
 
 

@@ -10,34 +10,25 @@ which lives as long as the wrapper.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 _Writeline = Callable[..., None]
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp_wrapper_cpu.CppWrapperCpu.codegen_int_array_var("
     "self, int_array, writeline, known_statically, graph)",
     why="Addresses in memory would decide how arrays are named.",
     until="PyTorch 2.14 is the oldest that is not supported",
     before=(2, 15),
 )
-def steady_array_names() -> Iterator[None]:
+def steady_array_names(
+    original: Any, self: Any, int_array: str, writeline: _Writeline, *args: Any, **kwargs: Any
+) -> Any:
     """Know places by objects that stay."""
-    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
-
-    original = CppWrapperCpu.codegen_int_array_var
-
-    def codegen_int_array_var(
-        self: Any, int_array: str, writeline: _Writeline, *args: Any, **kwargs: Any
-    ) -> str:
-        places: dict[Any, _Writeline] = vars(self).setdefault("_aotip_places", {})
-        key = id(getattr(writeline, "__self__", writeline)), getattr(writeline, "__name__", "")
-        return original(self, int_array, places.setdefault(key, writeline), *args, **kwargs)
-
-    with mock.patch.object(CppWrapperCpu, "codegen_int_array_var", codegen_int_array_var):
-        yield
+    places: dict[Any, _Writeline] = vars(self).setdefault("_aotip_places", {})
+    key = id(getattr(writeline, "__self__", writeline)), getattr(writeline, "__name__", "")
+    return original(self, int_array, places.setdefault(key, writeline), *args, **kwargs)

@@ -6,26 +6,16 @@ Some ops compute the shape of their result after they checked that there is some
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-import torch
-
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._check_with(error_type, cond, message)",
     why="upsample_nearest2d of no images would be taken for an op that Inductor cannot lower.",
     until="the shape of upsample_nearest2d can be computed of no images",
 )
-def checked_counts() -> Iterator[None]:
+def checked_counts(original: Any, error_type: Any, cond: Any, message: Any) -> None:
     """A number is true unless it is 0, as elsewhere."""
-    original = torch._check_with
-
-    def check(error_type: Any, cond: Any, message: Any) -> None:
-        original(error_type, bool(cond) if type(cond) is int else cond, message)
-
-    with mock.patch.object(torch, "_check_with", check):
-        yield
+    original(error_type, bool(cond) if type(cond) is int else cond, message)

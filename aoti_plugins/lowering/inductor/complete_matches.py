@@ -7,37 +7,30 @@ default, unless it only says where or how the result is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.fx import Node
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 _OF_STORAGE = {"device", "dtype", "layout", "memory_format", "non_blocking", "pin_memory"}
 
 
-@patch(
+@replacement(
     "torch._inductor.pattern_matcher._TargetArgsExpr._match(self, node, ctx)",
+    "torch._inductor.pattern_matcher.FailedMatch",
     why="Patterns that turn products and sums into one product lose the factor of the sum.",
     until="_TargetArgsExpr._match compares all keyword arguments",
 )
-def complete_matches() -> Iterator[None]:
+def complete_matches(original: Any, self: Any, node: Node, ctx: Any) -> Any:
     """Patterns match only what they know all arguments of."""
-    from torch._inductor.pattern_matcher import FailedMatch, _TargetArgsExpr
+    from torch._inductor.pattern_matcher import FailedMatch
 
-    match = _TargetArgsExpr._match
-
-    def patched(self: Any, node: Node, ctx: Any) -> Any:
-        found = match(self, node, ctx)
-        if found and _loses_an_argument(node, self.kwargs):
-            return FailedMatch("unknown argument: node={}, pattern={}", node, self)
-        return found
-
-    with mock.patch.object(_TargetArgsExpr, "_match", patched):
-        yield
+    found = original(self, node, ctx)
+    if found and _loses_an_argument(node, self.kwargs):
+        return FailedMatch("unknown argument: node={}, pattern={}", node, self)
+    return found
 
 
 def _loses_an_argument(node: Node, known: Any) -> bool:

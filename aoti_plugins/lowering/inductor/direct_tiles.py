@@ -7,28 +7,19 @@ is not there yet, and did not compile. Patched: ``CppTile2DKernel.need_vec_trans
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.CppTile2DKernel.need_vec_transpose(self, index)",
     why="A sum by index into a transposed tensor does not compile.",
     until="PyTorch 2.13 is the oldest that is supported",
     before=(2, 13),
 )
-def direct_tiles() -> Iterator[None]:
+def direct_tiles(original: Any, self: Any, index: Any) -> bool:
     """Transpose only what lies where loops alone say."""
-    from torch._inductor.codegen.cpp import CppTile2DKernel
     from torch.utils._sympy.symbol import SymT, free_symbol_is_type
 
-    original = CppTile2DKernel.need_vec_transpose
-
-    def need_vec_transpose(self: Any, index: Any) -> bool:
-        return not free_symbol_is_type(index, SymT.TMP) and bool(original(self, index))
-
-    with mock.patch.object(CppTile2DKernel, "need_vec_transpose", need_vec_transpose):
-        yield
+    return not free_symbol_is_type(index, SymT.TMP) and bool(original(self, index))

@@ -14,28 +14,12 @@ an error. Tested with torch 2.13.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
 
 from aoti_plugins.errors import LoweringError
 
 _PRAGMA = re.compile(r"\s*#\s*pragma omp (?P<what>parallel for|parallel|for|single)\b(?P<rest>.*)")
 _COLLAPSE = re.compile(r"collapse\((\d+)\)")
-
-
-@dataclass
-class _Insertions:
-    """Lines to put before a line, by its number."""
-
-    before: dict[int, list[str]] = field(default_factory=dict)
-
-    def add(self, line: int, text: str) -> None:
-        self.before.setdefault(line, []).append(text)
-
-    def applied_to(self, lines: list[str]) -> Iterator[str]:
-        for number, line in enumerate(lines):
-            yield from self.before.get(number, ())
-            yield line
 
 
 def with_kept_failures(kernels: str) -> str:
@@ -45,7 +29,7 @@ def with_kept_failures(kernels: str) -> str:
         LoweringError: a construct is not followed by the braces that Inductor writes.
     """
     lines = kernels.split("\n")
-    insertions = _Insertions()
+    before: dict[int, list[str]] = defaultdict(list)  # what to put before a line, by its number
     for start, line in enumerate(lines):
         pragma = _PRAGMA.match(line)
         if pragma is None:
@@ -53,13 +37,13 @@ def with_kept_failures(kernels: str) -> str:
         what = pragma["what"]
         if what.startswith("parallel"):
             end = _block(lines, start, _depth(pragma) if what == "parallel for" else 0)[1]
-            insertions.add(start, "{ AOTIP_KEEP_FAILURES")
-            insertions.add(end + 1, "AOTIP_THROW_FAILURES }")
+            before[start].append("{ AOTIP_KEEP_FAILURES")
+            before[end + 1].append("AOTIP_THROW_FAILURES }")
         if what != "parallel":
             begin, end = _block(lines, start, 0 if what == "single" else _depth(pragma))
-            insertions.add(begin + 1, "AOTIP_TRY")
-            insertions.add(end, "AOTIP_KEEP")
-    return "\n".join(insertions.applied_to(lines))
+            before[begin + 1].append("AOTIP_TRY")
+            before[end].append("AOTIP_KEEP")
+    return "\n".join(one for at, line in enumerate(lines) for one in (*before.get(at, ()), line))
 
 
 def _depth(pragma: re.Match[str]) -> int:

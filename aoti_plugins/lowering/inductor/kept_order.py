@@ -9,35 +9,28 @@ one that makes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 from torch.utils._ordered_set import OrderedSet
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.scheduler.SchedulerNode.recompute_size_and_body(self)",
     "torch._inductor.scheduler.BaseSchedulerNode.update_mutated_names(self, renames)",
+    "torch._inductor.dependencies.StarDep",
+    "torch._inductor.dependencies.WeakDep",
     why="A kernel may run on the other side of one that writes what it reads: wrong, silently.",
     until="recompute_size_and_body renames what is read in any case, and keeps what is waited for",
 )
-def kept_order() -> Iterator[None]:
+def kept_order(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     """Names of buffers that were written to, and what writes wait for, are kept."""
     from torch._inductor.dependencies import StarDep, WeakDep
-    from torch._inductor.scheduler import SchedulerNode
 
-    original = SchedulerNode.recompute_size_and_body
-
-    def computed_anew(self: Any, *args: Any, **kwargs: Any) -> None:
-        reads = self.read_writes.reads
-        waits_for = OrderedSet(dep for dep in reads if isinstance(dep, WeakDep | StarDep))
-        original(self, *args, **kwargs)
-        if waits_for or self.mutation_renames:
-            kept = self.read_writes.with_read(waits_for)
-            self.set_read_writes(kept.rename(self.mutation_renames))
-
-    with mock.patch.object(SchedulerNode, "recompute_size_and_body", computed_anew):
-        yield
+    reads = self.read_writes.reads
+    waits_for = OrderedSet(dep for dep in reads if isinstance(dep, WeakDep | StarDep))
+    original(self, *args, **kwargs)
+    if waits_for or self.mutation_renames:
+        kept = self.read_writes.with_read(waits_for)
+        self.set_read_writes(kept.rename(self.mutation_renames))

@@ -7,32 +7,24 @@ where the range was asked for. Patched: ``SymPyValueRangeAnalysis.eq``, which ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch.utils._sympy.value_ranges.SymPyValueRangeAnalysis.eq(a, b)",
     why="Comparing truth values that are known, and not the same, ends the lowering.",
     until="SymPyValueRangeAnalysis.eq takes truth values that differ",
 )
-def known_truths() -> Iterator[None]:
+def known_truths(original: Any, a: Any, b: Any) -> Any:
     """Know the result where both truth values are known."""
     import sympy
-    from torch.utils._sympy.value_ranges import SymPyValueRangeAnalysis, ValueRanges
+    from torch.utils._sympy.value_ranges import ValueRanges
 
-    original = SymPyValueRangeAnalysis.eq
-
-    def eq(a: Any, b: Any) -> Any:
-        a, b = ValueRanges.wrap(a), ValueRanges.wrap(b)
-        if not (a.is_bool or b.is_bool):
-            return original(a, b)
-        if a.is_singleton() and b.is_singleton():
-            return ValueRanges.wrap(sympy.true if a.lower == b.lower else sympy.false)
-        return ValueRanges.unknown_bool()
-
-    with mock.patch.object(SymPyValueRangeAnalysis, "eq", staticmethod(eq)):
-        yield
+    a, b = ValueRanges.wrap(a), ValueRanges.wrap(b)
+    if not (a.is_bool or b.is_bool):
+        return original(a, b)
+    if a.is_singleton() and b.is_singleton():
+        return ValueRanges.wrap(sympy.true if a.lower == b.lower else sympy.false)
+    return ValueRanges.unknown_bool()

@@ -7,23 +7,16 @@ question about an op.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._dynamo.repro.after_aot.save_graph_repro",
     why="A script that nobody reads would be written for every graph.",
     until="compile_fx writes it only where a trace is kept",
 )
-def no_repro() -> Iterator[None]:
+def no_repro(original: Any, *args: Any, **kwargs: Any) -> None:
     """Leave the script in the trace empty."""
-
-    def save_graph_repro(*args: Any, **kwargs: Any) -> None:
-        del args, kwargs
-
-    with mock.patch("torch._dynamo.repro.after_aot.save_graph_repro", save_graph_repro):
-        yield
+    del original, args, kwargs

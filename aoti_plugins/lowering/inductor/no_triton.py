@@ -8,14 +8,12 @@ as dead code.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
-from unittest import mock
 
 from aoti_plugins.errors import UnsupportedError
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 
 def no_triton() -> AbstractContextManager[None]:
@@ -50,18 +48,16 @@ def _refused(applies: Callable[[], bool], why: str) -> Iterator[None]:
         kernel_side_table,
     )
 
-    def refusing(original: Callable[..., Any]) -> Callable[..., Any]:
-        def launch(self: Any, kernel_idx: int, *args: Any, **kwargs: Any) -> Any:
-            if not applies():
-                return original(self, kernel_idx, *args, **kwargs)
-            kernel = kernel_side_table.get_kernel(kernel_idx)
-            function = getattr(kernel, "base_fn", kernel)  # of an autotuner
-            name = getattr(function, "__name__", "of no name")
-            raise UnsupportedError(f"it launches the Triton kernel {name!r}, {why}")
+    def launch(original: Any, self: Any, kernel_idx: int, *args: Any, **kwargs: Any) -> Any:
+        if not applies():
+            return original(self, kernel_idx, *args, **kwargs)
+        kernel = kernel_side_table.get_kernel(kernel_idx)
+        function = getattr(kernel, "base_fn", kernel)  # of an autotuner
+        name = getattr(function, "__name__", "of no name")
+        raise UnsupportedError(f"it launches the Triton kernel {name!r}, {why}")
 
-        return launch
-
-    with contextlib.ExitStack() as stack:
-        for kind in (TritonKernelWrapperMutation, TritonKernelWrapperFunctional):
-            stack.enter_context(mock.patch.object(kind, "__call__", refusing(kind.__call__)))
+    with (
+        replaced(TritonKernelWrapperMutation, "__call__", launch),
+        replaced(TritonKernelWrapperFunctional, "__call__", launch),
+    ):
         yield

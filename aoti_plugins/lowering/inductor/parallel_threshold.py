@@ -8,29 +8,20 @@ honoured with a fixed number of threads. Inside the block it is honoured in both
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.CppKernel.decide_parallel_depth("
     "self, max_parallel_depth, threads)",
     why="Small loops would start all threads.",
     until="decide_parallel_depth keeps depth 0 with dynamic threads",
 )
-def parallel_threshold() -> Iterator[None]:
+def parallel_threshold(original: Any, *args: Any, **kwargs: Any) -> Any:
     """Generate CPU kernels that start threads only for loops above the threshold."""
     from torch._inductor import config
-    from torch._inductor.codegen.cpp import CppKernel
 
-    original = CppKernel.decide_parallel_depth
-
-    def decide(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with config.patch({"cpp.dynamic_threads": False}):
-            return original(self, *args, **kwargs)
-
-    with mock.patch.object(CppKernel, "decide_parallel_depth", decide):
-        yield
+    with config.patch({"cpp.dynamic_threads": False}):
+        return original(*args, **kwargs)

@@ -1,8 +1,9 @@
 """What is changed inside PyTorch, Triton and the environment while code is generated: as values.
 
-``patch`` makes a ``Patch`` of a generator and puts it on one list. To open it takes the lock of all
-lowerings, and checks that what it replaces is there: whoever lowers has to learn which patch does
-not fit which PyTorch, and not that an op is unsupported.
+``patch`` makes a ``Patch`` of a generator and puts it on one list, ``replacement`` of a function
+that is called in place of another. To open it takes the lock of all lowerings, and checks that what
+it replaces is there: whoever lowers has to learn which patch does not fit which PyTorch, and not
+that an op is unsupported.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
+from unittest import mock
 
 import torch
 
@@ -124,6 +126,43 @@ def patch(
         return one
 
     return made
+
+
+def replacement(
+    target: str, *others: str, why: str, until: str, before: Version | None = None
+) -> Callable[[Callable[..., Any]], Patch[[], None]]:
+    """Make a patch of what is called in place of a function or method, and list it.
+
+    It is called as by ``replaced``. ``others`` are what it relies on; the rest is as ``Patch``'s.
+    """
+
+    def made(function: Callable[..., Any]) -> Patch[[], None]:
+        def set_up() -> Iterator[None]:
+            place, _, name = _PARAMETERS.sub("", target).rpartition(".")
+            with replaced(found(place), name, function):
+                yield
+
+        set_up.__module__, set_up.__name__ = function.__module__, function.__name__
+        return patch(target, *others, why=why, until=until, before=before)(set_up)
+
+    return made
+
+
+def replaced(owner: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[Any]:
+    """For a block, call a function in place of another, which it gets before the arguments.
+
+    Args:
+        owner: a module or class.
+        name: of its function or method.
+        function: what is called.
+    """
+    original = getattr(owner, name)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return function(original, *args, **kwargs)
+
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    return mock.patch.object(owner, name, staticmethod(called) if is_static else called)
 
 
 def known_patches() -> tuple[Patch[Any, Any], ...]:

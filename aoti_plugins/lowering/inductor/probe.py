@@ -384,12 +384,8 @@ def _graph_of_one(
                 arguments.append(leaf)
         args, kwargs = pytree.tree_unflatten(arguments, spec)
         result = graph.call_function(op, args, kwargs)
-        values = pytree.tree_map(
-            lambda x: x.meta["val"] if isinstance(x, Node) else x,
-            (args, kwargs),
-            is_leaf=lambda x: isinstance(x, Node),
-        )
-        outputs = op(*values[0], **values[1])
+        fakes, named = torch.fx.map_arg((args, kwargs), lambda one: one.meta["val"])
+        outputs = op(*fakes, **named)
     if isinstance(outputs, list | tuple):
         graph.output(
             tuple(

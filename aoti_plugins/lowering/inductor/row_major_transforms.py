@@ -9,44 +9,32 @@ are made row-major, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 _TRANSFORMS = (torch.ops.aten._fft_c2c.default, torch.ops.aten._fft_r2c.default)
 _VIEW = torch.ops.aten.view.dtype
 
 
-@patch(
+@replacement(
     "torch._inductor.graph.fallback_handler(kernel, add_to_fallback_set)",
+    "torch._inductor.ir.ExternKernel.require_contiguous",
     why="Transforms get strides that devices disagree on.",
     until="Inductor keeps to a graph's strides for what it does not generate",
 )
-def row_major_transforms() -> Iterator[None]:
+def row_major_transforms(original: Any, kernel: Any, *options: Any, **named: Any) -> Any:
     """Inputs of transforms, and real tensors that are viewed as complex, are row-major."""
-    from torch._inductor import graph
-
-    original = graph.fallback_handler
-    with mock.patch.object(graph, "fallback_handler", _with_row_major(original)):
-        yield
-
-
-def _with_row_major(original: Callable[..., Any]) -> Callable[..., Any]:
     from torch._inductor.ir import ExternKernel
 
-    def fallback_handler(kernel: Any, *options: Any, **named: Any) -> Any:
-        handler = original(kernel, *options, **named)
+    handler = original(kernel, *options, **named)
 
-        def on_row_major(x: Any, *args: Any, **kwargs: Any) -> Any:
-            is_real = not x.get_dtype().is_complex
-            if (is_real and kernel is _VIEW) or kernel in _TRANSFORMS:
-                x = ExternKernel.require_contiguous(x)
-            return handler(x, *args, **kwargs)
+    def on_row_major(x: Any, *args: Any, **kwargs: Any) -> Any:
+        is_real = not x.get_dtype().is_complex
+        if (is_real and kernel is _VIEW) or kernel in _TRANSFORMS:
+            x = ExternKernel.require_contiguous(x)
+        return handler(x, *args, **kwargs)
 
-        return on_row_major if kernel is _VIEW or kernel in _TRANSFORMS else handler
-
-    return fallback_handler
+    return on_row_major if kernel is _VIEW or kernel in _TRANSFORMS else handler

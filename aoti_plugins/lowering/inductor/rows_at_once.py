@@ -7,14 +7,12 @@ lanes wrote to that buffer, and the last one won, as in the softmax of products 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.OuterLoopFusedSchedulerNode.check_outer_fusion_loop_level_attr("
     "self, cpp_kernel_proxy_list, outer_loop_fusion_depth)",
     "torch._inductor.codegen.cpp.LoopLevel",
@@ -22,21 +20,12 @@ from aoti_plugins.lowering.inductor.patching import patch
     why="Rows that are computed together share a buffer of one row, which is wrong, silently.",
     until="try_outer_loop_fusion_with_local_buf looks at the steps of the outer loops",
 )
-def rows_at_once() -> Iterator[None]:
+def rows_at_once(original: Any, self: Any, kernels: Any, depth: int) -> bool:
     """Such loops are generated one after the other."""
-    from torch._inductor.codegen.cpp import OuterLoopFusedSchedulerNode
     from torch._inductor.virtualized import V
 
-    original = OuterLoopFusedSchedulerNode.check_outer_fusion_loop_level_attr
-
-    def check(self: Any, kernels: Any, depth: int) -> bool:
-        has_buffers = bool(getattr(V.local_buffer_context, "local_buffers", None))
-        outer = [loop for one in kernels for loop in one.loop_nest.loops[:depth]]
-        if has_buffers and any(loop.steps != 1 for loop in outer):
-            return False
-        return bool(original(self, kernels, depth))
-
-    with mock.patch.object(
-        OuterLoopFusedSchedulerNode, "check_outer_fusion_loop_level_attr", check
-    ):
-        yield
+    has_buffers = bool(getattr(V.local_buffer_context, "local_buffers", None))
+    outer = [loop for one in kernels for loop in one.loop_nest.loops[:depth]]
+    if has_buffers and any(loop.steps != 1 for loop in outer):
+        return False
+    return bool(original(self, kernels, depth))

@@ -10,33 +10,24 @@ literal, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.graph.GraphLowering.get_attr(self, target, args, kwargs)",
     "torch._inductor.lowering.tensor(data, dtype, device, layout, pin_memory)",
     "torch._inductor.ir.Constant",
     why="Integer constants without dimensions take a wrong dtype in some lowerings.",
     until="GraphLowering.get_attr gives a TensorBox for each tensor",
 )
-def scalar_constants() -> Iterator[None]:
+def scalar_constants(original: Any, self: Any, *place: Any) -> Any:
     """Lower graphs whose constants without dimensions are tensors."""
     from torch._inductor import ir
-    from torch._inductor.graph import GraphLowering
     from torch._inductor.lowering import tensor
 
-    original = GraphLowering.get_attr
-
-    def get_attr(self: Any, *place: Any) -> Any:
-        found = original(self, *place)
-        if not isinstance(found, ir.Constant):
-            return found
-        return tensor(found.value, dtype=found.dtype, device=found.device)
-
-    with mock.patch.object(GraphLowering, "get_attr", get_attr):
-        yield
+    found = original(self, *place)
+    if not isinstance(found, ir.Constant):
+        return found
+    return tensor(found.value, dtype=found.dtype, device=found.device)

@@ -13,14 +13,13 @@ Inside the block it is added once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.CppVecKernel.store(self, name, index, value, mode)",
     "torch._inductor.codegen.cpp.CppVecOverrides.index_expr(expr, dtype)",
     "torch._inductor.codegen.cpp.CppTile2DOverrides.index_expr(expr, dtype)",
@@ -28,12 +27,13 @@ from aoti_plugins.lowering.inductor.patching import patch
     why="A vectorized scatter to a single place fails an assertion, one of a tile is wrong.",
     until="CppVecKernel.store spreads such an index itself, and CppTile2DKernel shifts it once",
 )
-def scatter_to_one_place() -> Iterator[None]:
+def scatter_to_one_place(
+    original: Any, self: Any, name: str, index: Any, value: Any, mode: Any = None
+) -> None:
     """Generate vectorized CPU kernels for scatters to one place too."""
-    from torch._inductor.codegen.cpp import CppTile2DOverrides, CppVecKernel, CppVecOverrides
+    from torch._inductor.codegen.cpp import CppTile2DOverrides, CppVecOverrides
     from torch._inductor.virtualized import OpsValue, V
 
-    store = CppVecKernel.store
     index_expr = CppVecOverrides.index_expr
 
     def vector_index(expr: Any, dtype: Any) -> Any:
@@ -45,15 +45,11 @@ def scatter_to_one_place() -> Iterator[None]:
         is_shifted = V.kernel.inner_itervar() in expr.free_symbols
         return vector_index(expr if is_shifted else V.kernel.transform_indexing(expr), dtype)
 
-    def patched(self: Any, name: str, index: Any, value: Any, mode: Any = None) -> None:
-        if mode != "atomic_add":
-            store(self, name, index, value, mode)
-            return
-        with (
-            mock.patch.object(CppVecOverrides, "index_expr", staticmethod(vector_index)),
-            mock.patch.object(CppTile2DOverrides, "index_expr", staticmethod(tile_index)),
-        ):
-            store(self, name, index, value, mode)
-
-    with mock.patch.object(CppVecKernel, "store", patched):
-        yield
+    if mode != "atomic_add":
+        original(self, name, index, value, mode)
+        return
+    with (
+        mock.patch.object(CppVecOverrides, "index_expr", staticmethod(vector_index)),
+        mock.patch.object(CppTile2DOverrides, "index_expr", staticmethod(tile_index)),
+    ):
+        original(self, name, index, value, mode)

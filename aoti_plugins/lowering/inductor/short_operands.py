@@ -7,30 +7,21 @@ residual of a language model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 from torch.utils import _pytree as pytree
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.exc.OperatorIssue.operator_str(target, args, kwargs)",
     why="The text of an op's operands would grow exponentially with the depth of the graph.",
     until="the text of an operand does not contain that of its own operands",
 )
-def short_operands() -> Iterator[None]:
-    """Dtype and sizes stand for tensors in what Inductor says of an op."""
-    from torch._inductor.exc import OperatorIssue
-
-    with mock.patch.object(OperatorIssue, "operator_str", staticmethod(operator_text)):
-        yield
-
-
-def operator_text(target: Any, args: Any, kwargs: Any) -> str:
-    """An op and its operands, a line each, indented."""
+def short_operands(original: Any, target: Any, args: Any, kwargs: Any) -> str:
+    """An op and its operands, a line each, indented: dtype and sizes stand for tensors."""
+    del original
     short = [f"args[{i}]: {pytree.tree_map(_short, arg)}" for i, arg in enumerate(args)]
     named = [f"{name}: {pytree.tree_map(_short, value)}" for name, value in kwargs.items()]
     return "\n".join(f"  {line}" for line in (f"target: {target}", *short, *named))

@@ -8,37 +8,25 @@ the code gets a comparison for every such size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import sympy
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.wrapper.PythonWrapperCodegen.codegen_inputs",
     why="Inputs whose sizes do not go together would be read beyond their ends.",
     until="Inductor's wrapper compares them",
 )
-def size_checks() -> Iterator[None]:
+def size_checks(original: Any, wrapper: Any) -> None:
     """Compare the sizes at the start of all code that is generated in the block."""
-    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
-
-    original = PythonWrapperCodegen.codegen_inputs
-    with mock.patch.object(PythonWrapperCodegen, "codegen_inputs", _with_checks(original)):
-        yield
-
-
-def _with_checks(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    def codegen_inputs(wrapper: Any) -> None:
-        original(wrapper)
-        for index, name, dim, size in _following_sizes(wrapper.get_graph_inputs()):
-            expected = wrapper.codegen_sizevar(size)
-            wrapper.prefix.splice(_CHECK.format(index=index, name=name, dim=dim, expected=expected))
-
-    return codegen_inputs
+    original(wrapper)
+    for index, name, dim, size in _following_sizes(wrapper.get_graph_inputs()):
+        expected = wrapper.codegen_sizevar(size)
+        wrapper.prefix.splice(_CHECK.format(index=index, name=name, dim=dim, expected=expected))
 
 
 def _following_sizes(inputs: dict[str, Any]) -> Iterator[tuple[int, str, int, sympy.Expr]]:

@@ -10,7 +10,7 @@ such inputs gets none. The delegate checks all inputs before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -18,7 +18,7 @@ import sympy
 import torch
 from torch.utils import _pytree as pytree
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat)
 _CHECKS = "generate_input_output_runtime_checks"
@@ -42,39 +42,23 @@ def symbolic_inputs() -> Iterator[None]:
     from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 
     with (
-        mock.patch.object(
-            compile_fx, "_aoti_flatten_inputs", _flatten(compile_fx._aoti_flatten_inputs)
-        ),
-        mock.patch.object(
-            compile_fx,
-            "_extract_inputs_from_exported_gm",
-            _extract(compile_fx._extract_inputs_from_exported_gm),
-        ),
-        mock.patch.object(CppWrapperCpu, _CHECKS, _without_checks(getattr(CppWrapperCpu, _CHECKS))),
-        mock.patch.object(
-            CppWrapperCpu,
-            "codegen_model_constructor",
-            _named_like_tensors(CppWrapperCpu.codegen_model_constructor),
-        ),
+        replaced(compile_fx, "_aoti_flatten_inputs", _flatten),
+        replaced(compile_fx, "_extract_inputs_from_exported_gm", _extract),
+        replaced(CppWrapperCpu, _CHECKS, _check_tensors),
+        replaced(CppWrapperCpu, "codegen_model_constructor", _name_like_tensors),
     ):
         yield
 
 
-def _flatten(original: Callable[..., Any]) -> Callable[..., Any]:
-    def flatten(
-        module: torch.fx.GraphModule, args: Any, kwargs: Any = None, **options: Any
-    ) -> tuple[list[Any], dict[str, Any]]:
-        flat, changed = original(module, args, kwargs, **options)
-        return _kept(pytree.tree_leaves((args, kwargs or {})), flat), changed
-
-    return flatten
+def _flatten(
+    original: Any, module: torch.fx.GraphModule, args: Any, kwargs: Any = None, **options: Any
+) -> tuple[list[Any], dict[str, Any]]:
+    flat, changed = original(module, args, kwargs, **options)
+    return _kept(pytree.tree_leaves((args, kwargs or {})), flat), changed
 
 
-def _extract(original: Callable[..., Any]) -> Callable[..., Any]:
-    def extract(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
-        return _kept(inputs, original(module, inputs))
-
-    return extract
+def _extract(original: Any, module: torch.fx.GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    return _kept(inputs, original(module, inputs))
 
 
 def _kept(given: Sequence[Any], found: Sequence[Any]) -> list[Any]:
@@ -84,26 +68,19 @@ def _kept(given: Sequence[Any], found: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _without_checks(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    def checks(wrapper: Any) -> None:
-        if not _symbolic_names():
-            original(wrapper)
-            return
-        wrapper.prefix.splice(_NO_CHECKS)
-
-    return checks
+def _check_tensors(original: Any, wrapper: Any) -> None:
+    if not _symbolic_names():
+        original(wrapper)
+        return
+    wrapper.prefix.splice(_NO_CHECKS)
 
 
-def _named_like_tensors(original: Callable[[Any], None]) -> Callable[[Any], None]:
+def _name_like_tensors(original: Any, wrapper: Any) -> None:
     """The constructor, which writes down the inputs' names, allows for tensors only."""
+    from torch._inductor.virtualized import V
 
-    def constructor(wrapper: Any) -> None:
-        from torch._inductor.virtualized import V
-
-        with mock.patch.dict(V.graph.graph_inputs, dict.fromkeys(_symbolic_names())):
-            original(wrapper)
-
-    return constructor
+    with mock.patch.dict(V.graph.graph_inputs, dict.fromkeys(_symbolic_names())):
+        original(wrapper)
 
 
 def _symbolic_names() -> list[str]:

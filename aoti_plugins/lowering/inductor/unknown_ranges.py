@@ -7,29 +7,21 @@ knows a range, as for rotated vectors that are padded by repeating.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch.fx.experimental.symbolic_shapes._maybe_evaluate_static_worker("
     "expr, symbol_info, unbacked_only, size_oblivious)",
     why="Lowering ends with 'vr must not be None' where indices are simplified.",
     until="ShapeEnv.simplify hands on the ranges that it was asked with",
 )
-def unknown_ranges() -> Iterator[None]:
+def unknown_ranges(
+    original: Any, expr: Any, symbol_info: Any, unbacked_only: bool, size_oblivious: bool
+) -> Any:
     """A question about a variable without a range has no answer."""
-    from torch.fx.experimental import symbolic_shapes
-
-    original = symbolic_shapes._maybe_evaluate_static_worker
-
-    def answered(expr: Any, symbol_info: Any, unbacked_only: bool, size_oblivious: bool) -> Any:
-        if any(one.vr is None for one in symbol_info):
-            return None
-        return original(expr, symbol_info, unbacked_only, size_oblivious)
-
-    with mock.patch.object(symbolic_shapes, "_maybe_evaluate_static_worker", answered):
-        yield
+    if any(one.vr is None for one in symbol_info):
+        return None
+    return original(expr, symbol_info, unbacked_only, size_oblivious)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced, replacement
 
 
 @patch(
@@ -27,86 +26,73 @@ def vector_flags() -> Iterator[None]:
     """Masked values and masks are what they are said to be."""
     from torch._inductor.codegen.cpp import CppVecKernel, CppVecOverrides
 
-    masked = CppVecOverrides.masked
-    indirect_assert = CppVecKernel.indirect_assert
-
-    def patched_masked(mask: Any, body: Callable[[], Any], other: Any) -> Any:
-        made: list[tuple[Any, bool]] = []
-
-        def watched() -> Any:
-            result = body()
-            made.append((result, result.is_vec))
-            return result
-
-        found = masked(mask, watched, other)
-        for result, is_vector in made:
-            found.is_vec = result.is_vec  # it is said of what is inside of the block
-            result.is_vec = is_vector
-        return found
-
-    def patched_assert(self: Any, var: Any, lower: Any, upper: Any, mask: Any = None) -> str:
-        if mask and var.is_vec and not mask.is_vec:
-            mask = _Spread(f"{self._get_mask_type(var.dtype)}::from({mask})")
-        return str(indirect_assert(self, var, lower, upper, mask))
-
     with (
-        mock.patch.object(CppVecOverrides, "masked", staticmethod(patched_masked)),
-        mock.patch.object(CppVecKernel, "indirect_assert", patched_assert),
+        replaced(CppVecOverrides, "masked", _masked),
+        replaced(CppVecKernel, "indirect_assert", _indirect_assert),
     ):
         yield
 
 
-@patch(
+def _masked(original: Any, mask: Any, body: Callable[[], Any], other: Any) -> Any:
+    made: list[tuple[Any, bool]] = []
+
+    def watched() -> Any:
+        result = body()
+        made.append((result, result.is_vec))
+        return result
+
+    found = original(mask, watched, other)
+    for result, is_vector in made:
+        found.is_vec = result.is_vec  # it is said of what is inside of the block
+        result.is_vec = is_vector
+    return found
+
+
+def _indirect_assert(
+    original: Any, self: Any, var: Any, lower: Any, upper: Any, mask: Any = None
+) -> str:
+    if mask and var.is_vec and not mask.is_vec:
+        mask = _Spread(f"{self._get_mask_type(var.dtype)}::from({mask})")
+    return str(original(self, var, lower, upper, mask))
+
+
+@replacement(
     "torch._inductor.codegen.cpp.CppVecOverrides.masked(mask, body, other)",
     why="Truth values of a masked block do not compile where integers were compared for them.",
     until="CppVecOverrides.masked makes the same mask type of both values",
 )
-def masked_truths() -> Iterator[None]:
+def masked_truths(original: Any, mask: Any, body: Callable[[], Any], other: Any) -> Any:
     """Truth values of masked blocks are those beside floats."""
     import torch
-    from torch._inductor.codegen.cpp import CppVecOverrides
     from torch._inductor.virtualized import V
 
-    masked = CppVecOverrides.masked
+    def of_floats() -> Any:
+        result = body()
+        if not result.is_vec or result.dtype != torch.bool:
+            return result
+        vectors = V.kernel._get_num_vectors(torch.float)
+        cast = f"{result}.template cast<float,{vectors}>()"
+        found = V.kernel.cse.generate(V.kernel.compute, cast, dtype=torch.bool)
+        found.is_vec = True
+        return found
 
-    def patched(mask: Any, body: Callable[[], Any], other: Any) -> Any:
-        def of_floats() -> Any:
-            result = body()
-            if not result.is_vec or result.dtype != torch.bool:
-                return result
-            vectors = V.kernel._get_num_vectors(torch.float)
-            cast = f"{result}.template cast<float,{vectors}>()"
-            found = V.kernel.cse.generate(V.kernel.compute, cast, dtype=torch.bool)
-            found.is_vec = True
-            return found
-
-        return masked(mask, of_floats, other)
-
-    with mock.patch.object(CppVecOverrides, "masked", staticmethod(patched)):
-        yield
+    return original(mask, of_floats, other)
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.cpp.CppVecOverrides.index_expr(expr, dtype)",
     why="Truth values of places are counted up from the first one's, as if they were numbers.",
     until="CppVecOverrides.index_expr makes no arange of truth values",
 )
-def truths_of_places() -> Iterator[None]:
+def truths_of_places(original: Any, expr: Any, dtype: Any) -> Any:
     """Places become truth values one by one."""
     import torch
-    from torch._inductor.codegen.cpp import CppVecOverrides
     from torch._inductor.virtualized import ops
 
-    index_expr = CppVecOverrides.index_expr
-
-    def patched(expr: Any, dtype: torch.dtype) -> Any:
-        if dtype != torch.bool:
-            return index_expr(expr, dtype)
-        found = ops.to_dtype(ops.index_expr(expr, torch.int64), torch.bool)
-        return getattr(found, "value", found)
-
-    with mock.patch.object(CppVecOverrides, "index_expr", staticmethod(patched)):
-        yield
+    if dtype != torch.bool:
+        return original(expr, dtype)
+    found = ops.to_dtype(ops.index_expr(expr, torch.int64), torch.bool)
+    return getattr(found, "value", found)
 
 
 class _Spread(str):

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 
 @patch(
@@ -27,24 +26,23 @@ def wide_sums() -> Iterator[None]:
     """A scalar that float32 is added up in is a ``double``."""
     from torch._inductor.codegen import cpp
 
-    original = cpp.reduction_acc_type
-    needs_parts, use_parts = cpp.CppKernel.need_use_acc_helper, cpp.CppKernel._use_acc_helper
-
-    def acc_type(reduction_type: str, dtype: Any) -> str:
+    def acc_type(original: Any, reduction_type: str, dtype: Any) -> str:
         found = str(original(reduction_type, dtype))
         return "double" if (reduction_type, found) == ("sum", "float") else found
 
-    def needs(self: Any, reduction_type: str, dtype: Any, use_scalar: bool) -> bool:
+    def needs(original: Any, self: Any, reduction_type: str, dtype: Any, use_scalar: bool) -> bool:
         is_wide = reduction_type == "sum" and use_scalar
-        return not is_wide and bool(needs_parts(self, reduction_type, dtype, use_scalar))
+        return not is_wide and bool(original(self, reduction_type, dtype, use_scalar))
 
-    def use(self: Any, reduction_type: str, *args: Any, use_scalar: bool = False) -> None:
+    def use(
+        original: Any, self: Any, reduction_type: str, *args: Any, use_scalar: bool = False
+    ) -> None:
         if reduction_type != "sum" or not use_scalar:
-            use_parts(self, reduction_type, *args, use_scalar=use_scalar)
+            original(self, reduction_type, *args, use_scalar=use_scalar)
 
     with (
-        mock.patch.object(cpp, "reduction_acc_type", acc_type),
-        mock.patch.object(cpp.CppKernel, "need_use_acc_helper", needs),
-        mock.patch.object(cpp.CppKernel, "_use_acc_helper", use),
+        replaced(cpp, "reduction_acc_type", acc_type),
+        replaced(cpp.CppKernel, "need_use_acc_helper", needs),
+        replaced(cpp.CppKernel, "_use_acc_helper", use),
     ):
         yield

@@ -13,6 +13,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.repeated_heads import without_repeats
+from aoti_plugins.lowering.small_weights.sources import arguments_of
 
 _aten = torch.ops.aten
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
@@ -41,7 +42,7 @@ def read_attention(node: Node) -> Attention | None:
     read = _READERS.get(aten_op(node.target)) if node.op == "call_function" else None
     if read is None or _results(node) is None:
         return None
-    found = read(**_arguments(node))
+    found = read(**arguments_of(node))
     return found if _fits_together(found) else None
 
 
@@ -78,16 +79,6 @@ def with_shared_heads(found: Attention) -> Attention:
 def tensor_of(node: Node) -> Any:
     """The fake value of a node."""
     return node.meta.get("val")
-
-
-def _arguments(node: Node) -> dict[str, Any]:
-    """All arguments by name, defaults filled in."""
-    schema = aten_op(node.target)._schema
-    values = {argument.name: argument.default_value for argument in schema.arguments}
-    names = [argument.name for argument in schema.arguments if not argument.kwarg_only]
-    values.update(zip(names, node.args, strict=False))
-    values.update(node.kwargs)
-    return values
 
 
 def _read(

@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.constants import PackedConstants, pack
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
+from aoti_plugins.lowering.program_constants import value_of
 from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of
 from aoti_plugins.payload import ConstantKind
 
@@ -100,7 +101,7 @@ def _of_rank(
 ) -> GeneratedConstant:
     """The constant of another rank, as the code of rank 0 takes it."""
     fqn = _fqn_of(constant, first)
-    value, own = _value(program, fqn), _value(first, fqn)
+    value, own = value_of(program, fqn), value_of(first, fqn)
     if value is None or own is None:
         raise LoweringError(
             f"the code loads {constant.fqn!r}, which is no constant of the program: what it is on "
@@ -118,18 +119,13 @@ def _of_rank(
 
 def _fqn_of(constant: GeneratedConstant, program: ExportedProgram) -> str:
     """A constant's name in the program; Inductor has others for those that are no state."""
-    if _value(program, constant.fqn) is not None:
+    if value_of(program, constant.fqn) is not None:
         return constant.fqn
     storage = constant.value.untyped_storage()._cdata
     for fqn, value in (*program.state_dict.items(), *program.constants.items()):
         if isinstance(value, torch.Tensor) and value.untyped_storage()._cdata == storage:
             return fqn
     return constant.fqn
-
-
-def _value(program: ExportedProgram, fqn: str) -> torch.Tensor | None:
-    found = program.state_dict.get(fqn, program.constants.get(fqn))
-    return found if isinstance(found, torch.Tensor) else None
 
 
 def _with_layout(value: torch.Tensor, used: torch.Tensor) -> torch.Tensor:

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.lowering.decompositions.int4 import rows_for_tensor_cores
+from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.program_constants import constant_of
 from aoti_plugins.lowering.small_weights import gguf
 from aoti_plugins.lowering.small_weights.fields import fields
@@ -153,8 +154,8 @@ def is_transpose(node: Any) -> bool:
 
 
 def arguments_of(node: Any) -> dict[str, Any]:
-    """All arguments of a node by name."""
-    parameters = node.target._schema.arguments
+    """All arguments of a node by name, defaults filled in."""
+    parameters = aten_op(node.target)._schema.arguments
     given = {one.name: one.default_value for one in parameters}
     given.update(zip((one.name for one in parameters), node.args, strict=False))
     return {**given, **node.kwargs}

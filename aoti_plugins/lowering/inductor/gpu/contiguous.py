@@ -7,32 +7,26 @@ dimension. Patched: ``torch.Tensor.contiguous``, for tensors on a GPU; the op is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from unittest import mock
+from typing import Any
 
 import torch
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 _GPUS = ("cuda", "mps")
 
 
-@patch(
+@replacement(
     "torch.Tensor.contiguous",
     why="A contiguous copy sets the current device, which is not there.",
     until="copying fake tensors leaves the device alone",
 )
-def contiguous_by_op() -> Iterator[None]:
+def contiguous_by_op(
+    original: Any,
+    self: torch.Tensor,
+    *,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Any:
     """Copy without a current device."""
-    original = torch.Tensor.contiguous
-
-    def contiguous(
-        self: torch.Tensor, *, memory_format: torch.memory_format = torch.contiguous_format
-    ) -> torch.Tensor:
-        if self.device.type not in _GPUS:
-            return original(self, memory_format=memory_format)
-        found: torch.Tensor = torch.ops.aten.contiguous.default(self, memory_format=memory_format)
-        return found
-
-    with mock.patch.object(torch.Tensor, "contiguous", contiguous):
-        yield
+    copy = torch.ops.aten.contiguous.default if self.device.type in _GPUS else original
+    return copy(self, memory_format=memory_format)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 from torch.fx import Node
 
 from aoti_plugins.lowering.inductor.gpu.placement import Placement
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 _convolution = torch.ops.aten.convolution.default
 
@@ -34,14 +33,12 @@ def channels_last_weights(placement: Placement) -> Iterator[None]:
     """
     from torch._inductor.graph import GraphLowering
 
-    original = GraphLowering.add_tensor_constant
-
-    def add_tensor_constant(self: Any, data: torch.Tensor, name: str | None = None) -> Any:
+    def add(original: Any, self: Any, data: torch.Tensor, name: str | None = None) -> Any:
         if self.layout_opt and _is_weight(getattr(self, "current_node", None)):
             data = placement.in_layout(data, torch.channels_last)
         return original(self, data, name)
 
-    with mock.patch.object(GraphLowering, "add_tensor_constant", add_tensor_constant):
+    with replaced(GraphLowering, "add_tensor_constant", add):
         yield
 
 

@@ -7,13 +7,13 @@ a CPU build of PyTorch does not have; the ops behind them do not.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import torch
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 
 @patch(
@@ -28,26 +28,18 @@ def no_device_init() -> Iterator[None]:
     """Leave the device alone when a fake tensor on it is made."""
     from torch._subclasses import fake_tensor
 
-    copy = torch.Tensor.copy_
-    invert = torch.Tensor.__invert__
+    def by_op(op: Any) -> Any:
+        def call(original: Any, self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            is_fake = isinstance(self, fake_tensor.FakeTensor)
+            return (op if is_fake else original)(self, *args, **kwargs)
 
-    def copy_(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-        if not isinstance(self, fake_tensor.FakeTensor):
-            return copy(self, src, non_blocking)
-        return torch.ops.aten.copy_.default(self, src, non_blocking)
+        return call
 
-    def __invert__(self: torch.Tensor) -> torch.Tensor:  # noqa: N807
-        if not isinstance(self, fake_tensor.FakeTensor):
-            return invert(self)
-        return torch.ops.aten.bitwise_not.default(self)
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(fake_tensor, "init_gpu_context", return_value=None))
-        stack.enter_context(
-            mock.patch.object(
-                fake_tensor.FakeTensorMode, "avoid_device_init", property(lambda self: True)
-            )
-        )
-        stack.enter_context(mock.patch.object(torch.Tensor, "copy_", copy_))
-        stack.enter_context(mock.patch.object(torch.Tensor, "__invert__", __invert__))
+    avoids = property(lambda self: True)
+    with (
+        mock.patch.object(fake_tensor, "init_gpu_context", return_value=None),
+        mock.patch.object(fake_tensor.FakeTensorMode, "avoid_device_init", avoids),
+        replaced(torch.Tensor, "copy_", by_op(torch.ops.aten.copy_.default)),
+        replaced(torch.Tensor, "__invert__", by_op(torch.ops.aten.bitwise_not.default)),
+    ):
         yield

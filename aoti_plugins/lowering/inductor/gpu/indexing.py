@@ -7,36 +7,28 @@ CUDA or Metal cannot do, for fake tensors either. PyTorch's decompositions index
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 _aten = torch.ops.aten
 _GPUS = ("cuda", "mps")
 
 
-@patch(
+@replacement(
     "torch.Tensor.__getitem__",
     why="Indexing sets the current device, which is not there.",
     until="indexing of fake tensors leaves the device alone",
 )
-def indexing_by_ops() -> Iterator[None]:
+def indexing_by_ops(original: Any, self: torch.Tensor, index: Any) -> Any:
     """Index without a current device."""
-    original = torch.Tensor.__getitem__
-
-    def getitem(self: torch.Tensor, index: Any) -> Any:
-        items = index if isinstance(index, tuple) else (index,)
-        ellipses = sum(item is Ellipsis for item in items)
-        if self.device.type not in _GPUS or ellipses > 1 or not all(map(_is_known, items)):
-            return original(self, index)
-        return indexed(self, items)
-
-    with mock.patch.object(torch.Tensor, "__getitem__", getitem):
-        yield
+    items = index if isinstance(index, tuple) else (index,)
+    ellipses = sum(item is Ellipsis for item in items)
+    if self.device.type not in _GPUS or ellipses > 1 or not all(map(_is_known, items)):
+        return original(self, index)
+    return indexed(self, items)
 
 
 def _is_known(item: Any) -> bool:

@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 from aoti_plugins.lowering.inductor.versions import torch_version
 
 
@@ -156,28 +156,24 @@ def _mode_of(module: GraphModule) -> FakeTensorMode | None:
 )
 def placed_constants(placement: Placement) -> Iterator[None]:
     """Let Inductor tell constants apart by their real values, and know the device in any case."""
-    from torch._inductor import graph, utils
+    from torch._inductor import graph
 
-    same = utils.is_same_tensor
-
-    def is_same_tensor(data: torch.Tensor, value: torch.Tensor) -> bool:
+    def is_same(original: Any, data: torch.Tensor, value: torch.Tensor) -> bool:
         if data.stride() != value.stride():  # one of them is for convolutions
             return False
         one, other = placement.behind(data), placement.behind(value)
         if isinstance(one, FakeTensor) or isinstance(other, FakeTensor):
             return data is value
-        return bool(same(one, other))
+        return bool(original(one, other))
 
-    init_wrapper_code = graph.GraphLowering.init_wrapper_code
-
-    def on_device(self: Any, *args: Any, **kwargs: Any) -> None:
+    def on_device(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
         # A graph that only passes constants on has nothing else that names the device.
         self.add_device_info(placement.device)
-        init_wrapper_code(self, *args, **kwargs)
+        original(self, *args, **kwargs)
 
     with (
-        mock.patch.object(graph, "is_same_tensor", is_same_tensor),
-        mock.patch.object(graph.GraphLowering, "init_wrapper_code", on_device),
+        replaced(graph, "is_same_tensor", is_same),
+        replaced(graph.GraphLowering, "init_wrapper_code", on_device),
         _constants_stay(),
         placement.real_inputs(),
     ):
