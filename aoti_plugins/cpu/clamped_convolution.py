@@ -8,15 +8,10 @@ import torch
 from torch import Tensor
 
 from aoti_plugins.cpu.quantized_convolution import convolved
+from aoti_plugins.lowering.runtime_ops import runtime_op
 
 
-@torch.library.custom_op(
-    "aoti_plugins::clamped_convolution",
-    mutates_args=(),
-    device_types="cpu",
-    # Else Inductor makes row-major copies of what is channels-last.
-    tags=(torch.Tag.flexible_layout,),
-)
+@runtime_op("aoti_plugins::clamped_convolution", device_types="cpu")
 def clamped_convolution(
     x: Tensor,
     weight: Tensor,
@@ -55,6 +50,6 @@ def clamped_convolution(
 
 
 @clamped_convolution.register_fake
-def _(x, weight, bias, stride, padding, dilation, groups, least, most):  # type: ignore[no-untyped-def]
-    del bias, groups, least, most
+def _(x, weight, bias, stride, padding, dilation, *others):  # type: ignore[no-untyped-def]
+    del bias, others
     return convolved(x, weight, stride, padding, dilation)

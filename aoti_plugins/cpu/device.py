@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from aoti_plugins.compile_specs import LoweringOptions
@@ -15,6 +16,7 @@ from aoti_plugins.lowering.aten_kernels import (
     RECURRENT_LAYER,
     usual_kernels,
 )
+from aoti_plugins.lowering.passes import own_pass
 from aoti_plugins.native_files import on_core
 from aoti_plugins.types import GraphPass
 
@@ -34,38 +36,15 @@ INDUCTOR_OPTIONS: Mapping[str, Any] = {
 }
 
 
-def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
-    del options
-    return INDUCTOR_OPTIONS
-
-
 def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Convolutions and products with small weights to the runtime's kernels; the exact ``erf``."""
     del options
-    from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
-    from aoti_plugins.cpu.passes.folded_norms import folded_norms
-    from aoti_plugins.cpu.passes.quantized_convolutions import quantized_convolutions
-    from aoti_plugins.cpu.passes.small_erf import small_erf
-    from aoti_plugins.cpu.passes.small_linears import small_linears
-
-    yield GraphPass(
-        "aoti_plugins.folded_norms", folded_norms, after=("aoti_plugins.restore_views",)
-    )
-    yield GraphPass(
-        "aoti_plugins.clamped_convolutions",
-        clamped_convolutions,
-        after=("aoti_plugins.folded_norms",),
-    )
-    yield GraphPass(
-        "aoti_plugins.quantized_convolutions",
-        quantized_convolutions,
-        after=("aoti_plugins.restore_views",),
-        before=("aoti_plugins.clamped_convolutions",),
-    )
-    yield GraphPass(
-        "aoti_plugins.small_linears", small_linears, after=("aoti_plugins.gathered_rows",)
-    )
-    yield GraphPass("aoti_plugins.small_erf", small_erf, after=("aoti_plugins.restore_views",))
+    own = partial(own_pass, "cpu")
+    yield own("folded_norms", after="restore_views")
+    yield own("clamped_convolutions", after="folded_norms")
+    yield own("quantized_convolutions", after="restore_views", before="clamped_convolutions")
+    yield own("small_linears", after="gathered_rows")
+    yield own("small_erf", after="restore_views")
 
 
 CPU = Device(
@@ -89,5 +68,5 @@ CPU = Device(
         "aoti_plugins::small_linear": ("float32", "float16", "bfloat16", "int8"),
     },
     passes=_passes,
-    inductor_options=_inductor_options,
+    inductor_options=lambda options: INDUCTOR_OPTIONS,
 )

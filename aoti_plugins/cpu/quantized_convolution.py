@@ -7,14 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from aoti_plugins.lowering.runtime_ops import runtime_op
 
-@torch.library.custom_op(
-    "aoti_plugins::quantized_convolution",
-    mutates_args=(),
-    device_types="cpu",
-    # Else Inductor makes row-major copies of what is channels-last.
-    tags=(torch.Tag.flexible_layout,),
-)
+
+@runtime_op("aoti_plugins::quantized_convolution", device_types="cpu")
 def quantized_convolution(
     x: Tensor,
     weight: Tensor,

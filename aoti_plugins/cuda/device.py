@@ -10,6 +10,7 @@ from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import target as cuda_target
 from aoti_plugins.device import Device, later, later_value
 from aoti_plugins.lowering.aten_kernels import COLLECTIVES, FLOATS, usual_kernels
+from aoti_plugins.lowering.passes import own_pass
 from aoti_plugins.native_files import on_core
 from aoti_plugins.types import GraphPass, Target
 
@@ -44,55 +45,19 @@ def _targets() -> Iterable[Target]:
 
 def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
-    from aoti_plugins.cuda.passes.attention_to_triton import attention_to_triton, is_replaced
-    from aoti_plugins.cuda.passes.float8_rows import float8_rows
-    from aoti_plugins.cuda.passes.fused_linears import fused_linears
-    from aoti_plugins.cuda.passes.reduced_linears import reduced_linears
-    from aoti_plugins.cuda.passes.row_linears import row_linears
-    from aoti_plugins.cuda.passes.rows_of_tiles import rows_of_tiles
-    from aoti_plugins.cuda.passes.separate_bias import separate_bias
-    from aoti_plugins.cuda.passes.small_weights import small_weights
-    from aoti_plugins.cuda.passes.token_attentions import token_attentions
-
-    yield GraphPass(
-        "aoti_plugins.token_attentions",
-        token_attentions,
-        after=("aoti_plugins.restore_views",),
-        before=("aoti_plugins.attention_to_triton",),
-    )
-    yield GraphPass(
-        "aoti_plugins.attention_to_triton",
-        attention_to_triton,
-        after=("aoti_plugins.restore_views",),
-        handles=is_replaced,
-    )
-    yield GraphPass(
-        "aoti_plugins.small_weights", small_weights, after=("aoti_plugins.gathered_rows",)
-    )
-    yield GraphPass("aoti_plugins.float8_rows", float8_rows, after=("aoti_plugins.small_weights",))
-    yield GraphPass(
-        "aoti_plugins.rows_of_tiles", rows_of_tiles, after=("aoti_plugins.small_weights",)
-    )
-    yield GraphPass(
-        "aoti_plugins.fused_linears", fused_linears, after=("aoti_plugins.rows_of_tiles",)
-    )
+    own = functools.partial(own_pass, "cuda")
     has_row_kernel = _all_copy_to_shared_memory(options)
-    yield GraphPass(
-        "aoti_plugins.reduced_linears",
-        functools.partial(reduced_linears, has_row_kernel=has_row_kernel),
-        after=("aoti_plugins.fused_linears",),
-        before=("aoti_plugins.separate_bias",),
-    )
+    yield own("token_attentions", after="restore_views", before="attention_to_triton")
+    yield own("attention_to_triton", after="restore_views")
+    yield own("small_weights", after="gathered_rows")
+    yield own("float8_rows", after="small_weights")
+    yield own("rows_of_tiles", after="small_weights")
+    yield own("fused_linears", after="rows_of_tiles")
+    linears = functools.partial(own, after="fused_linears", before="separate_bias")
+    yield linears("reduced_linears", has_row_kernel=has_row_kernel)
     if has_row_kernel:
-        yield GraphPass(
-            "aoti_plugins.row_linears",
-            row_linears,
-            after=("aoti_plugins.fused_linears",),
-            before=("aoti_plugins.separate_bias",),
-        )
-    yield GraphPass(
-        "aoti_plugins.separate_bias", separate_bias, after=("aoti_plugins.fused_linears",)
-    )
+        yield linears("row_linears")
+    yield own("separate_bias", after="fused_linears")
 
 
 def _all_copy_to_shared_memory(options: LoweringOptions) -> bool:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
-from aoti_plugins.cuda.gates import Gate, activated
+from aoti_plugins.cuda.gates import Gate, whole_product
 from aoti_plugins.cuda.small_weights.layout import ROWS, unpack_codes, unpack_groups
-from aoti_plugins.lowering.small_weights.weight import MIDDLE, ZERO_POINT
+from aoti_plugins.lowering.runtime_ops import runtime_op
+from aoti_plugins.lowering.small_weights.packed import scaled
 
 
-@torch.library.custom_op(
-    "aoti_plugins::fused_linear",
-    mutates_args=(),
-    device_types=("cpu", "cuda"),
-    # Else Inductor copies what is not laid out as it was for the example.
-    tags=(torch.Tag.flexible_layout,),
-)
+@runtime_op("aoti_plugins::fused_linear", device_types=("cpu", "cuda"))
 def fused_linear(
     x: Tensor,
     weight: Tensor,
@@ -54,38 +47,13 @@ def fused_linear(
     Returns:
         ``[..., n]`` in the dtype of ``x``; ``[..., n / 2]`` with a gate.
     """
-    rows = x.float()
-    if norm is not None:
-        rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon) * norm.float()
-    values = _values(weight, scale, zero, bits, group_size, zero_kind, x.size(-1))
-    found = linear(rows, values, None if bias is None else bias.float())
-    if gate != Gate.NONE:
-        first, second = found.chunk(2, -1)
-        found = activated(first, Gate(gate)) * second
-    return (found if residual is None else found + residual.float()).to(x.dtype)
-
-
-def _values(
-    weight: Tensor,
-    scale: Tensor,
-    zero: Tensor | None,
-    bits: int,
-    group_size: int,
-    zero_kind: int,
-    k: int,
-) -> Tensor:
-    codes = unpack_codes(weight, bits, k).float().unflatten(1, (-1, group_size))
-    scales = unpack_groups(scale).float()[..., None]
-    zeros = None if zero is None else unpack_groups(zero).float()[..., None]
-    if zeros is not None and zero_kind == ZERO_POINT:
-        return ((codes - zeros) * scales).flatten(1)
-    return ((codes - MIDDLE[bits]) * scales + (0 if zeros is None else zeros)).flatten(1)
+    codes = unpack_codes(weight, bits, x.size(-1)).float().unflatten(1, (-1, group_size))
+    zeros = None if zero is None else unpack_groups(zero)
+    values = scaled(codes, unpack_groups(scale), zeros, bits, zero_kind).flatten(1)
+    return whole_product(x, values, bias, norm, residual, epsilon, gate)
 
 
 @fused_linear.register_fake
-def _(  # type: ignore[no-untyped-def]
-    x, weight, scale, zero, bias, norm, residual, bits, group_size, zero_kind, epsilon, gate
-):
-    del scale, zero, bias, norm, residual, bits, group_size, zero_kind, epsilon
-    columns = weight.size(0) * ROWS
+def _(x, weight, *others):  # type: ignore[no-untyped-def]
+    columns, gate = weight.size(0) * ROWS, others[-1]
     return x.new_empty((*x.shape[:-1], columns if gate == Gate.NONE else columns // 2))

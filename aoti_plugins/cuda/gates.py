@@ -1,11 +1,12 @@
-"""What the runtime's products put the first half of their columns through."""
+"""What the runtime's products do beside the product itself: norms, gates, residuals."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
+import torch
 from torch import Tensor
-from torch.nn.functional import gelu, silu
+from torch.nn.functional import gelu, linear, silu
 
 
 class Gate(IntEnum):
@@ -18,7 +19,32 @@ class Gate(IntEnum):
 
 
 def activated(x: Tensor, gate: Gate) -> Tensor:
-    """What a gate makes of the first half."""
+    """What a gate makes of the first half of a product's columns."""
     if gate == Gate.SILU:
         return silu(x)
     return gelu(x, approximate="tanh" if gate == Gate.GELU_TANH else "none")
+
+
+def normed(x: Tensor, factors: Tensor | None, epsilon: float) -> Tensor:
+    """Rows divided by the root of their mean square, times factors, in float32; without, as is."""
+    rows = x.float()
+    if factors is None:
+        return rows
+    return rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon) * factors.float()
+
+
+def whole_product(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    norm: Tensor | None,
+    residual: Tensor | None,
+    epsilon: float,
+    gate: int,
+) -> Tensor:
+    """What ``fused_linear`` and ``row_linear`` compute of a weight ``[n, k]`` of float32."""
+    found = linear(normed(x, norm, epsilon), weight, None if bias is None else bias.float())
+    if gate != Gate.NONE:
+        first, second = found.chunk(2, -1)
+        found = activated(first, Gate(gate)) * second
+    return (found if residual is None else found + residual.float()).to(x.dtype)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from aoti_plugins.lowering.runtime_ops import runtime_op
 from aoti_plugins.parallel import ops
 
 
-@torch.library.custom_op(
-    "aoti_plugins::linear_all_reduce",
-    mutates_args=(),
-    device_types=("cpu", "cuda"),
-    # Else Inductor copies what is not laid out as it was for the example.
-    tags=(torch.Tag.flexible_layout,),
-)
+@runtime_op("aoti_plugins::linear_all_reduce", device_types=("cpu", "cuda"))
 def linear_all_reduce(
     x: Tensor,
     weight: Tensor,
@@ -47,8 +41,6 @@ def linear_all_reduce(
 
 
 @linear_all_reduce.register_fake
-def _(  # type: ignore[no-untyped-def]
-    x, weight, residual, reduction, world_size, group_size, stride
-):
-    del residual, reduction, world_size, group_size, stride
+def _(x, weight, *others):  # type: ignore[no-untyped-def]
+    del others
     return x.new_empty((*x.shape[:-1], weight.size(0)))

@@ -14,7 +14,6 @@ from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
 from aoti_plugins.cuda.inductor.early_launch import begins_early
 from aoti_plugins.cuda.inductor.properties import GpuProperties
 from aoti_plugins.cuda.target import CudaTarget, cuda_target_of, device_target
-from aoti_plugins.cuda.tuning.cubin import registers_and_spills
 from aoti_plugins.cuda.tuning.records import Records
 from aoti_plugins.device import check_flags
 from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
@@ -150,7 +149,7 @@ def _described(gpu: CudaTarget) -> Iterator[None]:
         indexing_by_ops(),
         contiguous_by_op(),
         described_gpu(properties),
-        triton_driver(properties, registers_and_spills),
+        triton_driver(properties),
         patterns_on_cpu(),
     ):
         yield

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
-from aoti_plugins.cuda.gates import Gate, activated
+from aoti_plugins.cuda.gates import Gate, whole_product
+from aoti_plugins.lowering.runtime_ops import runtime_op
 
 
-@torch.library.custom_op(
-    "aoti_plugins::row_linear",
-    mutates_args=(),
-    device_types=("cpu", "cuda"),
-    # Else Inductor copies what is not laid out as it was for the example.
-    tags=(torch.Tag.flexible_layout,),
-)
+@runtime_op("aoti_plugins::row_linear", device_types=("cpu", "cuda"))
 def row_linear(
     x: Tensor,
     weight: Tensor,
@@ -46,21 +40,12 @@ def row_linear(
     Returns:
         ``[..., n]`` in the dtype of ``x``; ``[..., n / 2]`` with a gate.
     """
-    rows = x.float()
-    if norm is not None:
-        rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon) * norm.float()
     weights = torch.cat([one.float() for one in (weight, second, third) if one is not None])
-    found = linear(rows, weights, None if bias is None else bias.float())
-    if gate != Gate.NONE:
-        first, other = found.chunk(2, -1)
-        found = activated(first, Gate(gate)) * other
-    return (found if residual is None else found + residual.float()).to(x.dtype)
+    return whole_product(x, weights, bias, norm, residual, epsilon, gate)
 
 
 @row_linear.register_fake
-def _(  # type: ignore[no-untyped-def]
-    x, weight, second, third, bias, norm, residual, epsilon, gate
-):
-    del bias, norm, residual, epsilon
+def _(x, weight, second, third, *others):  # type: ignore[no-untyped-def]
+    gate = others[-1]
     columns = sum(one.size(0) for one in (weight, second, third) if one is not None)
     return x.new_empty((*x.shape[:-1], columns if gate == Gate.NONE else columns // 2))

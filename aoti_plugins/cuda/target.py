@@ -45,7 +45,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from aoti_plugins.errors import LoweringError, UnsupportedError
 from aoti_plugins.types import Target
@@ -349,11 +349,12 @@ def _from_properties(found: Any) -> CudaTarget:
     scale = found.multi_processor_count / known.multiprocessors
     clock = getattr(found, "clock_rate", 0) * 1e3 or known.sm_clock_hz
     rates = {
-        name: cast(float, getattr(known, name)) * scale * clock / known.sm_clock_hz
+        name: getattr(known, name) * scale * clock / known.sm_clock_hz
         for name in ("f16_flops", "tf32_flops", "fp8_flops", "int8_ops", "f32_flops", "f64_flops")
     }
     # Two transfers per clock, as CUDA's samples compute it.
-    bits_per_second = 2e3 * getattr(found, "memory_clock_rate", 0) * _bus_width(found)
+    bits = getattr(found, "memory_bus_width", 0)
+    bits_per_second = 2e3 * getattr(found, "memory_clock_rate", 0) * bits
     return dataclasses.replace(
         known,
         name=NATIVE,
@@ -371,10 +372,6 @@ def _from_properties(found: Any) -> CudaTarget:
         ptx=False,
         **rates,
     )
-
-
-def _bus_width(found: Any) -> int:
-    return cast(int, getattr(found, "memory_bus_width", 0))
 
 
 def _nearest(name: str, capability: tuple[int, int]) -> CudaTarget:

@@ -6,16 +6,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from aoti_plugins.cuda.gates import normed
+from aoti_plugins.lowering.runtime_ops import runtime_op
+
 HEAD_DIMS = (64, 128)
 """Elements of a head that the kernels take; must match native/src/cuda/ops/token_attention.cpp."""
 
 
-@torch.library.custom_op(
-    "aoti_plugins::token_attention",
-    mutates_args=("keys", "values"),
-    device_types=("cpu", "cuda"),
-    # Else Inductor makes a copy of what several layers share for each of them.
-    tags=(torch.Tag.flexible_layout,),
+@runtime_op(
+    "aoti_plugins::token_attention", mutates_args=("keys", "values"), device_types=("cpu", "cuda")
 )
 def token_attention(
     query: Tensor,
@@ -59,11 +58,11 @@ def token_attention(
         ``[1, heads, 1, d]``; zeros where nothing is attended to.
     """
     del attended
-    turned = _rotated(_normed(key, key_norm, epsilon), cos, sin)
+    turned = _rotated(normed(key, key_norm, epsilon).to(key.dtype), cos, sin)
     keys.index_copy_(2, position.view(1), turned)
     values.index_copy_(2, position.view(1), value)
     found = scaled_dot_product_attention(
-        _rotated(_normed(query, query_norm, epsilon), cos, sin).float(),
+        _rotated(normed(query, query_norm, epsilon).to(query.dtype), cos, sin).float(),
         keys.float(),
         values.float(),
         None if mask is None else mask.view(1, 1, 1, -1),
@@ -71,14 +70,6 @@ def token_attention(
         enable_gqa=True,
     )
     return found.nan_to_num(0).to(query.dtype).contiguous()
-
-
-def _normed(x: Tensor, factors: Tensor | None, epsilon: float) -> Tensor:
-    if factors is None:
-        return x
-    rows = x.float()
-    rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + epsilon)
-    return (rows * factors.float()).to(x.dtype)
 
 
 def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -93,12 +84,7 @@ def _(query, *others):  # type: ignore[no-untyped-def]
     return query.new_empty(query.shape)
 
 
-@torch.library.custom_op(
-    "aoti_plugins::attended_range",
-    mutates_args=(),
-    device_types=("cpu", "cuda"),
-    tags=(torch.Tag.flexible_layout,),  # likewise: of the mask
-)
+@runtime_op("aoti_plugins::attended_range", device_types=("cpu", "cuda"))
 def attended_range(mask: Tensor) -> Tensor:
     """Which positions a mask lets in, for ``token_attention``: all layers share it.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.device import Device, later, later_value
 from aoti_plugins.lowering.aten_kernels import INTEGERS, usual_kernels
-from aoti_plugins.mps.target import TARGETS, default_target
+from aoti_plugins.lowering.passes import own_pass
+from aoti_plugins.mps.target import DEFAULT_TARGET, TARGETS
 from aoti_plugins.native_files import CORE, on_core
-from aoti_plugins.types import GraphPass
 
 INDUCTOR_OPTIONS: Mapping[str, Any] = {
     "max_autotune": False,
@@ -34,24 +33,6 @@ _EIGHT_BITS = (
 )
 
 
-def _inductor_options(options: LoweringOptions) -> Mapping[str, Any]:
-    del options
-    return INDUCTOR_OPTIONS
-
-
-def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
-    """Attention to our kernels."""
-    del options
-    from aoti_plugins.mps.passes.attention_to_metal import attention_to_metal, is_replaced
-
-    yield GraphPass(
-        "aoti_plugins.attention_to_metal",
-        attention_to_metal,
-        after=("aoti_plugins.restore_views",),
-        handles=is_replaced,
-    )
-
-
 MPS = Device(
     name="mps",
     backend=later_value("aoti_plugins.mps.backend:AotiMpsBackend"),
@@ -59,15 +40,15 @@ MPS = Device(
     # On a Mac the core is in it.
     libraries=on_core("libexecutorch_backend_aoti_mps.so") or (CORE,),
     targets=lambda: TARGETS,
-    default_target=default_target,
+    default_target=lambda: DEFAULT_TARGET,
     torch_device="mps:0",
     environment=later("aoti_plugins.mps.lowering:environment"),
     probe_environment=later("aoti_plugins.mps.lowering:environment"),
     check_tools=later("aoti_plugins.mps.lowering:check_tools"),
     decompositions=later_value("aoti_plugins.lowering.decompositions:MPS_DECOMPOSITIONS"),
     kernels=usual_kernels(_FLOATS, products=(*_FLOATS, *INTEGERS)),
-    passes=_passes,
-    inductor_options=_inductor_options,
+    passes=lambda options: [own_pass("mps", "attention_to_metal", after="restore_views")],
+    inductor_options=lambda options: INDUCTOR_OPTIONS,
     missing_dtypes={
         "float64": "Metal has no float64",
         **dict.fromkeys(_EIGHT_BITS, "Metal has no floats of eight bits"),

@@ -12,7 +12,7 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.types import Target
 
 OLDEST_MACOS = "14.0"
-DEFAULT_TARGET = "macos-arm64"
+DEFAULT_TARGET = "macos-arm64"  # a Mac with Apple silicon
 
 # Of an M1's smaller form; a reduction is split for at least that many.
 DEFAULT_GPU_CORES = 8
@@ -31,11 +31,6 @@ TARGETS = (
     _mac(DEFAULT_TARGET, "arm64-apple-macos", "aarch64-macos"),
     _mac("macos-x86_64", "x86_64-apple-macos", "x86_64-macos"),
 )
-
-
-def default_target() -> str:
-    """A Mac with Apple silicon."""
-    return DEFAULT_TARGET
 
 
 def minimum_macos(asked: str) -> str:

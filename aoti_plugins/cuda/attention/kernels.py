@@ -60,18 +60,10 @@ def _scaled_bias(bias):
 
 
 @triton.jit
-def _masked_scores(
-    scores,
-    mask,
-    mask_rows,
-    row_is_real,
-    columns,
-    column_is_real,
-    mask_n,
-    MASK: tl.constexpr,
-):
-    # Scores [rows, columns] with the mask applied, scaled ones if it is added; mask_rows points at
-    # column 0.
+def _masked_scores(scores, masked, columns, column_is_real, MASK: tl.constexpr):
+    # Scores [rows, columns] with the mask applied, scaled ones if it is added. masked: where the
+    # mask is, each row's column 0 in it, which rows are real, and the stride of columns.
+    mask, mask_rows, row_is_real, mask_n = masked
     tile = mask + mask_rows[:, None] + (columns.to(tl.int64) * mask_n)[None, :]
     is_real = row_is_real[:, None] & column_is_real[None, :]
     if MASK == BOOL_MASK:
@@ -82,73 +74,64 @@ def _masked_scores(
 
 
 @triton.jit
+def _loaded(tile, row_is_real, depth, SIZE: tl.constexpr, EDGE: tl.constexpr):
+    # Keys or values, SIZE elements of each; with EDGE only those that are real.
+    if EDGE and tile.shape[1] != SIZE:
+        return tl.load(tile, mask=row_is_real[:, None] & (depth < SIZE)[None, :], other=0.0)
+    elif EDGE:
+        return tl.load(tile, mask=row_is_real[:, None], other=0.0)
+    elif tile.shape[1] != SIZE:
+        return tl.load(tile, mask=(depth < SIZE)[None, :], other=0.0)
+    else:
+        return tl.load(tile)
+
+
+@triton.jit
 def _attend(
-    acc,
-    row_max,
-    row_sum,
-    q,
-    k_tile,
-    v_tile,
-    k_n,
-    v_n,
-    mask,
-    mask_rows,
-    mask_n,
-    row_is_real,
-    query_index,
+    sums,
+    inputs,
     start,
     stop,
     hole,
-    hole_keys,
-    kv_len,
     SCALE_LOG2: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     V_HEAD_DIM: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    BLOCK_DV: tl.constexpr,
-    HAS_HOLE: tl.constexpr,
     EDGE: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASK: tl.constexpr,
-    PRECISION: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    # One online-softmax sweep over the keys start..stop, with HAS_HOLE without those of
-    # hole..hole+hole_keys, all multiples of BLOCK_N from start on. EDGE: the last block may reach
-    # over kv_len. k_tile and v_tile point at key 0.
-    depth = tl.arange(0, BLOCK_D)
-    v_depth = tl.arange(0, BLOCK_DV)
-    for step in tl.range(start, stop - hole_keys, BLOCK_N, num_stages=STAGES):
+    # One online-softmax sweep over the keys start..stop, all multiples of the tile's keys from
+    # start on; without those of the hole, its first one and their number, if there is one. EDGE:
+    # the last block may reach over kv_len. inputs: queries and their numbers, a tile of keys at key
+    # 0 and the stride of keys, the same of values, the mask, and how many keys there are. sums: of
+    # weighed values, the largest scores, and the sums of weights.
+    acc, row_max, row_sum = sums
+    q, query_index, keys, values, masked, kv_len = inputs
+    k_tile, k_n = keys
+    v_tile, v_n = values
+    BLOCK_N: tl.constexpr = k_tile.shape[0]
+    depth = tl.arange(0, k_tile.shape[1])
+    v_depth = tl.arange(0, v_tile.shape[1])
+    end = stop
+    if hole is not None:
+        end = stop - hole[1]
+    for step in tl.range(start, end, BLOCK_N, num_stages=STAGES):
         first = step
-        if HAS_HOLE:
-            first = tl.where(step < hole, step, step + hole_keys)
+        if hole is not None:
+            first = tl.where(step < hole[0], step, step + hole[1])
         columns = first + tl.arange(0, BLOCK_N)
         column_is_real = columns < kv_len
-        k_pointers = k_tile + tl.cast(first, tl.int64) * k_n
-        if EDGE and HEAD_DIM != BLOCK_D:
-            k_is_real = column_is_real[:, None] & (depth < HEAD_DIM)[None, :]
-            k = tl.load(k_pointers, mask=k_is_real, other=0.0)
-        elif EDGE:
-            k = tl.load(k_pointers, mask=column_is_real[:, None], other=0.0)
-        elif HEAD_DIM != BLOCK_D:
-            k = tl.load(k_pointers, mask=(depth < HEAD_DIM)[None, :], other=0.0)
-        else:
-            k = tl.load(k_pointers)
-        scores = tl.dot(q, tl.trans(k), input_precision=PRECISION)
+        k_at = k_tile + tl.cast(first, tl.int64) * k_n
+        k = _loaded(k_at, column_is_real, depth, HEAD_DIM, EDGE)
+        # Products of float32 keep float32's precision; 16-bit ones have only one.
+        scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         # Scores that nothing is added to are scaled on the way, by one instruction with the rest.
         factor: tl.constexpr = 1.0 if MASK == ADDED_MASK else SCALE_LOG2
+        if MASK == ADDED_MASK:
+            scores = scores * SCALE_LOG2
         if MASK != NO_MASK:
-            scores = _masked_scores(
-                scores * SCALE_LOG2 if MASK == ADDED_MASK else scores,
-                mask,
-                mask_rows,
-                row_is_real,
-                columns,
-                column_is_real,
-                mask_n,
-                MASK,
-            )
+            scores = _masked_scores(scores, masked, columns, column_is_real, MASK)
         if CAUSAL:
             scores = tl.where(columns[None, :] <= query_index[:, None], scores, float("-inf"))
         if EDGE:
@@ -159,17 +142,9 @@ def _attend(
         row_sum = row_sum * shrink + tl.sum(weights, 1)
         row_max = new_max
         acc = acc * shrink[:, None]
-        v_pointers = v_tile + tl.cast(first, tl.int64) * v_n
-        if EDGE and V_HEAD_DIM != BLOCK_DV:
-            v_is_real = column_is_real[:, None] & (v_depth < V_HEAD_DIM)[None, :]
-            v = tl.load(v_pointers, mask=v_is_real, other=0.0)
-        elif EDGE:
-            v = tl.load(v_pointers, mask=column_is_real[:, None], other=0.0)
-        elif V_HEAD_DIM != BLOCK_DV:
-            v = tl.load(v_pointers, mask=(v_depth < V_HEAD_DIM)[None, :], other=0.0)
-        else:
-            v = tl.load(v_pointers)
-        acc = tl.dot(weights.to(v.dtype), v, acc, input_precision=PRECISION)
+        v_at = v_tile + tl.cast(first, tl.int64) * v_n
+        v = _loaded(v_at, column_is_real, v_depth, V_HEAD_DIM, EDGE)
+        acc = tl.dot(weights.to(v.dtype), v, acc, input_precision="ieee")
     return acc, row_max, row_sum
 
 
@@ -220,19 +195,11 @@ def mask_tiles(
 
 
 @triton.jit
-def _lets_in(
-    states,
-    states_m,
-    states_n,
-    first_row,
-    first_block,
-    q_len,
-    kv_len,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+def _lets_in(tiles, first_block, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     # Of BLOCKS_TOGETHER blocks of keys: the first key of each, whether some of BLOCK_M queries may
-    # attend to some of it, and whether all may to all.
+    # attend to some of it, and whether all may to all. tiles: the states, from one tile of queries
+    # and of keys to the next, the first query, and the lengths.
+    states, states_m, states_n, first_row, q_len, kv_len = tiles
     PART_COLUMNS: tl.constexpr = (BLOCK_N + MASK_TILE - 1) // MASK_TILE
     PARTS: tl.constexpr = (BLOCK_M + MASK_TILE - 1) // MASK_TILE * PART_COLUMNS
     keys = (first_block + tl.arange(0, BLOCKS_TOGETHER)) * BLOCK_N
@@ -247,18 +214,7 @@ def _lets_in(
 
 
 @triton.jit
-def _ranges(
-    states,
-    states_m,
-    states_n,
-    first_row,
-    q_len,
-    kv_len,
-    end,
-    whole_end,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-):
+def _ranges(tiles, end, whole_end, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
     # Of the keys 0..end those outside of which the mask forbids everything, and of 0..whole_end the
     # first ones that it lets in for all queries; whole blocks, but for the last one.
     blocks = tl.cdiv(end, BLOCK_N)
@@ -266,9 +222,7 @@ def _ranges(
     stop = 0
     whole_first = whole_end
     for block in tl.range(0, blocks, BLOCKS_TOGETHER, num_stages=1):
-        keys, is_live, is_whole = _lets_in(
-            states, states_m, states_n, first_row, block, q_len, kv_len, BLOCK_M, BLOCK_N
-        )
+        keys, is_live, is_whole = _lets_in(tiles, block, BLOCK_M, BLOCK_N)
         is_live = is_live & (keys < end)
         first = tl.minimum(first, tl.min(tl.where(is_live, keys, end), 0))
         stop = tl.maximum(stop, tl.max(tl.where(is_live, keys + BLOCK_N, 0), 0))
@@ -276,9 +230,7 @@ def _ranges(
         whole_first = tl.minimum(whole_first, tl.min(tl.where(is_whole, keys, whole_end), 0))
     whole_stop = whole_end
     for block in tl.range(0, blocks, BLOCKS_TOGETHER, num_stages=1):
-        keys, is_live, is_whole = _lets_in(
-            states, states_m, states_n, first_row, block, q_len, kv_len, BLOCK_M, BLOCK_N
-        )
+        keys, _, is_whole = _lets_in(tiles, block, BLOCK_M, BLOCK_N)
         is_behind = (keys >= whole_first) & ~is_whole
         whole_stop = tl.minimum(whole_stop, tl.min(tl.where(is_behind, keys, whole_end), 0))
     # Multiples of BLOCK_N that the compiler knows as such: it reads several elements at once then.
@@ -289,17 +241,9 @@ def _ranges(
 
 
 @triton.jit
-def _live_range(
-    mask,
-    mask_rows,
-    mask_n,
-    row_is_real,
-    start,
-    stop,
-    BLOCK_N: tl.constexpr,
-    MASK: tl.constexpr,
-):
+def _live_range(masked, start, stop, BLOCK_N: tl.constexpr, MASK: tl.constexpr):
     # The blocks of start..stop outside which the mask forbids everything, as keys: first, end.
+    mask, mask_rows, row_is_real, mask_n = masked
     first_live = stop
     end_live = start
     for first in tl.range(start, stop, BLOCK_N):
@@ -314,6 +258,14 @@ def _live_range(
         first_live = tl.where((some != 0) & (first < first_live), first, first_live)
         end_live = tl.where(some != 0, first + BLOCK_N, end_live)
     return first_live, tl.minimum(end_live, stop)
+
+
+@triton.jit
+def _no_sums(ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    # What _attend begins with.
+    acc = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    row_max = tl.full([ROWS], LOWEST, dtype=tl.float32)
+    return acc, row_max, tl.zeros([ROWS], dtype=tl.float32)
 
 
 @triton.jit
@@ -359,7 +311,6 @@ def attention_prefill(
     MASK: tl.constexpr,
     EVEN_KV: tl.constexpr,
     ONE_SWEEP: tl.constexpr,
-    PRECISION: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_D: tl.constexpr,
@@ -407,10 +358,7 @@ def attention_prefill(
     v_tile = v + batch * v_b + kv_head * v_h + columns[:, None] * v_n + v_depth[None, :] * v_d
     mask_rows = rows.to(tl.int64) * mask_m + (batch * mask_b + head * mask_h)
 
-    acc = tl.zeros([BLOCK_M, BLOCK_DV], dtype=tl.float32)
-    row_max = tl.full([BLOCK_M], LOWEST, dtype=tl.float32)
-    row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
-
+    sums = _no_sums(BLOCK_M, BLOCK_DV)
     end = kv_len
     if CAUSAL:
         end = tl.minimum(kv_len, first_row + BLOCK_M)
@@ -424,88 +372,46 @@ def attention_prefill(
         whole_end = end // BLOCK_N * BLOCK_N
     whole = 0
     first = whole_end
-    hole_keys = 0
+    hole = None
     if MASK != NO_MASK:
-        first, end, whole, whole_end = _ranges(
-            states + batch * states_b + head * states_h,
-            states_m,
-            states_n,
-            first_row,
-            q_len,
-            kv_len,
-            end,
-            whole_end,
-            BLOCK_M,
-            BLOCK_N,
-        )
+        states += batch * states_b + head * states_h
+        tiles_of_mask = (states, states_m, states_n, first_row, q_len, kv_len)
+        first, end, whole, whole_end = _ranges(tiles_of_mask, end, whole_end, BLOCK_M, BLOCK_N)
         if not ONE_SWEEP:
-            hole_keys = whole_end - whole
+            hole = (whole, whole_end - whole)
+    masked = (mask, mask_rows, row_is_real, mask_n)
+    inputs = (queries, rows, (k_tile, k_n), (v_tile, v_n), masked, kv_len)
     if not ONE_SWEEP:
-        acc, row_max, row_sum = _attend(
-            acc,
-            row_max,
-            row_sum,
-            queries,
-            k_tile,
-            v_tile,
-            k_n,
-            v_n,
-            mask,
-            mask_rows,
-            mask_n,
-            row_is_real,
-            rows,
+        sums = _attend(
+            sums,
+            inputs,
             whole,
             whole_end,
-            0,
-            0,
-            kv_len,
+            None,
             SCALE_LOG2,
             HEAD_DIM,
             V_HEAD_DIM,
-            BLOCK_N,
-            BLOCK_D,
-            BLOCK_DV,
-            False,
-            False,
-            False,
-            NO_MASK,
-            PRECISION,
-            STAGES,
+            EDGE=False,
+            CAUSAL=False,
+            MASK=NO_MASK,
+            STAGES=STAGES,
         )
     if CAUSAL or not EVEN_KV or MASK != NO_MASK:
-        acc, row_max, row_sum = _attend(
-            acc,
-            row_max,
-            row_sum,
-            queries,
-            k_tile,
-            v_tile,
-            k_n,
-            v_n,
-            mask,
-            mask_rows,
-            mask_n,
-            row_is_real,
-            rows,
+        sums = _attend(
+            sums,
+            inputs,
             first,
             end,
-            whole,
-            hole_keys,
-            kv_len,
+            hole,
             SCALE_LOG2,
             HEAD_DIM,
             V_HEAD_DIM,
-            BLOCK_N,
-            BLOCK_D,
-            BLOCK_DV,
-            MASK != NO_MASK and not ONE_SWEEP,
-            not EVEN_KV,
-            CAUSAL,
-            MASK,
-            PRECISION,
-            STAGES,
+            EDGE=not EVEN_KV,
+            CAUSAL=CAUSAL,
+            MASK=MASK,
+            STAGES=STAGES,
         )
+    acc, _, row_sum = sums
     result = acc / tl.where(row_sum == 0.0, 1.0, row_sum)[:, None]
     out_tile = out + batch * out_b + head * out_h + first_row.to(tl.int64) * out_m
     out_tile += local[:, None] * out_m + v_depth[None, :] * out_d
@@ -553,7 +459,6 @@ def attention_decode(
     V_HEAD_DIM: tl.constexpr,
     CAUSAL: tl.constexpr,
     MASK: tl.constexpr,
-    PRECISION: tl.constexpr,
     SPLITS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
@@ -592,6 +497,7 @@ def attention_decode(
     k_tile = k + batch * k_b + kv_head * k_h + columns[:, None] * k_n + depth[None, :] * k_d
     v_tile = v + batch * v_b + kv_head * v_h + columns[:, None] * v_n + v_depth[None, :] * v_d
     mask_rows = batch * mask_b + heads_at * mask_h + queries_at.to(tl.int64) * mask_m
+    masked = (mask, mask_rows, row_is_real, mask_n)
 
     blocks_per_split = tl.cdiv(tl.cdiv(kv_len, BLOCK_N), SPLITS)
     start = split * blocks_per_split * BLOCK_N
@@ -600,7 +506,7 @@ def attention_decode(
         last_query = (tl.minimum((tile + 1) * BLOCK_M, q_len * GROUP) - 1) // GROUP
         stop = tl.minimum(stop, last_query + 1)
     if MASK != NO_MASK:
-        start, stop = _live_range(mask, mask_rows, mask_n, row_is_real, start, stop, BLOCK_N, MASK)
+        start, stop = _live_range(masked, start, stop, BLOCK_N, MASK)
 
     if BLOCK_M == 1:
         # No matrix product: every column of the tile keeps a softmax of its own, and the columns
@@ -655,40 +561,19 @@ def attention_decode(
             mask=row_is_real[:, None] & (depth < HEAD_DIM)[None, :],
             other=0.0,
         )
-        acc = tl.zeros([BLOCK_M, BLOCK_DV], dtype=tl.float32)
-        row_max = tl.full([BLOCK_M], LOWEST, dtype=tl.float32)
-        row_sum = tl.zeros([BLOCK_M], dtype=tl.float32)
         acc, row_max, row_sum = _attend(
-            acc,
-            row_max,
-            row_sum,
-            queries,
-            k_tile,
-            v_tile,
-            k_n,
-            v_n,
-            mask,
-            mask_rows,
-            mask_n,
-            row_is_real,
-            queries_at,
+            _no_sums(BLOCK_M, BLOCK_DV),
+            (queries, queries_at, (k_tile, k_n), (v_tile, v_n), masked, kv_len),
             start,
             stop,
-            stop,
-            0,
-            kv_len,
+            None,
             SCALE_LOG2,
             HEAD_DIM,
             V_HEAD_DIM,
-            BLOCK_N,
-            BLOCK_D,
-            BLOCK_DV,
-            False,
-            True,
-            CAUSAL,
-            MASK,
-            PRECISION,
-            STAGES,
+            EDGE=True,
+            CAUSAL=CAUSAL,
+            MASK=MASK,
+            STAGES=STAGES,
         )
 
     result = acc / tl.where(row_sum == 0.0, 1.0, row_sum)[:, None]

@@ -41,15 +41,7 @@ _LARGEST_CHOSEN_BOUND = 1 << 20
 class Call:
     """One attention, with its tensors seen as four-dimensional.
 
-    Attributes:
-        query: ``[..., heads, q_len, head_dim]``, 2 to 4 dimensions, f16, bf16 or f32, any strides.
-        key: ``[..., kv_heads, kv_len, head_dim]``; leading dimensions broadcast.
-        value: ``[..., kv_heads, kv_len, v_head_dim]``; leading dimensions broadcast.
-        mask: broadcasts to ``[..., heads, q_len, kv_len]``; true where a query may attend, or a
-            float that is added to the scaled scores.
-        causal: query ``i`` attends to keys ``0..i``.
-        scale: factor of the scores, greater than 0.
-        tiles: ``mask_tiles`` of the mask; where they are missing and needed, they are made.
+    The attributes are arguments of the operator ``aoti_plugins::attention``, which ``op`` explains.
     """
 
     query: torch.Tensor
@@ -113,7 +105,7 @@ def mask_tiles(mask: torch.Tensor, times: Size = 1) -> torch.Tensor:
     """What each tile of 64 × 64 of a mask lets in: nothing (0), something (1), everything (2).
 
     Args:
-        mask: 2 to 4 dimensions, the last two queries and keys; see ``Call``.
+        mask: 2 to 4 dimensions, the last two queries and keys.
         times: 1, or 0 where nothing is to be found out.
 
     Returns:
@@ -210,7 +202,7 @@ def _prefill(call: Call, out: torch.Tensor, config: PrefillConfig, times: Size =
         q_len,
         kv_len,
         *_all_strides(call),
-        *((0, 0, 0, 0) if tiles is None else _strides(tiles)),
+        *_strides(tiles),
         *_strides(out),
         EVEN_KV=is_even,
         # Without tensor cores a sweep is long code, and looking at columns is little of its time.
@@ -281,8 +273,8 @@ def _pointers(call: Call, out: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def _all_strides(call: Call) -> tuple[Size, ...]:
-    mask = (0, 0, 0, 0) if call.mask is None else _strides(call.mask)
-    return (*_strides(call.query), *_strides(call.key), *_strides(call.value), *mask)
+    inputs = (call.query, call.key, call.value, call.mask)
+    return tuple(stride for one in inputs for stride in _strides(one))
 
 
 def _constants(call: Call, config: PrefillConfig | DecodeConfig) -> dict[str, Any]:
@@ -294,8 +286,6 @@ def _constants(call: Call, config: PrefillConfig | DecodeConfig) -> dict[str, An
         "V_HEAD_DIM": int(call.value.shape[-1]),
         "CAUSAL": call.causal,
         "MASK": _kind(call.mask),
-        # Products of float32 keep float32's precision; 16-bit ones have only one.
-        "PRECISION": "ieee",
         "BLOCK_M": config.block_m,
         "BLOCK_N": config.block_n,
         "BLOCK_D": width,
@@ -310,8 +300,10 @@ def _kind(mask: torch.Tensor | None) -> int:
     return 0 if mask is None else 1 if mask.dtype == torch.bool else 2
 
 
-def _strides(tensor: torch.Tensor) -> tuple[Size, ...]:
-    """Four strides, 0 for a dimension that is missing or broadcast."""
+def _strides(tensor: torch.Tensor | None) -> tuple[Size, ...]:
+    """Four strides, 0 for a dimension that is missing or broadcast; of no tensor all are."""
+    if tensor is None:
+        return (0, 0, 0, 0)
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     return _four([0 if _is_one(size) else stride for size, stride in pairs], 0)
 

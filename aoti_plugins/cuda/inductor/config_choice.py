@@ -14,7 +14,6 @@ without being compiled, because what they need is known from their tiles.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 from collections.abc import Iterator
@@ -72,12 +71,6 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     asked = Records() if records is None else records
     kernels = KernelChoice(target, asked)
     products = ProductChoice(target, asked)
-    patches = (
-        (CachingAutotuner, "precompile", kernels.precompile(CachingAutotuner.precompile)),
-        (CachingAutotuner, "bench", kernels.bench),
-        (AlgorithmSelectorCache, "make_precompile_fn", no_precompilation),
-        (AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
-    )
     # These would be timed too: fusions with templates, and whether padding a product pays.
     options = {
         timed_fusions(): False,
@@ -86,11 +79,17 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     }
     # A record may name any configuration of the kernel for few rows; else the best one will do.
     offered = few_rows.few_rows_choice(target, most=1 if records is None else few_rows.ALL)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(config.patch(options))
-        stack.enter_context(offered)
-        for owner, name, value in patches:
-            stack.enter_context(mock.patch.object(owner, name, value))
+    precompile = kernels.precompile(CachingAutotuner.precompile)
+    with (
+        config.patch(options),
+        offered,
+        mock.patch.multiple(CachingAutotuner, precompile=precompile, bench=kernels.bench),
+        mock.patch.multiple(
+            AlgorithmSelectorCache,
+            make_precompile_fn=no_precompilation,
+            do_autotuning=products.do_autotuning,
+        ),
+    ):
         yield
     if records is not None:
         _report(records)
@@ -126,9 +125,11 @@ def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
             records.add(Entry(key, found, milliseconds * 1e3, made_with))
         return milliseconds
 
-    def recorded_autotune(self: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-        timings = autotune(self, name, *args, **kwargs) or {}
-        entry = measured_product(target, name, args, kwargs, timings, made_with)
+    def recorded_autotune(
+        self: Any, name: str, input_nodes: Any, layout: Any, *rest: Any, **more: Any
+    ) -> Any:
+        timings = autotune(self, name, input_nodes, layout, *rest, **more) or {}
+        entry = measured_product(target, name, input_nodes, layout, timings, made_with)
         if entry is not None:
             records.add(entry)
         return with_cost_of_fusion(timings)

@@ -9,7 +9,6 @@ dropped on both sides of the block.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -31,38 +30,39 @@ from aoti_plugins.lowering.inductor.patching import patch
 )
 def described_gpu(gpu: GpuProperties) -> Iterator[None]:
     """Let this process believe in one GPU, ``cuda:0``, with these properties."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(fresh_answers())
-        for target, name, value in _torch_cuda(gpu):
-            # A build without CUDA lacks functions of torch._C.
-            missing = target is torch._C
-            stack.enter_context(mock.patch.object(target, name, value, create=missing))
-        stack.enter_context(_device_interface(gpu))
+    with (
+        fresh_answers(),
+        mock.patch.multiple(torch.cuda, **_answers(gpu)),
+        # A build without CUDA lacks it.
+        mock.patch.multiple(torch._C, create=True, _cuda_getCurrentRawStream=lambda device: 0),
+        mock.patch.object(torch.version, "cuda", torch.version.cuda or "13.0"),
+        _device_interface(gpu),
+    ):
         yield
 
 
-def _torch_cuda(gpu: GpuProperties) -> Iterator[tuple[Any, str, Any]]:
-    cuda = torch.cuda
-    yield cuda, "is_available", lambda: True
-    yield cuda, "is_initialized", lambda: False
-    yield cuda, "_lazy_init", lambda: None
-    yield cuda, "device_count", lambda: 1
-    yield cuda, "current_device", lambda: 0
-    yield cuda, "set_device", lambda device: None
-    yield cuda, "synchronize", lambda device=None: None
-    yield cuda, "get_device_name", lambda device=None: gpu.name
-    yield cuda, "get_device_capability", lambda device=None: gpu.capability
-    yield cuda, "get_device_properties", lambda device=None: gpu
-    yield cuda, "is_bf16_supported", lambda including_emulation=True: True
-    yield cuda, "mem_get_info", lambda device=None: (gpu.total_memory, gpu.total_memory)
-    yield cuda, "get_rng_state", lambda device="cuda": torch.zeros(16, dtype=torch.uint8)
-    yield cuda, "set_rng_state", lambda state, device="cuda": None
-    yield cuda, "_exchange_device", lambda device: 0
-    yield cuda, "_maybe_exchange_device", lambda device: 0
-    yield cuda, "_DeviceGuard", _NoGuard
-    yield cuda, "device", _NoGuard
-    yield torch._C, "_cuda_getCurrentRawStream", lambda device: 0
-    yield torch.version, "cuda", torch.version.cuda or "13.0"
+def _answers(gpu: GpuProperties) -> dict[str, Any]:
+    """Of ``torch.cuda``."""
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: False,
+        "_lazy_init": lambda: None,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": lambda device: None,
+        "synchronize": lambda device=None: None,
+        "get_device_name": lambda device=None: gpu.name,
+        "get_device_capability": lambda device=None: gpu.capability,
+        "get_device_properties": lambda device=None: gpu,
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "mem_get_info": lambda device=None: (gpu.total_memory, gpu.total_memory),
+        "get_rng_state": lambda device="cuda": torch.zeros(16, dtype=torch.uint8),
+        "set_rng_state": lambda state, device="cuda": None,
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
+        "_DeviceGuard": _NoGuard,
+        "device": _NoGuard,
+    }
 
 
 class _NoGuard:

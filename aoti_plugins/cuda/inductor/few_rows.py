@@ -147,17 +147,6 @@ def has_few_rows(shape: Sequence[Any]) -> bool:
     return static and math.prod(rows) <= MOST_ROWS and depth >= _LEAST_DEPTH
 
 
-def estimate(target: CudaTarget, product: Product, choice: Any) -> float | None:
-    """Microseconds that a choice takes if it is this template's; ``None`` for any other."""
-    if TEMPLATE_NAME not in str(choice.name):
-        return None
-    info = choice.info_dict()
-    # Inductor writes the shape down as "(M, K, N)".
-    rows, depth, columns = (int(size) for size in str(info["tile_shape"]).strip("()").split(","))
-    tile = Tile(rows, columns, depth, 1)
-    return cost_model.few_rows_time(target, product, tile, int(info["num_warps"]))
-
-
 def _has_template(choices: Sequence[Any]) -> bool:
     from torch._inductor.select_algorithm import TritonTemplateCaller
 

@@ -7,7 +7,6 @@ and afterwards has again those that it had. Compiled code still comes from Trito
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from unittest import mock
 
@@ -26,14 +25,10 @@ def fresh_kernels() -> Iterator[None]:
     from torch._inductor.async_compile import CompiledTritonKernels
     from torch._inductor.codecache import CudaKernelParamCache, PyCodeCache
 
-    with contextlib.ExitStack() as stack:
-        for owner, name, value in (
-            (CompiledTritonKernels, "_cache", {}),
-            (PyCodeCache, "modules", []),
-            (PyCodeCache, "modules_no_attr", {}),
-            (PyCodeCache, "linemaps", {}),
-        ):
-            stack.enter_context(mock.patch.object(owner, name, value))
+    with (
+        mock.patch.object(CompiledTritonKernels, "_cache", {}),
+        mock.patch.multiple(PyCodeCache, modules=[], modules_no_attr={}, linemaps={}),
         # Changed in place: other modules hold its methods.
-        stack.enter_context(mock.patch.dict(CudaKernelParamCache.cache, clear=True))
+        mock.patch.dict(CudaKernelParamCache.cache, clear=True),
+    ):
         yield

@@ -17,7 +17,7 @@ import torch
 from aoti_plugins.cuda.inductor import few_rows
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
-from aoti_plugins.cuda.tuning.cost_model import Launch, Product, Tile
+from aoti_plugins.cuda.tuning.cost_model import Product, Tile
 from aoti_plugins.cuda.tuning.records import (
     LIBRARY_CHOICE,
     TEMPLATE_CHOICE,
@@ -50,11 +50,16 @@ class ProductChoice:
         """The method that times all choices of one product, in milliseconds."""
 
         def do_autotuning(
-            cache: Any, name: str, input_nodes: Any, layout: Any, *args: Any, **kwargs: Any
+            cache: Any,
+            name: str,
+            input_nodes: Any,
+            layout: Any,
+            input_gen_fns: Any,
+            inputs_key: Any,
+            choices: Any,
+            *rest: Any,
+            **more: Any,
         ) -> dict[Any, float]:
-            # input_gen_fns and inputs_key come first.
-            choices = kwargs["choices"] if "choices" in kwargs else args[2]
-            del cache
             return self._timings(name, input_nodes, layout, choices)
 
         return do_autotuning
@@ -88,24 +93,21 @@ class ProductChoice:
         return None
 
     def _estimate(self, product: Product, choice: Any) -> float:
-        few = few_rows.estimate(self._target, product, choice)
-        if few is not None:
-            return few
         tile = _tile_of(choice)
         if tile is not None:
-            rated = _rated(product, choice.info_dict().get("allow_tf32") == "True")
-            launch = self._launch(rated, tile, choice)
+            info = choice.info_dict()
+            warps = int(info["num_warps"])
+            if few_rows.TEMPLATE_NAME in str(choice.name):
+                return cost_model.few_rows_time(self._target, product, tile, warps)
+            rated = _rated(product, info.get("allow_tf32") == "True")
+            tiles = -(-product.m // tile.block_m) * -(-product.n // tile.block_n) * product.batch
+            launch = cost_model.expected_launch(self._target, rated, tile, warps, tiles)
             return cost_model.template_time(self._target, launch, rated, tile)
         if _is_library(choice):
             rated = _rated(product, _library_allows_tf32(choice.name))
             unfused = cost_model.CONSTANTS.unfused
             return cost_model.library_time(self._target, rated) + unfused
         return math.inf
-
-    def _launch(self, product: Product, tile: Tile, choice: Any) -> Launch:
-        tiles = -(-product.m // tile.block_m) * -(-product.n // tile.block_n) * product.batch
-        warps = int(choice.info_dict()["num_warps"])
-        return cost_model.expected_launch(self._target, product, tile, warps, tiles)
 
     def _compilable(self, times: dict[Any, float]) -> dict[Any, float]:
         """Drop templates from the front until the fastest surely fits into shared memory."""
@@ -251,8 +253,8 @@ def with_cost_of_fusion(timings: Mapping[Any, float]) -> dict[Any, float]:
 def measured_product(
     target: CudaTarget,
     name: str,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
+    input_nodes: Sequence[Any],
+    layout: Any,
     timings: Mapping[Any, float],
     made_with: Mapping[str, str],
 ) -> Entry | None:
@@ -261,8 +263,8 @@ def measured_product(
     Args:
         target: the GPU.
         name: Inductor's name of the operation.
-        args: of ``AlgorithmSelectorCache.do_autotuning``, without the name.
-        kwargs: its keyword arguments.
+        input_nodes: its inputs.
+        layout: of its result.
         timings: measured milliseconds by choice.
         made_with: versions and the GPU's name.
 
@@ -270,14 +272,12 @@ def measured_product(
         ``None`` if nothing was measured that another lowering could choose.
     """
     known = {c: t for c, t in timings.items() if 0 < t < math.inf and _choice_config(c)}
-    nodes = kwargs["input_nodes"] if "input_nodes" in kwargs else args[0]
-    layout = kwargs["layout"] if "layout" in kwargs else args[1]
-    product = product_of(name, nodes, layout)
+    product = product_of(name, input_nodes, layout)
     if not known or product is None:
         return None
     rated = with_cost_of_fusion(known)
     best = min(rated, key=rated.__getitem__)
     config = _choice_config(best)
     assert config is not None
-    key = _product_key(target, name, nodes, product)
+    key = _product_key(target, name, input_nodes, product)
     return Entry(key, config, known[best] * 1e3, made_with)

@@ -7,17 +7,15 @@ target, reads registers and spills from the binary itself, and its launches do n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 import torch
 
 from aoti_plugins.cuda.inductor.properties import GpuProperties
+from aoti_plugins.cuda.tuning.cubin import registers_and_spills
 from aoti_plugins.lowering.inductor.patching import patch
-
-# Of one compiled kernel: registers of a thread, bytes that it spills.
-ReadBinary = Callable[[bytes, str], tuple[int, int]]
 
 
 @patch(
@@ -26,17 +24,12 @@ ReadBinary = Callable[[bytes, str], tuple[int, int]]
     why="Triton asks the driver for its target.",
     until="Inductor takes the target from device properties alone",
 )
-def triton_driver(gpu: GpuProperties, read_binary: ReadBinary) -> Iterator[None]:
-    """Make the described GPU Triton's active target.
-
-    Args:
-        gpu: what to compile for.
-        read_binary: tells registers and spilled bytes of a kernel, from its binary and its name.
-    """
+def triton_driver(gpu: GpuProperties) -> Iterator[None]:
+    """Make the described GPU Triton's active target."""
     import triton
     from torch._inductor.runtime import triton_helpers
 
-    described = _driver_class()(gpu, read_binary)
+    described = _driver_class()(gpu)
     config = triton.runtime.driver
     before = config._active
     config.set_active(described)
@@ -55,9 +48,9 @@ def _driver_class() -> Any:
     class DescribedDriver(DriverBase):
         """A driver without a device."""
 
-        def __init__(self, gpu: GpuProperties, read_binary: ReadBinary) -> None:
+        def __init__(self, gpu: GpuProperties) -> None:
             self._gpu = gpu
-            self.utils = _Utils(gpu, read_binary)
+            self.utils = _Utils(gpu)
             self.launcher_cls = _Launcher
 
         @classmethod
@@ -86,29 +79,19 @@ def _driver_class() -> Any:
             del device
             return 0
 
-        def get_device_interface(self) -> Any:
-            return torch.cuda
-
-        def get_empty_cache_for_benchmark(self) -> None:
-            return None
-
-        def clear_cache(self, cache: Any) -> None:
-            del cache
-
     return DescribedDriver
 
 
 class _Utils:
     """What Triton's compiled kernels ask of the driver."""
 
-    def __init__(self, gpu: GpuProperties, read_binary: ReadBinary) -> None:
+    def __init__(self, gpu: GpuProperties) -> None:
         self._gpu = gpu
-        self._read_binary = read_binary
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> Any:
         """Module, function, registers, spills, and the most threads that a block can have."""
         del shared, device
-        registers, spills = self._read_binary(kernel, name)
+        registers, spills = registers_and_spills(kernel, name)
         rounded = -(-max(registers, 1) // 8) * 8
         threads = self._gpu.regs_per_multiprocessor // rounded // 32 * 32
         # No module: a kernel that has one unloads it when it goes, which may be after the block.

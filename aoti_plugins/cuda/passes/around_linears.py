@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -61,14 +62,9 @@ def norm_of(program: ExportedProgram, node: Node) -> Norm | None:
         node = node.args[0]
     if node.meta["val"].dtype != torch.bfloat16:
         return None
-    for scaled, factors in _either(node, _aten.mul.Tensor):
-        if _is_factors(program, factors, node):
-            divided = _cast(scaled)
-            found = None if divided is None else _divided(program, divided)
-            return None if found is None else Norm(found[0], factors, found[1])
-    inside = _cast(node)
-    for divided, cast in _either(inside, _aten.mul.Tensor):
-        factors = _cast(cast) or cast
+    after = [(_cast(one), factors) for one, factors in either(node, _aten.mul.Tensor)]
+    before = [(one, _cast(other) or other) for one, other in either(_cast(node), _aten.mul.Tensor)]
+    for divided, factors in (*after, *before):
         if _is_factors(program, factors, node):
             found = _divided(program, divided)
             return None if found is None else Norm(found[0], factors, found[1])
@@ -84,15 +80,15 @@ def _is_factors(program: ExportedProgram, node: Node, result: Node) -> bool:
     )
 
 
-def _divided(program: ExportedProgram, node: Node) -> tuple[Node, float] | None:
+def _divided(program: ExportedProgram, node: Node | None) -> tuple[Node, float] | None:
     """What was divided by the root of its mean square, and what was added to that."""
-    for rows, root in _either(node, _aten.mul.Tensor):
+    for rows, root in either(node, _aten.mul.Tensor):
         x = _cast(rows)
         if x is None or root.target is not _aten.rsqrt.default:
             continue
         if x.meta["val"].dtype != torch.bfloat16 or rows.meta["val"].dtype != torch.float32:
             continue
-        for mean, added in _terms(root.args[0]):
+        for mean, added in _either_term(root.args[0], _aten.add.Tensor):
             epsilon = _number(program, added)
             if epsilon is not None and _is_mean_square(mean, rows):
                 return x, epsilon
@@ -122,7 +118,7 @@ class Gated:
 
 def gated_of(node: Node) -> Gated | None:
     """The gate whose result a node is, if nothing else reads what it is computed from."""
-    for activated, other in _either(node, _aten.mul.Tensor):
+    for activated, other in either(node, _aten.mul.Tensor):
         gate = _gate(activated)
         if gate is None or activated.meta["val"].shape != other.meta["val"].shape:
             continue
@@ -177,7 +173,7 @@ def residual_of(node: Node, product: Node) -> Node | None:
     """What a node adds to a product that nothing else reads, if it has the same sizes."""
     if not _is_read_once(product):
         return None
-    for one, other in _either(node, _aten.add.Tensor):
+    for one, other in either(node, _aten.add.Tensor):
         value, added = product.meta["val"], other.meta["val"]
         if one is product and other is not product:
             same = value.shape == added.shape and value.dtype == added.dtype
@@ -197,18 +193,15 @@ def _cast(node: object) -> Node | None:
     return source if isinstance(source, Node) else None
 
 
-def _either(node: object, op: object) -> list[tuple[Node, Node]]:
+def either(node: object, op: object) -> list[tuple[Node, Node]]:
     """Both orders of an op's two operands, if they are values and nothing else is said."""
+    orders = _either_term(node, op)
+    return [both for both in orders if all(isinstance(one, Node) for one in both)]
+
+
+def _either_term(node: object, op: object) -> list[tuple[Any, Any]]:
+    """The same of operands that may be numbers."""
     if not isinstance(node, Node) or node.target is not op or node.kwargs or len(node.args) != 2:
-        return []
-    one, other = node.args
-    if not isinstance(one, Node) or not isinstance(other, Node):
-        return []
-    return [(one, other), (other, one)]
-
-
-def _terms(node: object) -> list[tuple[object, object]]:
-    if not isinstance(node, Node) or node.target is not _aten.add.Tensor or node.kwargs:
         return []
     one, other = node.args
     return [(one, other), (other, one)]

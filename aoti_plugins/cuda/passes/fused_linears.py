@@ -20,48 +20,33 @@ from aoti_plugins.lowering.program_constants import constant_of
 
 @dataclass(frozen=True, kw_only=True)
 class _SmallWeightProduct(Product):
-    weight: Node
-    scale: Node
-    zero: Node | None
-    bias: Node | None
-    bits: int
-    group_size: int
-    zero_kind: int
-
-    @property
-    def _constants(self) -> tuple[Node | None, ...]:
-        """What has a row for each column of the result."""
-        return self.weight, self.scale, self.zero, self.bias
+    constants: tuple[Node | None, ...]
+    """Weight, scale, zero and bias: what has a row for each column of the result."""
+    kinds: tuple[int, ...]
+    """Bits, size of groups, and what a zero is."""
 
     def beside(self, program: ExportedProgram, others: Sequence[Product]) -> Product | None:
         products = [self, *(one for one in others if isinstance(one, _SmallWeightProduct))]
-        kinds = {
-            (one.bits, one.group_size, one.zero_kind, *map(_kind, one._constants))
-            for one in products
-        }
+        kinds = {(one.kinds, *map(_kind, one.constants)) for one in products}
         if len(kinds) > 1 or len(products) <= len(others):
             return None
-        constants = [one for product in products for one in product._constants if one is not None]
+        constants = [one for product in products for one in product.constants if one is not None]
         if any(constant_of(program, one) is None for one in constants):
             return None  # a bias may be computed
-        weight, scale, zero, bias = (
+        joined = (
             as_one_constant(program, [one for one in nodes if one is not None])
-            for nodes in zip(*(one._constants for one in products), strict=True)
+            for nodes in zip(*(one.constants for one in products), strict=True)
         )
-        assert weight is not None
-        assert scale is not None
-        return replace(self, weight=weight, scale=scale, zero=zero, bias=bias)
+        return replace(self, constants=tuple(joined))
 
     def call(self, x: Node, residual: Node | None) -> tuple[Any, tuple[Any, ...]]:
         norm = self.norm
         return torch.ops.aoti_plugins.fused_linear.default, (
             x,
-            *self._constants,
+            *self.constants,
             None if norm is None else norm.factors,
             residual,
-            self.bits,
-            self.group_size,
-            self.zero_kind,
+            *self.kinds,
             0.0 if norm is None else norm.epsilon,
             int(self.gate),
         )
@@ -78,18 +63,9 @@ def fused_linears(program: ExportedProgram) -> None:
 def _product(node: Node) -> Product | None:
     if node.target is not torch.ops.aoti_plugins.fused_linear.default:
         return None
-    x, weight, scale, zero, bias, _, _, bits, group_size, zero_kind, _, _ = node.args
-    return _SmallWeightProduct(
-        node=node,
-        x=x,
-        weight=weight,
-        scale=scale,
-        zero=zero,
-        bias=bias,
-        bits=bits,
-        group_size=group_size,
-        zero_kind=zero_kind,
-    )
+    x, weight, scale, zero, bias, _, _, *kinds, _, _ = node.args
+    constants = (weight, scale, zero, bias)
+    return _SmallWeightProduct(node=node, x=x, constants=constants, kinds=tuple(kinds))
 
 
 def _kind(node: Node | None) -> tuple[object, ...] | None:

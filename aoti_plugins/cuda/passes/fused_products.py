@@ -20,6 +20,7 @@ from torch.fx import Node
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.around_linears import Norm, gated_of, norm_of, residual_of
 from aoti_plugins.cuda.small_weights.layout import ROWS
+from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.program_constants import add_constant, constant_of
 
 MOST_TOGETHER = 3
@@ -37,6 +38,11 @@ class Product(ABC):
     norm: Norm | None = None
     residual: Node | None = None
     gate: Gate = Gate.NONE
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing stands behind it."""
+        return self.gate == Gate.NONE and self.residual is None
 
     @abstractmethod
     def beside(self, program: ExportedProgram, others: Sequence[Product]) -> Product | None:
@@ -79,7 +85,7 @@ def fuse(program: ExportedProgram, product_of: Callable[[Node], Product | None])
             if parts:
                 _emit_parts(program, together, parts, emitted)
         else:
-            emitted[product.node] = _emit(program, product, emitted)
+            emitted[product.node] = _emit(product, emitted)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -108,23 +114,19 @@ def _gated(program: ExportedProgram, node: Node, products: dict[Node, Product]) 
     found = gated_of(node)
     if found is None:
         return None
-    first = products.get(found.first)
-    if first is None or first.gate or first.residual is not None:
+    nodes = [one for one in (found.first, found.second) if one is not None]
+    parts = [products[one] for one in nodes if one in products and products[one].is_plain]
+    if len(parts) < len(nodes) or len({(one.x, one.norm) for one in parts}) > 1:
         return None
     if node.meta["val"].shape[-1] % ROWS:
         return None
-    if found.second is None:
-        del products[found.first]
-        return replace(first, node=node, gate=found.gate)
-    second = products.get(found.second)
-    if second is None or second.gate or second.residual is not None:
+    first, *others = parts
+    whole = first.beside(program, others) if others else first
+    if whole is None:
         return None
-    same = (first.x, first.norm) == (second.x, second.norm)
-    both = first.beside(program, [second]) if same else None
-    if both is None:
-        return None
-    del products[found.first], products[found.second]
-    return replace(both, node=node, gate=found.gate)
+    for one in nodes:
+        del products[one]
+    return replace(whole, node=node, gate=found.gate)
 
 
 def _sum(node: Node, products: dict[Node, Product]) -> Product | None:
@@ -148,7 +150,7 @@ def _joined(program: ExportedProgram, products: dict[Node, Product]) -> dict[Nod
     """Products of the same rows, behind which nothing stands, as one: query, key and value."""
     same: dict[tuple[Node, Norm | None], list[Product]] = {}
     for product in products.values():
-        if product.gate == Gate.NONE and product.residual is None:
+        if product.is_plain:
             same.setdefault((product.x, product.norm), []).append(product)
     found: dict[Node, _Joined] = {}
     for group in same.values():
@@ -183,16 +185,11 @@ def _emit_parts(
         graph.erase_node(node)
 
 
-def _emit(program: ExportedProgram, product: Product, emitted: dict[Node, Node]) -> Node:
+def _emit(product: Product, emitted: dict[Node, Node]) -> Node:
     """Replace a product's node; what it reads may have been replaced before."""
     residual = product.residual
     op, args = product.call(
         emitted.get(product.x, product.x),
         None if residual is None else emitted.get(residual, residual),
     )
-    with program.graph.inserting_before(product.node):
-        fused = program.graph.call_function(op, args)
-    fused.meta.update(product.node.meta)
-    product.node.replace_all_uses_with(fused)
-    program.graph.erase_node(product.node)
-    return fused
+    return call_instead(product.node, op, *args)

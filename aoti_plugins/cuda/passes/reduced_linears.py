@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -12,6 +11,7 @@ from torch.fx import Node
 import aoti_plugins.cuda.linear_all_reduce  # noqa: F401  it defines the op
 from aoti_plugins.cuda.inductor.few_rows import has_few_rows
 from aoti_plugins.cuda.passes.around_linears import linear_of_halves, residual_of
+from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.size_ranges import exported_bounds
 from aoti_plugins.parallel import ops  # noqa: F401  they define ``all_reduce``
 
@@ -43,7 +43,7 @@ def reduced_linears(program: ExportedProgram, has_row_kernel: bool = True) -> No
         if not pays and not _can_be_large(product):
             continue
         x, weight = product.args[:2]
-        _replace(total, (x, weight, residual, *node.args[1:]))
+        call_instead(total, _ours.linear_all_reduce.default, x, weight, residual, *node.args[1:])
         if total is not node:
             program.graph.erase_node(node)
         program.graph.erase_node(product)
@@ -79,11 +79,3 @@ def _can_be_large(product: Node) -> bool:
     value = product.meta["val"]
     _, rows = exported_bounds(math.prod(value.shape[:-1]))
     return rows is None or rows * value.shape[-1] * value.itemsize >= _LEAST_NBYTES
-
-
-def _replace(node: Node, args: tuple[Any, ...]) -> None:
-    with node.graph.inserting_before(node):
-        made = node.graph.call_function(_ours.linear_all_reduce.default, args)
-    made.meta.update(node.meta)
-    node.replace_all_uses_with(made)
-    node.graph.erase_node(node)

@@ -8,9 +8,9 @@ from torch.fx import Node
 
 import aoti_plugins.cuda.fused_linear
 import aoti_plugins.cuda.small_weights.rows_of_tiles  # noqa: F401  they define ops
+from aoti_plugins.cuda.passes.small_weights import prefix_of
 from aoti_plugins.cuda.small_weights.layout import DEPTH
-from aoti_plugins.cuda.small_weights.names import codes_name
-from aoti_plugins.lowering.added_nodes import call
+from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.small_weights.constants import source_name
 from aoti_plugins.lowering.small_weights.rows import rows_of
 from aoti_plugins.lowering.small_weights.sources import is_dequantised
@@ -37,16 +37,12 @@ def rows_of_tiles(program: ExportedProgram) -> None:
         _, weight, scale, zero, _, _, _, *kinds, _, _ = product.args
         value = node.meta["val"]
         args = (rows.numbers, weight, scale, zero, *kinds, value.size(-1), value.dtype)
-        args = (*args, rows.may_be_negative)
-        found = call(node, _ops.rows_of_tiles.default, *args)
-        found.meta.update(node.meta)
-        node.replace_all_uses_with(found)
-        program.graph.erase_node(node)
+        call_instead(node, _ops.rows_of_tiles.default, *args, rows.may_be_negative)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 
 def _product(products: dict[str, Node], table: Node) -> Node | None:
     """The product whose weight has been made of the same constant as a table."""
-    names = [codes_name(source_name(table), bits) for bits in DEPTH]
+    names = [f"{prefix_of(source_name(table), bits)}_codes" for bits in DEPTH]
     return next((products[name] for name in names if name in products), None)

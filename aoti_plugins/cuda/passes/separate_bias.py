@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from aoti_plugins.cuda.inductor.few_rows import has_few_rows
+from aoti_plugins.lowering.added_nodes import call_instead
 
 _aten = torch.ops.aten
 
@@ -37,8 +38,5 @@ def _separate(node: Node) -> None:
         return
     with node.graph.inserting_before(node):
         product = node.graph.call_function(op, (x, weight))
-        total = node.graph.call_function(_aten.add.Tensor, (product, bias))
     product.meta["val"] = node.meta["val"]
-    total.meta.update(node.meta)
-    node.replace_all_uses_with(total)
-    node.graph.erase_node(node)
+    call_instead(node, _aten.add.Tensor, product, bias)

@@ -9,7 +9,7 @@ from torch.fx import Node
 import aoti_plugins.cuda.fused_linear  # noqa: F401  it defines the op
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pack_groups
-from aoti_plugins.cuda.small_weights.names import codes_name, prefix_of
+from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.program_constants import add_constant
 from aoti_plugins.lowering.small_weights.products import Product, product_of
 from aoti_plugins.lowering.small_weights.weight import SmallWeight
@@ -32,6 +32,16 @@ def small_weights(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+def prefix_of(source: str, bits: int) -> str:
+    """What the names of all constants of a weight begin with: its codes, scales and zeros.
+
+    Args:
+        source: name of the placeholder that held the weight.
+        bits: 4 or 8.
+    """
+    return f"{source}_of_{bits}_bits"
+
+
 def _product(program: ExportedProgram, node: Node) -> Product | None:
     """The product that a node computes, if the kernels do it."""
     found = product_of(program, node)
@@ -46,21 +56,15 @@ def _replace(
 ) -> None:
     dtype = x.meta["val"].dtype
     scale_dtype = _scale_dtype(weight, dtype)
-    name, bits = prefix_of(weight.name, weight.bits), weight.bits
-    codes = add_constant(program, codes_name(weight.name, bits), pack_codes(weight.codes, bits))
+    name = prefix_of(weight.name, weight.bits)
+    codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
     scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
     zero = None
     if weight.zero is not None:
         zero = add_constant(program, f"{name}_zero", pack_groups(weight.zero.to(scale_dtype)))
     kinds = (weight.bits, weight.group_size, weight.zero_kind)
-    with node.graph.inserting_before(node):
-        product = node.graph.call_function(
-            torch.ops.aoti_plugins.fused_linear.default,
-            (x, codes, scale, zero, bias, None, None, *kinds, 0.0, int(Gate.NONE)),
-        )
-    product.meta.update(node.meta)
-    node.replace_all_uses_with(product)
-    node.graph.erase_node(node)
+    args = (x, codes, scale, zero, bias, None, None, *kinds, 0.0, int(Gate.NONE))
+    call_instead(node, torch.ops.aoti_plugins.fused_linear.default, *args)
 
 
 def _scale_dtype(weight: SmallWeight, dtype: torch.dtype) -> torch.dtype:

@@ -14,7 +14,7 @@ from torch._higher_order_ops.auto_functionalize import auto_functionalized
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.cuda.passes.around_linears import norm_of
+from aoti_plugins.cuda.passes.around_linears import either, norm_of
 from aoti_plugins.cuda.token_attention import HEAD_DIMS, attended_range, token_attention
 from aoti_plugins.lowering.passes.attention import (
     Attention,
@@ -138,9 +138,9 @@ def _written(program: ExportedProgram, node: Node) -> _Written | None:
 
 
 def _rotated(node: Node) -> _Rotated | None:
-    for plain, turned in _either(node, _aten.add.Tensor):
-        for x, cos in _either(plain, _aten.mul.Tensor):
-            for swapped, sin in _either(turned, _aten.mul.Tensor):
+    for plain, turned in either(node, _aten.add.Tensor):
+        for x, cos in either(plain, _aten.mul.Tensor):
+            for swapped, sin in either(turned, _aten.mul.Tensor):
                 if _is_turned(swapped, x) and _are_angles(cos, sin, x):
                     return _Rotated(x, cos, sin)
     return None
@@ -197,16 +197,6 @@ def _with_norm(program: ExportedProgram, rotated: _Rotated) -> _Rotated:
         x = swapped.graph.call_function(_aten.transpose.int, (norm.x, 1, 2))
     x.meta["val"] = tensor_of(norm.x).transpose(1, 2)
     return _Rotated(x, rotated.cos, rotated.sin, norm.factors, norm.epsilon)
-
-
-def _either(node: object, op: torch._ops.OpOverload) -> tuple[tuple[Node, Node], ...]:
-    """The two operands of a node, in both orders, if it calls ``op`` with two nodes."""
-    if not isinstance(node, Node) or node.target is not op or node.kwargs or len(node.args) != 2:
-        return ()
-    one, other = node.args
-    if not isinstance(one, Node) or not isinstance(other, Node):
-        return ()
-    return (one, other), (other, one)
 
 
 def _range(program: ExportedProgram, mask: Node | None, ranges: dict[Node, Node]) -> Node | None:

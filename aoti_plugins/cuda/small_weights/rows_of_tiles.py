@@ -13,7 +13,7 @@ from aoti_plugins.lowering.decompositions.index_dim import without_negatives
 from aoti_plugins.lowering.small_weights.packed import scaled
 
 
-def values(
+def _values(
     rows: Tensor,
     weight: Tensor,
     scale: Tensor,
@@ -25,7 +25,7 @@ def values(
     dtype: torch.dtype,
     may_be_negative: bool,
 ) -> Tensor:
-    """What the operator computes, in float32 and in plain PyTorch, of which code is generated.
+    """Rows of a weight, computed in float32 and in plain PyTorch, of which code is generated.
 
     Args:
         rows: which rows of the weight, integers in any shape.
@@ -49,21 +49,7 @@ def values(
     return scaled(numbers, scales, zeros, bits, zero_kind).flatten(-2).to(dtype)
 
 
-@torch.library.custom_op("aoti_plugins::rows_of_tiles", mutates_args=())
-def rows_of_tiles(
-    rows: Tensor,
-    weight: Tensor,
-    scale: Tensor,
-    zero: Tensor | None,
-    bits: int,
-    group_size: int,
-    zero_kind: int,
-    k: int,
-    dtype: torch.dtype,
-    may_be_negative: bool,
-) -> Tensor:
-    """``values``, as one op."""
-    return values(rows, weight, scale, zero, bits, group_size, zero_kind, k, dtype, may_be_negative)
+rows_of_tiles = torch.library.custom_op("aoti_plugins::rows_of_tiles", _values, mutates_args=())
 
 
 @rows_of_tiles.register_fake
@@ -75,5 +61,5 @@ def _(  # type: ignore[no-untyped-def]
 
 
 DECOMPOSITIONS: Mapping[OpOverload, Callable[..., Tensor]] = {
-    torch.ops.aoti_plugins.rows_of_tiles.default: values
+    torch.ops.aoti_plugins.rows_of_tiles.default: _values
 }

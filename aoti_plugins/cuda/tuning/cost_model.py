@@ -181,9 +181,7 @@ def blocks_per_multiprocessor(gpu: CudaTarget, launch: Launch) -> int:
     return min(by_registers, by_warps, by_shared, gpu.max_blocks_per_multiprocessor)
 
 
-def kernel_time(
-    gpu: CudaTarget, launch: Launch, traffic: Traffic, constants: Constants = CONSTANTS
-) -> float:
+def kernel_time(gpu: CudaTarget, launch: Launch, traffic: Traffic) -> float:
     """Estimate a pointwise kernel or a reduction.
 
     Returns:
@@ -191,32 +189,34 @@ def kernel_time(
     """
     fits = blocks_per_multiprocessor(gpu, launch)
     if not fits or not launch.blocks:
-        return math.inf if not fits else constants.launch
+        return math.inf if not fits else CONSTANTS.launch
     resident = min(fits, -(-launch.blocks // gpu.multiprocessors))
     rounds = launch.blocks / (gpu.multiprocessors * resident)
     rounds = max(1.0, rounds) if rounds > 4 else math.ceil(rounds)
     waste = max(1.0, 32 / max(traffic.contiguous_nbytes, 1))
     step_nbytes = waste * traffic.nbytes / launch.blocks / traffic.steps * resident
-    moved = step_nbytes / _multiprocessor_bandwidth(gpu, constants)
+    moved = step_nbytes / _multiprocessor_bandwidth(gpu)
     issued = (
         traffic.instructions
-        * constants.expansion
+        * CONSTANTS.expansion
         * launch.num_warps
         * resident
-        / (gpu.warp_schedulers * constants.issue_rate * gpu.sm_clock_hz)
+        / (gpu.warp_schedulers * CONSTANTS.issue_rate * gpu.sm_clock_hz)
         * 1e6
     )
     looked_up = (
-        traffic.lines * launch.num_warps * resident / (constants.line_rate * gpu.sm_clock_hz) * 1e6
+        traffic.lines * launch.num_warps * resident / (CONSTANTS.line_rate * gpu.sm_clock_hz) * 1e6
     )
-    waited = constants.step_latency + constants.sync * traffic.reduces * math.log2(
+    waited = CONSTANTS.step_latency + CONSTANTS.sync * traffic.reduces * math.log2(
         max(launch.num_warps, 1) + 1
     )
-    step = max(moved, issued, looked_up) + waited / max(1.0, resident * _overlap(launch, traffic))
-    block = constants.memory_latency + max(traffic.steps * step, waited)
-    block *= 1 + constants.spill * launch.spills
-    floor = waste * traffic.nbytes / _memory_bandwidth(gpu, constants)
-    return constants.launch + _both(rounds * block, floor + constants.memory_latency)
+    # Steps of one block hide each other's latency, but not across barriers.
+    overlapping = resident * (0.5 if traffic.reduces else 1.0)
+    step = max(moved, issued, looked_up) + waited / max(1.0, overlapping)
+    block = CONSTANTS.memory_latency + max(traffic.steps * step, waited)
+    block *= 1 + CONSTANTS.spill * launch.spills
+    floor = waste * traffic.nbytes / _memory_bandwidth(gpu)
+    return CONSTANTS.launch + _both(rounds * block, floor + CONSTANTS.memory_latency)
 
 
 def _both(one: float, two: float) -> float:
@@ -224,19 +224,14 @@ def _both(one: float, two: float) -> float:
     return (one**_SHARPNESS + two**_SHARPNESS) ** (1 / _SHARPNESS)
 
 
-def _overlap(launch: Launch, traffic: Traffic) -> float:
-    """How well the steps of one block hide each other's latency: not at all across barriers."""
-    return 0.5 if traffic.reduces else 1.0
-
-
-def _multiprocessor_bandwidth(gpu: CudaTarget, constants: Constants) -> float:
+def _multiprocessor_bandwidth(gpu: CudaTarget) -> float:
     """Bytes per microsecond that one multiprocessor gets."""
-    return constants.l2_bytes_per_cycle * gpu.sm_clock_hz / 1e6
+    return CONSTANTS.l2_bytes_per_cycle * gpu.sm_clock_hz / 1e6
 
 
-def _memory_bandwidth(gpu: CudaTarget, constants: Constants) -> float:
+def _memory_bandwidth(gpu: CudaTarget) -> float:
     """Bytes per microsecond of device memory."""
-    return constants.memory_efficiency * gpu.memory_bandwidth / 1e6
+    return CONSTANTS.memory_efficiency * gpu.memory_bandwidth / 1e6
 
 
 def expected_launch(
@@ -256,26 +251,20 @@ def expected_launch(
     return Launch(blocks, num_warps, min(registers, _MOST_REGISTERS), spills, shared)
 
 
-def library_time(gpu: CudaTarget, product: Product, constants: Constants = CONSTANTS) -> float:
+def library_time(gpu: CudaTarget, product: Product) -> float:
     """Estimate a matrix product by cuBLASLt, which chooses its kernel when the program runs."""
     tiles = -(-product.m // 128) * -(-product.n // 64) * product.batch
     outside = product.rate in ("float32", "float64")
-    efficiency = constants.library_fma if outside else constants.library_tensor
+    efficiency = CONSTANTS.library_fma if outside else CONSTANTS.library_tensor
     rate = gpu.matrix_flops(product.rate) * efficiency / 1e6
-    floor = product.nbytes / _memory_bandwidth(gpu, constants)
+    floor = product.nbytes / _memory_bandwidth(gpu)
     # Few tiles and a long sum: the sum is split, and a second kernel adds the parts.
     split = product.k >= 2048 and tiles * 4 < gpu.multiprocessors
-    fixed = constants.launch + constants.memory_latency + constants.library
+    fixed = CONSTANTS.launch + CONSTANTS.memory_latency + CONSTANTS.library
     return fixed * (1 + split) + _both(floor, product.flops / rate)
 
 
-def template_time(
-    gpu: CudaTarget,
-    launch: Launch,
-    product: Product,
-    tile: Tile,
-    constants: Constants = CONSTANTS,
-) -> float:
+def template_time(gpu: CudaTarget, launch: Launch, product: Product, tile: Tile) -> float:
     """Estimate a matrix product by a template without split sums.
 
     Returns:
@@ -293,24 +282,18 @@ def template_time(
     rate = gpu.matrix_flops(product.rate) * _tile_efficiency(gpu, launch, product, tile)
     computed = flops * resident / (rate / gpu.multiprocessors) * 1e6
     outside = product.rate in ("float32", "float64")
-    computed /= constants.fma_efficiency if outside else constants.tensor_efficiency
-    moved = tile_nbytes * resident / _multiprocessor_bandwidth(gpu, constants)
+    computed /= CONSTANTS.fma_efficiency if outside else CONSTANTS.tensor_efficiency
+    moved = tile_nbytes * resident / _multiprocessor_bandwidth(gpu)
     ahead = max(tile.num_stages - 1, 0.5)
-    waited = constants.in_flight_latency / ahead
-    step = max(computed, moved, waited) + constants.tensor_step
-    block = constants.memory_latency + steps * step
-    block *= 1 + constants.spill * launch.spills
-    floor = product.nbytes / (_memory_bandwidth(gpu, constants) * max(busy, 0.3))
-    return constants.launch + _both(rounds * block, floor + constants.memory_latency)
+    waited = CONSTANTS.in_flight_latency / ahead
+    step = max(computed, moved, waited) + CONSTANTS.tensor_step
+    block = CONSTANTS.memory_latency + steps * step
+    block *= 1 + CONSTANTS.spill * launch.spills
+    floor = product.nbytes / (_memory_bandwidth(gpu) * max(busy, 0.3))
+    return CONSTANTS.launch + _both(rounds * block, floor + CONSTANTS.memory_latency)
 
 
-def few_rows_time(
-    gpu: CudaTarget,
-    product: Product,
-    tile: Tile,
-    num_warps: int,
-    constants: Constants = CONSTANTS,
-) -> float:
+def few_rows_time(gpu: CudaTarget, product: Product, tile: Tile, num_warps: int) -> float:
     """Estimate a product of one to a few rows by a kernel without tensor cores.
 
     A block multiplies all rows with ``tile.block_n`` columns and sums at the very end; threads hold
@@ -334,7 +317,7 @@ def few_rows_time(
         instructions=80 + round(7 * sums),
         reduces=True,
     )
-    return kernel_time(gpu, launch, traffic, constants)
+    return kernel_time(gpu, launch, traffic)
 
 
 def _tile_efficiency(gpu: CudaTarget, launch: Launch, product: Product, tile: Tile) -> float:

@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.lowering.added_nodes import call
+from aoti_plugins.lowering.added_nodes import call, put_in_place
 from aoti_plugins.lowering.small_weights.constants import packed_constants
 from aoti_plugins.lowering.small_weights.packed import is_packable
 from aoti_plugins.lowering.small_weights.rows import Rows, rows_of
@@ -33,9 +33,7 @@ def gathered_rows(program: ExportedProgram) -> None:
         rows = rows_of(node)
         found = None if rows is None else _affine(program, rows) or _by_arguments(rows)
         if found is not None:
-            found.meta.update(node.meta)
-            node.replace_all_uses_with(found)
-            program.graph.erase_node(node)
+            put_in_place(found, node)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.export import ExportedProgram
 
-from aoti_plugins.lowering.added_nodes import call
+from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.small_weights.constants import packed_constants
 from aoti_plugins.lowering.small_weights.packed import is_packable
 from aoti_plugins.lowering.small_weights.sources import affine_weight_of
@@ -23,9 +23,6 @@ def packed_weights(program: ExportedProgram) -> None:
             continue
         kinds = (weight.bits, weight.zero_kind, node.meta["val"].dtype)
         constants = packed_constants(program, weight)
-        found = call(node, torch.ops.aoti_plugins.packed_weight.default, *constants, *kinds)
-        found.meta.update(node.meta)
-        node.replace_all_uses_with(found)
-        program.graph.erase_node(node)
+        call_instead(node, torch.ops.aoti_plugins.packed_weight.default, *constants, *kinds)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()

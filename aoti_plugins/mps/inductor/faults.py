@@ -53,8 +53,5 @@ def told_faults() -> Iterator[None]:
             )
         return source.replace(_HEAD, f"{_HEAD}\n{_ARGUMENT}")
 
-    with (
-        mock.patch.object(MetalKernel, "check_bounds", check_bounds),
-        mock.patch.object(MetalKernel, "codegen_kernel", codegen_kernel),
-    ):
+    with mock.patch.multiple(MetalKernel, check_bounds=check_bounds, codegen_kernel=codegen_kernel):
         yield

@@ -90,10 +90,7 @@ def small_sources() -> Iterator[None]:
             )
         return source
 
-    with (
-        mock.patch.object(MetalKernel, "__init__", with_own_headers),
-        mock.patch.object(MetalKernel, "codegen_kernel", codegen_kernel),
-    ):
+    with mock.patch.multiple(MetalKernel, __init__=with_own_headers, codegen_kernel=codegen_kernel):
         yield
 
 
