@@ -14,25 +14,28 @@ import click
 from aoti_plugins.cuda.driver_library import open_driver
 from aoti_plugins.errors import LoweringError
 
-program_argument = click.argument("program", type=click.Path(path_type=Path))
+PATH = click.Path(path_type=Path)
+"""The type of options and arguments that are paths."""
+
+program_argument = click.argument("program", type=PATH)
 
 data_option = click.option(
     "--data",
     "data_files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A .ptd file with weights of the program; may be repeated.",
 )
 
 tokenizer_option = click.option(
     "--tokenizer",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A tokenizer.json.  [default: what export wrote beside the program]",
 )
 
 template_option = click.option(
     "--template",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A chat template in Jinja.  [default: what export wrote beside the program]",
 )
 

@@ -109,8 +109,7 @@ def _show(pieces: Iterator[str]) -> None:
     """Write an answer as it comes; Ctrl-C ends it."""
     with interrupts.held() as is_interrupted:
         for piece in pieces:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
+            echo(piece, end="")
             if is_interrupted():
                 break
     close = getattr(pieces, "close", None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -70,8 +69,7 @@ def command(
         ):
             text.append(piece)
             if not as_json:
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+                echo(piece, end="")
         found, share = generator.statistics, bandwidth_share(generator)
     rates = {"tokens_per_s": found.tokens_per_s, "bandwidth_share": share}
     report = {**vars(found), **rates}

@@ -10,6 +10,7 @@ import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
 from aoti_plugins.cli._options import (
+    PATH,
     device_option,
     exclude_option,
     lowering_options,
@@ -34,8 +35,8 @@ from aoti_plugins.units import seconds_text
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: MODEL.pte]")
+@click.argument("model", type=PATH)
+@click.option("-o", "--output", type=PATH, help="[default: MODEL.pte]")
 @device_option
 @partitioner_option
 @exclude_option

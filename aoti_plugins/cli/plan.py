@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._options import (
+    PATH,
     device_option,
     exclude_option,
     lowering_options,
@@ -32,7 +33,7 @@ from aoti_plugins.units import seconds_text
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @device_option
 @partitioner_option
 @exclude_option

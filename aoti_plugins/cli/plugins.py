@@ -37,7 +37,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json(report)
     else:
-        _show(manager, report)
+        _show(report)
     broken = any(info.error for info in manager.plugins())
     ctx.exit(int(broken or bool(report["conflicts"] or report["kernel_libraries"])))
 
@@ -78,7 +78,7 @@ def provided(manager: PluginManager, device: str) -> dict[str, list[str]]:
     return result
 
 
-def _show(manager: PluginManager, report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any]) -> None:
     out = console()
     rows = [
         (

@@ -14,6 +14,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from aoti_plugins.cli._options import (
+    PATH,
     data_option,
     input_option,
     method_option,
@@ -21,17 +22,11 @@ from aoti_plugins.cli._options import (
     program_argument,
     random_seed_option,
 )
-from aoti_plugins.cli._output import (
-    console,
-    json_option,
-    nbytes_text,
-    print_json,
-    table,
-)
+from aoti_plugins.cli._output import console, json_option, nbytes_text, print_json, table
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import MethodPlan, method_plan
 from aoti_plugins.cli._quiet import quiet
-from aoti_plugins.cli._values import random_inputs, read_inputs
+from aoti_plugins.cli._values import default_method, inputs_of
 from aoti_plugins.destinations import check_destination, write_bytes
 from aoti_plugins.payload import KernelRef
 from aoti_plugins.profiling.machine import measured_cpu
@@ -81,19 +76,16 @@ class _Profile:
 )
 @click.option(
     "--model",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The exported model (.pt2): says why ops stayed outside of delegates.",
 )
 @click.option(
-    "--trace",
-    "trace_path",
-    type=click.Path(path_type=Path),
-    help="Write the calls as Chrome trace events, for Perfetto.",
+    "--trace", "trace_path", type=PATH, help="Write the calls as Chrome trace events, for Perfetto."
 )
 @click.option(
     "--html",
     "html_path",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write one page: timeline, modules, kernels, memory, what stayed outside.",
 )
 @json_option
@@ -124,10 +116,9 @@ def command(
     if model is not None:
         check_model(model)
     with Program(program, data_files=data_files) as loaded:
-        only_one = len(loaded.methods) == 1
-        name = method_name or (loaded.methods[0] if only_one else "forward")
+        name = method_name or default_method(loaded)
         method = loaded.method(name, trace=True)
-        inputs = read_inputs(sources, method) if sources else random_inputs(method, random_seed)
+        inputs = inputs_of(method, sources, random_seed)
         for _ in range(warmup):
             method(*inputs)
         calls = []
@@ -136,17 +127,13 @@ def command(
             calls.append(method.events())
     found = _profiled(program, name, calls, model)
     if trace_path is not None:
-        _write(trace_path, json.dumps(trace_events(found.calls, _origins(found))))
+        write_bytes(trace_path, json.dumps(trace_events(found.calls, _origins(found))).encode())
     if html_path is not None:
-        _write(html_path, html(_page(found)))
+        write_bytes(html_path, html(_page(found)).encode())
     if as_json:
         print_json(_report(found))
     else:
         _show(found)
-
-
-def _write(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
 
 
 def _profiled(

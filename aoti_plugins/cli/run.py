@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._options import (
+    PATH,
     data_option,
     input_option,
     method_option,
@@ -18,12 +19,7 @@ from aoti_plugins.cli._options import (
     random_seed_option,
 )
 from aoti_plugins.cli._output import console, json_option, print_json, table
-from aoti_plugins.cli._values import (
-    check_output_path,
-    random_inputs,
-    read_inputs,
-    save_outputs,
-)
+from aoti_plugins.cli._values import check_output_path, default_method, inputs_of, save_outputs
 from aoti_plugins.runtime import Program, current_place
 from aoti_plugins.units import seconds_text
 
@@ -45,10 +41,7 @@ from aoti_plugins.units import seconds_text
     "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Timed calls."
 )
 @click.option(
-    "--save-outputs",
-    "output_path",
-    type=click.Path(path_type=Path),
-    help="Write the outputs to an .npz or .pt file.",
+    "--save-outputs", "output_path", type=PATH, help="Write the outputs to an .npz or .pt file."
 )
 @json_option
 def command(
@@ -74,9 +67,9 @@ def command(
     times: dict[str, float] = {}
     loaded = _timed(times, "load_program", lambda: Program(program, data_files=data_files))
     with loaded:
-        name = method_name or _default_method(loaded)
+        name = method_name or default_method(loaded)
         method = _timed(times, "load_method", lambda: loaded.method(name))
-        inputs = read_inputs(sources, method) if sources else random_inputs(method, random_seed)
+        inputs = inputs_of(method, sources, random_seed)
         outputs = _timed(times, "first_call", lambda: method(*inputs))
         for _ in range(warmup - 1):
             method(*inputs)
@@ -101,11 +94,6 @@ def command(
         print_json(report)
     else:
         _show(report)
-
-
-def _default_method(program: Program) -> str:
-    only_one = len(program.methods) == 1
-    return program.methods[0] if only_one else "forward"
 
 
 def _timed(times: dict[str, float], name: str, work: Callable[[], Any]) -> Any:

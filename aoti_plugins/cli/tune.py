@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cli._options import PATH
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._quiet import quiet
@@ -17,9 +18,8 @@ from aoti_plugins.destinations import check_destination
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.stage_display import StageDisplay
 
-_path = click.Path(path_type=Path)
 _output_option = click.option(
-    "-o", "--output", type=_path, required=True, help="The record file to write."
+    "-o", "--output", type=PATH, required=True, help="The record file to write."
 )
 
 
@@ -40,7 +40,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("models", type=_path, nargs=-1, required=True)
+@click.argument("models", type=PATH, nargs=-1, required=True)
 @_output_option
 @json_option
 def record(models: tuple[Path, ...], output: Path, as_json: bool) -> None:
@@ -69,7 +69,7 @@ def record(models: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("files", type=_path, nargs=-1, required=True)
+@click.argument("files", type=PATH, nargs=-1, required=True)
 @_output_option
 @json_option
 def merge(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
@@ -88,7 +88,7 @@ def merge(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("files", type=_path, nargs=-1, required=True)
+@click.argument("files", type=PATH, nargs=-1, required=True)
 @json_option
 def show(files: tuple[Path, ...], as_json: bool) -> None:
     """Show what record files hold."""
