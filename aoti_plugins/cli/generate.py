@@ -6,12 +6,7 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import (
-    adapter_option,
-    data_option,
-    program_argument,
-    tokenizer_option,
-)
+from aoti_plugins.cli._options import generator_options, program_argument
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._sampling import (
@@ -27,9 +22,7 @@ from aoti_plugins.generation import Sampling, TextGenerator
 @click.command()
 @program_argument
 @click.argument("prompt")
-@data_option
-@tokenizer_option
-@adapter_option
+@generator_options
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
 @speculation_option
 @sampling_options

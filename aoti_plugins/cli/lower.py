@@ -9,14 +9,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
-from aoti_plugins.cli._options import (
-    PATH,
-    device_option,
-    exclude_option,
-    lowering_options,
-    partitioner_for,
-    partitioner_option,
-)
+from aoti_plugins.cli._options import PATH, device_options, lowering_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -37,9 +30,7 @@ from aoti_plugins.units import seconds_text
 @click.command()
 @click.argument("model", type=PATH)
 @click.option("-o", "--output", type=PATH, help="[default: MODEL.pte]")
-@device_option
-@partitioner_option
-@exclude_option
+@device_options
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
 )

@@ -9,14 +9,7 @@ from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import (
-    PATH,
-    device_option,
-    exclude_option,
-    lowering_options,
-    partitioner_for,
-    partitioner_option,
-)
+from aoti_plugins.cli._options import PATH, device_options, lowering_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -34,9 +27,7 @@ from aoti_plugins.units import seconds_text
 
 @click.command()
 @click.argument("model", type=PATH)
-@device_option
-@partitioner_option
-@exclude_option
+@device_options
 @click.option("--ops", "all_ops", is_flag=True, help="List the ops of each delegate.")
 @json_option
 @click.pass_context

@@ -15,12 +15,10 @@ from rich.tree import Tree
 
 from aoti_plugins.cli._options import (
     PATH,
-    data_option,
-    input_option,
-    method_option,
+    call_options,
+    number_option,
     partitioner_for,
     program_argument,
-    random_seed_option,
 )
 from aoti_plugins.cli._output import console, json_option, nbytes_text, print_json, table
 from aoti_plugins.cli._pt2 import check_model, load_model
@@ -66,14 +64,9 @@ class _Profile:
 
 @click.command()
 @program_argument
-@data_option
-@method_option
-@input_option
-@random_seed_option
-@click.option("--warmup", default=3, show_default=True, type=click.IntRange(min=0))
-@click.option(
-    "--repeat", default=20, show_default=True, type=click.IntRange(min=1), help="Calls to watch."
-)
+@call_options
+@number_option("--warmup", default=3)
+@number_option("--repeat", default=20, least=1, help="Calls to watch.")
 @click.option(
     "--model",
     type=PATH,

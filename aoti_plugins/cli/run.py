@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import (
-    PATH,
-    data_option,
-    input_option,
-    method_option,
-    program_argument,
-    random_seed_option,
-)
+from aoti_plugins.cli._options import PATH, call_options, number_option, program_argument
 from aoti_plugins.cli._output import console, json_option, print_json, table
 from aoti_plugins.cli._values import check_output_path, default_method, inputs_of, save_outputs
 from aoti_plugins.runtime import Program, current_place
@@ -26,20 +20,14 @@ from aoti_plugins.units import seconds_text
 
 @click.command()
 @program_argument
-@data_option
-@method_option
-@input_option
-@random_seed_option
-@click.option(
+@call_options
+@number_option(
     "--warmup",
     default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
+    least=1,
     help="Calls before the timed ones; the first is reported by itself.",
 )
-@click.option(
-    "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Timed calls."
-)
+@number_option("--repeat", default=10, least=1, help="Timed calls.")
 @click.option(
     "--save-outputs", "output_path", type=PATH, help="Write the outputs to an .npz or .pt file."
 )
@@ -73,7 +61,7 @@ def command(
         outputs = _timed(times, "first_call", lambda: method(*inputs))
         for _ in range(warmup - 1):
             method(*inputs)
-        calls = [_seconds_of(lambda: method(*inputs)) for _ in range(repeat)]
+        calls = timeit.repeat(lambda: method(*inputs), repeat=repeat, number=1)
     times["median_call"] = statistics.median(calls)
     times["fastest_call"] = min(calls)
     times["slowest_call"] = max(calls)
@@ -101,12 +89,6 @@ def _timed(times: dict[str, float], name: str, work: Callable[[], Any]) -> Any:
     result = work()
     times[name] = time.perf_counter() - start
     return result
-
-
-def _seconds_of(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def _describe(value: Any) -> dict[str, Any]:

@@ -8,11 +8,10 @@ import click
 
 from aoti_plugins.cli._interrupts import STATUS, interrupts
 from aoti_plugins.cli._options import (
-    adapter_option,
-    data_option,
+    generator_options,
+    number_option,
     program_argument,
     template_option,
-    tokenizer_option,
 )
 from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._text import echo
@@ -23,9 +22,7 @@ _END_S = 3.0  # what the model gets for the step that it is in
 
 @click.command()
 @program_argument
-@data_option
-@tokenizer_option
-@adapter_option
+@generator_options
 @template_option
 @click.option(
     "--host",
@@ -34,27 +31,16 @@ _END_S = 3.0  # what the model gets for the step that it is in
     help="Where to listen. 0.0.0.0 is for everybody who reaches this machine: nobody is asked "
     "for a key.",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8000,
-    show_default=True,
-    help="0 takes one that is free.",
-)
+@number_option("--port", default=8000, most=65535, help="0 takes one that is free.")
 @click.option("--model-id", help="The model's name in requests.  [default: the file's, no suffix]")
-@click.option(
+@number_option(
     "--max-sessions",
-    type=click.IntRange(min=1),
+    least=1,
     default=4,
-    show_default=True,
     help="Answers that are generated at once, in turns; each has a cache of its own.",
 )
-@click.option(
-    "--max-waiting",
-    type=click.IntRange(min=0),
-    default=32,
-    show_default=True,
-    help="More requests that may wait; others get status 429.",
+@number_option(
+    "--max-waiting", default=32, help="More requests that may wait; others get status 429."
 )
 def command(
     program: Path,
