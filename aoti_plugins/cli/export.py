@@ -12,7 +12,9 @@ import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
 from aoti_plugins.cli._options import (
+    PATH,
     device_option,
+    number_option,
     option_defaults,
     parse_options,
     partitioner_for,
@@ -43,8 +45,8 @@ _GUESSED_TOKENS = 4
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: CHECKPOINT.pte]")
+@click.argument("checkpoint", type=PATH)
+@click.option("-o", "--output", type=PATH, help="[default: CHECKPOINT.pte]")
 @device_option
 @click.option("--target", help="What of the device to lower for, such as h100 or x86_64-v3.")
 @click.option(
@@ -57,11 +59,10 @@ _GUESSED_TOKENS = 4
     "fp8 is for GPUs of compute capability 8.9 or newer, and single tokens are fast with "
     "--method-style prefill-decode alone; CPUs have no kernel for it.",
 )
-@click.option(
+@number_option(
     "--group-size",
-    type=click.IntRange(min=1),
+    least=1,
     default=128,
-    show_default=True,
     help="How many weights in a row have one scale; of fp8 all.",
 )
 @click.option(
@@ -83,16 +84,15 @@ _GUESSED_TOKENS = 4
     show_default=True,
     help="One method for any number of tokens, or a second one for single tokens.",
 )
-@click.option(
+@number_option(
     "--speculate",
-    type=click.IntRange(min=0, max=64),
+    most=64,
     default=0,
-    show_default=True,
     help="The most tokens that are looked up in the text and checked in one call.",
 )
 @click.option(
     "--draft",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A smaller model with the same tokens, which guesses what is checked (--speculate, then 4 "
     "by default).",
 )
@@ -101,11 +101,9 @@ _GUESSED_TOKENS = 4
     is_flag=True,
     help="Choose tokens in the program, so that no logits are copied from the device.",
 )
-@click.option(
+@number_option(
     "--lora-rank",
-    type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     help="The largest rank of adapters (LoRA) that the program takes; 0 for none.",
 )
 @click.option(
@@ -114,12 +112,12 @@ _GUESSED_TOKENS = 4
     help="Layers that take adapters, such as q_proj,v_proj.  [default: all linear ones but the "
     "last]",
 )
-@click.option(
+@number_option(
     "--tensor-parallel",
     "num_ranks",
-    type=click.IntRange(1, 64),
+    least=1,
+    most=64,
     default=1,
-    show_default=True,
     help="Processes that run the model together, each with its part of the weights: start them "
     "with torchrun --nproc-per-node N -m aoti_plugins.",
 )
@@ -231,8 +229,10 @@ def command(
             if lora_rank:
                 language.add_adapters(model, lora_rank, targets)
             with display.stage("torch.export"):
-                return language.export_methods(
-                    opened, model, length, method_style, speculate, dtype_of_shares
+                if opened.preprocessor is not None:
+                    return language.export_speech(model, opened.preprocessor, length, method_style)
+                return language.export_decoder(
+                    model, length, method_style, speculate, dtype_of_shares
                 )
 
         if num_ranks == 1:
@@ -253,7 +253,7 @@ def command(
                 if kind != "none":
                     language.quantize(small, kind, group_size)
                 methods |= language.export_draft(small, length, method_style)
-                constants |= language.draft_metadata(guesser)
+                constants["get_draft_vocab_size"] = guesser.config.vocab_size
         program = lowered(methods, chosen, display, constant_methods=constants)
         with display.stage(f"write {output.name}"):
             data_files = _write(opened, program, output)

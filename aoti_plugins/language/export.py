@@ -17,7 +17,6 @@ from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
 from aoti_plugins.language.device_sampling import likeliest_token, sampled_token
 from aoti_plugins.language.draft import DraftDecoder
-from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 from aoti_plugins.language.speech import (
@@ -125,33 +124,6 @@ def _set_rows(weight: Any, numbers: torch.Tensor, rows: torch.Tensor) -> None:
     codes = (wide / scale).to(weight.qdata.dtype)
     weight.qdata.view(torch.uint8)[numbers] = codes.view(torch.uint8)
     weight.scale[numbers] = scale.to(weight.scale.dtype)
-
-
-def export_methods(
-    checkpoint: Checkpoint | GgufCheckpoint,
-    model: Any,
-    max_length: int,
-    style: str = "forward",
-    num_speculative_tokens: int = 0,
-    sampling_dtype: torch.dtype | None = None,
-) -> dict[str, ExportedProgram]:
-    """Export what a checkpoint is, by ``export_speech`` or ``export_decoder``.
-
-    Args:
-        checkpoint: which model it is.
-        model: what its ``load`` gave.
-        max_length: positions in the caches of the text.
-        style: as for ``export_decoder``.
-        num_speculative_tokens: as for ``export_decoder``; 0 for speech.
-        sampling_dtype: as for ``export_decoder``; ``None`` for speech.
-
-    Raises:
-        CheckpointError: as both do.
-    """
-    if checkpoint.preprocessor is None:
-        return export_decoder(model, max_length, style, num_speculative_tokens, sampling_dtype)
-    check_speculation(model.config, num_speculative_tokens)
-    return export_speech(model, checkpoint.preprocessor, max_length, style)
 
 
 def export_speech(
@@ -363,7 +335,7 @@ def most_of_a_call(config: Any, max_length: int) -> int:
 
 
 def metadata(
-    checkpoint: Checkpoint | GgufCheckpoint,
+    checkpoint: Checkpoint,
     model: Any,
     max_length: int,
     num_speculative_tokens: int = 0,

@@ -19,7 +19,7 @@ from aoti_plugins.parallel.merging import merge_ranks
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
-def check_ranks(checkpoint: Checkpoint | GgufCheckpoint, num_ranks: int) -> None:
+def check_ranks(checkpoint: Checkpoint, num_ranks: int) -> None:
     """Find out, from a configuration, whether a model can be divided among ranks.
 
     Raises:
