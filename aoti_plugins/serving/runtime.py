@@ -86,7 +86,9 @@ class TurnsRuntime:
         finally:
             turn.cancel()
         if stats is not None:
-            _fill(stats, answer)
+            for name, value in answer.report().items():
+                setattr(stats, name, value)
+            stats.generated_token_ids = answer.resumable_tokens
 
     def close_worker(self, timeout: float = 0.0) -> bool:
         """End all answers; returns whether the model is free, within so many seconds."""
@@ -144,17 +146,3 @@ def _options(given: Any) -> AnswerOptions:
     )
     most = given.max_new_tokens if given.max_new_tokens > 0 else None
     return AnswerOptions(sampling, most, given.stop)
-
-
-def _fill(stats: Any, answer: Answer) -> None:
-    found = answer.statistics
-    stats.prompt_tokens = found.prompt_tokens
-    stats.completion_tokens = len(answer.tokens)
-    stats.finish_reason = answer.finish_reason
-    stats.reused_prompt_tokens = found.cached_tokens
-    stats.prefilled_prompt_tokens = found.prompt_tokens - found.cached_tokens
-    stats.prefill_ms = 1e3 * found.first_token_s
-    stats.decode_ms = 1e3 * (found.seconds - found.first_token_s)
-    stats.total_ms = 1e3 * found.seconds
-    stats.decode_tok_s = found.tokens_per_s
-    stats.generated_token_ids = answer.resumable_tokens

@@ -121,22 +121,15 @@ class Worker:
 
 def _report(answer: Answer, is_cancelled: bool) -> dict[str, Any]:
     """What an answer took, for the server."""
-    found = answer.statistics
     report = {
         "done": True,
-        "prompt_tokens": found.prompt_tokens,
-        "completion_tokens": len(answer.tokens),
-        "finish_reason": "stop" if is_cancelled else answer.finish_reason,
-        "reused_prompt_tokens": found.cached_tokens,
-        "prefilled_prompt_tokens": found.prompt_tokens - found.cached_tokens,
-        "session_reset_reason": "exact_prefix" if found.cached_tokens else "new",
-        "prefill_ms": 1e3 * found.first_token_s,
-        "decode_ms": 1e3 * (found.seconds - found.first_token_s),
-        "total_ms": 1e3 * found.seconds,
-        "decode_tok_s": found.tokens_per_s,
+        **answer.report(),
+        "session_reset_reason": "exact_prefix" if answer.statistics.cached_tokens else "new",
         "cancelled": is_cancelled,
     }
-    tokens = [] if is_cancelled else answer.resumable_tokens
+    if is_cancelled:
+        return {**report, "finish_reason": "stop"}
+    tokens = answer.resumable_tokens
     return {**report, "generated_token_ids": tokens} if tokens else report
 
 
