@@ -30,7 +30,7 @@ from aoti_plugins.cli._output import (
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, writing
-from aoti_plugins.errors import CheckpointError
+from aoti_plugins.errors import CheckpointError, needs_extra
 from aoti_plugins.generation import chat_template_of, tokenizer_of
 from aoti_plugins.lowering.stage_display import StageDisplay
 from aoti_plugins.units import seconds_text
@@ -304,14 +304,10 @@ def _check_float8(device: str, partitioner: Any) -> None:
 
 
 def _language() -> Any:
-    try:
+    with needs_extra("language", CheckpointError):
         import safetensors  # noqa: F401
         import tokenizers  # noqa: F401
         import transformers  # noqa: F401
-    except ImportError as error:
-        raise CheckpointError(
-            f"the package {error.name} is missing: pip install 'aoti-plugins[language]'"
-        ) from error
     from aoti_plugins import language
 
     return language

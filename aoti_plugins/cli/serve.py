@@ -15,7 +15,7 @@ from aoti_plugins.cli._options import (
 )
 from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._text import echo
-from aoti_plugins.errors import ServingError
+from aoti_plugins.errors import ServingError, needs_extra
 
 _END_S = 3.0  # what the model gets for the step that it is in
 
@@ -96,12 +96,8 @@ def command(
 
 
 def _check_packages() -> None:
-    try:
+    with needs_extra("serve", ServingError):
         import fastapi  # noqa: F401
         import jinja2  # noqa: F401
         import tokenizers  # noqa: F401
         import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ServingError(
-            f"the package {error.name} is missing: pip install 'aoti-plugins[serve]'"
-        ) from error
