@@ -16,6 +16,7 @@ from aoti_plugins.errors import PayloadError, ProgramError
 from aoti_plugins.interface import contents
 from aoti_plugins.payload import pte_header
 from aoti_plugins.payload.header import MAGIC
+from aoti_plugins.signing.program_file import parsed
 
 _OUR_BACKENDS = "Aoti"
 
@@ -151,14 +152,7 @@ def _parse(data: bytes, path: Path) -> Any:
     quiet()
     from executorch.exir._serialize._program import deserialize_pte_binary
 
-    try:
-        return deserialize_pte_binary(data)
-    except Exception as error:
-        raise ProgramError(
-            f"{str(path)!r} cannot be read as an ExecuTorch program: "
-            f"{type(error).__name__}: {error}. "
-            "It is damaged; copy it again or lower the model again."
-        ) from error
+    return parsed(path, "an ExecuTorch program", deserialize_pte_binary, data)
 
 
 def _named_data(file: Any) -> dict[str, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -165,9 +164,8 @@ def _row(entry: Entry) -> tuple[Any, ...]:
 
 
 def _configuration(entry: Entry) -> str:
-    config: Mapping[str, Any] = dict(entry.config)
+    config, words = dict(entry.config), []
     if entry.key.kind == PRODUCT:
-        rest = {name: value for name, value in config.items() if name not in ("choice", "name")}
-        head = f"{config.get('choice')} {config.get('name', '')}".strip()
-        return " ".join([head, *(f"{name}={value}" for name, value in rest.items())])
-    return " ".join(f"{name}={value}" for name, value in config.items())
+        words = [str(config.pop("choice", None)), str(config.pop("name", ""))]
+    words += [f"{name}={value}" for name, value in config.items()]
+    return " ".join(filter(None, words))

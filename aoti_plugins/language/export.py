@@ -192,7 +192,6 @@ def export_decoder(
         CheckpointError: the model cannot be exported, or keeps no text that can be cut.
     """
     check_speculation(model.config, num_speculative_tokens)
-    _use_static_cache(model)
     most = most_of_a_call(model.config, max_length)
     lengths = _lengths(style, most)
     if num_speculative_tokens:
@@ -230,7 +229,6 @@ def export_draft(model: Any, max_length: int, style: str = "forward") -> dict[st
     Raises:
         CheckpointError: the model cannot be exported.
     """
-    _use_static_cache(model)
     lengths = {"draft": max_length} | ({"draft_decode": 1} if style != "forward" else {})
     with torch.no_grad(), _naming(model):
         decoder = DraftDecoder(_decoder(model, max_length)).eval()
@@ -238,11 +236,6 @@ def export_draft(model: Any, max_length: int, style: str = "forward") -> dict[st
     for program in methods.values():
         check_sizes(program, type(model).__name__)
     return methods
-
-
-def _use_static_cache(model: Any) -> None:
-    model.generation_config.cache_implementation = "static"
-    model.generation_config.use_cache = True
 
 
 def check_speculation(config: Any, num_speculative_tokens: int) -> None:
@@ -326,6 +319,8 @@ def _choosing(
 def _decoder(model: Any, max_length: int) -> torch.nn.Module:
     if is_recurrent(model.config):
         return RecurrentDecoder(model)
+    model.generation_config.cache_implementation = "static"
+    model.generation_config.use_cache = True
     return _CachedDecoder(model, batch_size=1, max_cache_len=max_length)
 
 

@@ -7,6 +7,7 @@ import binascii
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -71,6 +72,7 @@ def _decoded(text: bytes, path: Path) -> bytes:
     return der[len(_PREFIX) :]
 
 
+@dataclass(frozen=True)
 class Signer:
     """A private key that signs.
 
@@ -79,9 +81,8 @@ class Signer:
         sign: returns the 64 bytes of a signature over a message.
     """
 
-    def __init__(self, public: bytes, sign: Callable[[bytes], bytes]) -> None:
-        self.public = public
-        self.sign = sign
+    public: bytes
+    sign: Callable[[bytes], bytes]
 
     @classmethod
     def from_file(cls, path: Path, passphrase: bytes | None = None) -> Signer:

@@ -56,9 +56,9 @@ class ProgramFile:
         problem = pte_header.problem(self._data[: pte_header.HEAD_NBYTES], len(self._data))
         if problem:
             raise ProgramError(f"{str(path)!r} {problem}")
-        found = _parsed(path, "an ExecuTorch program", self._parse)
+        found = parsed(path, "an ExecuTorch program", self._parse)
         for one in data_files:
-            found += _parsed(one, "a data file of ExecuTorch", _named_data_of, one)
+            found += parsed(one, "a data file of ExecuTorch", _named_data_of, one)
         self._blobs: dict[str, list[memoryview]] = {}  # which of two the runtime takes is its own
         for key, blob in found:
             self._blobs.setdefault(key, []).append(blob)
@@ -181,7 +181,12 @@ def _part(data: mmap.mmap, start: int, nbytes: int) -> tuple[int, memoryview]:
     return start, memoryview(data)[start : start + nbytes]
 
 
-def _parsed(path: Path, kind: str, read: Callable[..., T], *arguments: Any) -> T:
+def parsed(path: Path, kind: str, read: Callable[..., T], *arguments: Any) -> T:
+    """What one of ExecuTorch's readers makes of a file.
+
+    Raises:
+        ProgramError: it cannot read it.
+    """
     try:
         return read(*arguments)
     except ProgramError:
