@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -83,12 +84,12 @@ def names_like(pattern: str, known: Iterable[str]) -> list[str]:
     return [name for name in known if expression.fullmatch(name)]
 
 
+@dataclass(frozen=True)
 class _Shards:
     """One rank's parts."""
 
-    def __init__(self, rank: int, group: Group) -> None:
-        self.rank = rank
-        self.group = group
+    rank: int
+    group: Group
 
     def part(self, value: Tensor, dim: int, what: str) -> nn.Parameter:
         """This rank's part along a dim."""
@@ -127,13 +128,10 @@ def _rowwise(shards: _Shards, layer: nn.Linear, what: str) -> None:
     layer.weight = shards.part(layer.weight, 1, f"the weight of {what}")
     layer.in_features //= shards.group.size
     bias, layer.bias = layer.bias, None
-    if bias is None:
-        layer.register_forward_hook(lambda module, args, found: shards.total(found))
-        return
-    layer.register_parameter("bias_of_total", bias)
-    layer.register_forward_hook(
-        lambda module, args, found: shards.total(found) + module.bias_of_total
-    )
+    _summed(shards, layer, what)
+    if bias is not None:
+        layer.register_parameter("bias_of_total", bias)
+        layer.register_forward_hook(lambda module, args, found: found + module.bias_of_total)
 
 
 def _rowwise_split(shards: _Shards, layer: nn.Linear, what: str) -> None:
@@ -168,7 +166,7 @@ def _embedding_rows(shards: _Shards, layer: nn.Embedding, what: str) -> None:
         return (torch.where(is_here, found, elsewhere), *args[1:])
 
     layer.register_forward_pre_hook(place)
-    layer.register_forward_hook(lambda module, args, found: shards.total(found))
+    _summed(shards, layer, what)
 
 
 def _summed(shards: _Shards, module: nn.Module, what: str) -> None:
