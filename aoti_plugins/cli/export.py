@@ -181,7 +181,6 @@ def command(
     with StageDisplay(error_console()) as display:
         with display.stage("import torch, transformers and executorch"):
             quiet()
-            _quiet_transformers()
             partitioner = partitioner_for(device)
             language = _language()
         options = parse_options(
@@ -307,19 +306,12 @@ def _language() -> Any:
     with needs_extra("language", CheckpointError):
         import safetensors  # noqa: F401
         import tokenizers  # noqa: F401
-        import transformers  # noqa: F401
+        from transformers.utils import logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     from aoti_plugins import language
 
     return language
-
-
-def _quiet_transformers() -> None:
-    try:
-        from transformers.utils import logging
-    except ImportError:
-        return  # _language says so
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
 
 
 def _length(checkpoint: Any, wanted: int | None) -> int:

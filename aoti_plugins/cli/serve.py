@@ -67,7 +67,11 @@ def command(
     """  # noqa: D301
     if has_followed(program, data_files):
         return
-    _check_packages()
+    with needs_extra("serve", ServingError):
+        import fastapi  # noqa: F401
+        import jinja2  # noqa: F401
+        import tokenizers  # noqa: F401
+        import uvicorn  # noqa: F401
     from aoti_plugins.generation import ChatTemplate, TextGenerator, chat_template_of
     from aoti_plugins.serving.runtime import TurnsRuntime
     from aoti_plugins.serving.server import listening, serve, url_of
@@ -93,11 +97,3 @@ def command(
         if is_interrupted():
             echo("stopped", err=True)
             click.get_current_context().exit(STATUS)
-
-
-def _check_packages() -> None:
-    with needs_extra("serve", ServingError):
-        import fastapi  # noqa: F401
-        import jinja2  # noqa: F401
-        import tokenizers  # noqa: F401
-        import uvicorn  # noqa: F401

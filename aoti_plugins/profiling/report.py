@@ -38,7 +38,7 @@ class Page:
         tree: by module.
         memory: what the program plans, each a name and bytes.
         outside: what is not in delegates: an op, where it is, why.
-        machine: what shares are of; ``None`` shows none.
+        machine: what shares are of.
     """
 
     title: str
@@ -48,7 +48,7 @@ class Page:
     tree: ModuleTime
     memory: Sequence[tuple[str, int]]
     outside: Sequence[tuple[str, str, str]]
-    machine: Machine | None
+    machine: Machine
 
 
 def html(page: Page) -> str:
@@ -145,8 +145,8 @@ def _kernels(page: Page, total: float) -> Iterator[tuple[str, ...]]:
             f"{kernel.seconds / total:.1%}",
             str(kernel.launches),
             f"{kernel.nbytes:,}" if kernel.nbytes else "",
-            share_text(kernel.bandwidth_share(page.machine) if page.machine else None),
-            share_text(kernel.arithmetic_share(page.machine) if page.machine else None),
+            share_text(kernel.bandwidth_share(page.machine)),
+            share_text(kernel.arithmetic_share(page.machine)),
         )
 
 

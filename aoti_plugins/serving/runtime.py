@@ -47,11 +47,7 @@ class TurnsRuntime:
     async def open(self, session_id: str) -> None:
         """Nothing: a conversation finds its cache by what that holds, and needs none kept."""
 
-    async def reset(self, session_id: str) -> None:
-        """Nothing, as for ``open``."""
-
-    async def close(self, session_id: str) -> None:
-        """Nothing, as for ``open``."""
+    reset = close = open
 
     def stop(self) -> bool:
         """Nothing: answers end at their stop strings by themselves."""
