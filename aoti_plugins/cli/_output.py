@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -53,6 +53,14 @@ def print_json(value: object) -> None:
     """Print a value as indented JSON on standard output."""
     is_utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
     echo(json.dumps(value, indent=2, ensure_ascii=not is_utf8))
+
+
+def print_report(report: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+    """Print a report as JSON, or for people, as ``show`` does."""
+    if as_json:
+        print_json(report)
+    else:
+        show(report)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Listing:

@@ -24,7 +24,7 @@ from aoti_plugins.cli._output import (
     error_console,
     json_option,
     nbytes_text,
-    print_json,
+    print_report,
     table,
 )
 from aoti_plugins.cli._quiet import quiet
@@ -268,10 +268,7 @@ def command(
         "seconds": time.perf_counter() - start,
         "stages": display.stages,
     }
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    print_report(report, as_json, _show)
 
 
 def _check_alone(lora_rank: int, draft: Path | None, kind: str) -> None:

@@ -15,7 +15,7 @@ from aoti_plugins.cli._output import (
     error_console,
     json_option,
     nbytes_text,
-    print_json,
+    print_report,
     table,
 )
 from aoti_plugins.cli._pt2 import check_model, load_model
@@ -67,10 +67,7 @@ def command(
         "stages": display.stages,
         "data_files": {str(path): path.stat().st_size for path in data_files},
     }
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    print_report(report, as_json, _show)
 
 
 def _lower(

@@ -172,12 +172,11 @@ def _plain_name(op: str) -> str:
 
 
 def _origins(found: _Profile) -> dict[tuple[int, str], KernelRef]:
-    by_delegate = {(one.delegate, one.origin.name): one.origin for one in found.kernels}
     return {
-        (instruction, name): origin
+        (instruction, one.origin.name): one.origin
         for instruction, delegate in found.plan.delegate_of.items()
-        for (of, name), origin in by_delegate.items()
-        if of == delegate
+        for one in found.kernels
+        if one.delegate == delegate
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._options import PATH, call_options, number_option, program_argument
-from aoti_plugins.cli._output import console, json_option, print_json, table
+from aoti_plugins.cli._output import console, json_option, print_report, table
 from aoti_plugins.cli._values import check_output_path, default_method, inputs_of, save_outputs
 from aoti_plugins.runtime import Program, current_place
 from aoti_plugins.units import seconds_text
@@ -78,10 +78,7 @@ def command(
         return  # rank 0 says what all have
     if output_path:
         save_outputs(outputs, output_path)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    print_report(report, as_json, _show)
 
 
 def _timed(times: dict[str, float], name: str, work: Callable[[], Any]) -> Any:

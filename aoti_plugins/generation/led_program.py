@@ -65,7 +65,8 @@ class LedProgram(Closing):
         self.methods = program.methods
         self._program = program
         self._tell = tell
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while something is said and done."""
         self._count = 0
         self._is_over = False
 
@@ -77,7 +78,7 @@ class LedProgram(Closing):
             return self._program.method(name)
         of = share_state.index if isinstance(share_state, LedMethod) else share_state
         own = share_state.own if isinstance(share_state, LedMethod) else share_state
-        with self._lock:
+        with self.lock:
             index = self._count
             self._count += 1
             self.tell({"do": "load", "method": name, "index": index, "share_state": of})
@@ -87,13 +88,9 @@ class LedProgram(Closing):
         """Say to the others what comes; the lock is held until it is done here, too."""
         _send(self._tell, what, arrays)
 
-    def lock(self) -> threading.RLock:
-        """Held while something is said and done."""
-        return self._lock
-
     def close(self) -> None:
         """Free the program, and let the others end. May be called twice."""
-        with self._lock:
+        with self.lock:
             if not self._is_over:
                 self._is_over = True
                 try:
@@ -118,13 +115,13 @@ class LedMethod:
     def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
         """Run it on all ranks; see ``Method.__call__``."""
         given = [np.ascontiguousarray(one) for one in inputs]
-        with self._program.lock():
+        with self._program.lock:
             self._program.tell({"do": "call", "index": self.index}, given)
             return self.own(*given, copy=copy)
 
     def close(self) -> None:
         """Free it on all ranks."""
-        with self._program.lock():
+        with self._program.lock:
             if not self._program._is_over:
                 self._program.tell({"do": "close", "index": self.index})
             self.own.close()

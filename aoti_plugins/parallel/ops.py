@@ -28,16 +28,9 @@ class Reduction(IntEnum):
     PRODUCT = 4
 
 
-BY_NAME = {
-    "sum": Reduction.SUM,
-    "avg": Reduction.AVERAGE,
-    "min": Reduction.MINIMUM,
-    "max": Reduction.MAXIMUM,
-    "product": Reduction.PRODUCT,
-}
-"""By PyTorch's names."""
+NAMES = ("sum", "avg", "min", "max", "product")
+"""PyTorch's, by reduction."""
 
-_TORCHS = {reduction: name for name, reduction in BY_NAME.items()}
 _DEVICES = ("cpu", "cuda")
 _groups: dict[tuple[int, Group], str] = {}
 
@@ -81,7 +74,7 @@ def all_reduce(x: Tensor, reduction: int, world_size: int, group_size: int, stri
     Returns:
         Sizes and dtype of ``x``, row-major.
     """
-    how = _TORCHS[Reduction(reduction)]
+    how = NAMES[Reduction(reduction)]
     return _among(Group(world_size, group_size, stride), "all_reduce", x, how)
 
 
@@ -124,7 +117,7 @@ def reduce_scatter(
     Returns:
         ``[n, ...]``.
     """
-    group, how = Group(world_size, group_size, stride), _TORCHS[Reduction(reduction)]
+    group, how = Group(world_size, group_size, stride), NAMES[Reduction(reduction)]
     return _among(group, "reduce_scatter_tensor", x, how, group_size)
 
 

@@ -81,11 +81,9 @@ def _group(given: dict[str, Any]) -> Group:
 
 def _reduction(given: dict[str, Any]) -> int:
     name = str(given["reduce_op"]).lower()
-    if name not in ops.BY_NAME:
-        raise LoweringError(
-            f"a collective reduces by {name!r}; there are: {', '.join(ops.BY_NAME)}"
-        )
-    return int(ops.BY_NAME[name])
+    if name not in ops.NAMES:
+        raise LoweringError(f"a collective reduces by {name!r}; there are: {', '.join(ops.NAMES)}")
+    return ops.NAMES.index(name)
 
 
 def _call(like: Node, target: Any, *args: Any) -> Node:

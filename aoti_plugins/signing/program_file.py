@@ -73,7 +73,10 @@ class ProgramFile:
         ]
         for one in payload.storages:
             table_key = payload.rank_table_key(one)
-            wanted += [_weights(one)] if table_key is None else self._of_ranks(one, table_key)
+            if table_key is None:
+                wanted.append(("weights", one.key, one.nbytes, one.sha256))
+            else:
+                wanted += self._of_ranks(one, table_key)
         return [problem for one in wanted if one[2] for problem in self._problems_of(*one)]
 
     def _of_ranks(self, storage: payloads.StorageRef, table_key: str) -> list[_Wanted]:
@@ -152,10 +155,6 @@ class ProgramFile:
             elif digest.digest() != sha256:
                 found = digest.hexdigest()
                 yield f"{what} {key!r}: SHA-256 is {found}, the payload says {sha256.hex()}"
-
-
-def _weights(storage: payloads.StorageRef) -> _Wanted:
-    return "weights", storage.key, storage.nbytes, storage.sha256
 
 
 def _named_data_of(path: Path) -> list[Blob]:
