@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 
+_SHARED_OBJECT = "aoti_plugins.lowering.artifacts.shared_object"
+
 Environment = Callable[[Target, LoweringOptions], AbstractContextManager[None]]
 """Patches under which Inductor works for a target, with the user's options."""
 
@@ -72,22 +74,6 @@ def check_host_compiler(target: Target) -> None:
     from aoti_plugins.lowering.artifacts.compiler import check_compiler
 
     check_compiler(target.machine, target.name)
-
-
-def _plain_headers(target: Target) -> BlobHeaders:
-    from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
-
-    del target
-    return BlobHeaders()
-
-
-def _elf(
-    code: GeneratedCode, build: SharedObjectBuild, target: Target, options: LoweringOptions
-) -> SharedObject:
-    from aoti_plugins.lowering.artifacts.shared_object import build_shared_object
-
-    del target, options
-    return build_shared_object(code, build)
 
 
 @dataclass(frozen=True)
@@ -140,10 +126,10 @@ class Device:
     aliases: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     torch_device: str = "cpu"
     delegate_name: str = ""
-    headers: Callable[[Target], BlobHeaders] = _plain_headers
+    headers: Callable[[Target], BlobHeaders] = lambda _: later(f"{_SHARED_OBJECT}:BlobHeaders")()
     kernel_image: Callable[[Target, GpuKernel], bytes] = lambda _, kernel: kernel.binary
     build: Callable[[GeneratedCode, SharedObjectBuild, Target, LoweringOptions], SharedObject] = (
-        _elf
+        lambda code, build, *_: later(f"{_SHARED_OBJECT}:build_shared_object")(code, build)
     )
     features: Callable[[Target, GeneratedCode, LoweringOptions], tuple[str, ...]] = (
         lambda target, *_: target.features

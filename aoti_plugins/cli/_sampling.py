@@ -15,7 +15,7 @@ from aoti_plugins.profiling.machine import gpu_bandwidth, measured_bandwidth
 from aoti_plugins.profiling.report import share_text
 from aoti_plugins.units import seconds_text
 
-_OPTIONS = (
+_options = together(
     click.option(
         "--temperature",
         type=click.FloatRange(min=0),
@@ -61,7 +61,7 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
         chosen = {name: options.pop(name) for name in _NAMES}
         return command(sampling=Sampling(**chosen), **options)
 
-    return together(*_OPTIONS)(with_sampling)
+    return _options(with_sampling)
 
 
 def bandwidth_share(generator: TextGenerator) -> float | None:

@@ -78,15 +78,9 @@ class ChatTemplate:
         Raises:
             CheckpointError: the template refuses the messages.
         """
+        given = {"messages": list(messages), "add_generation_prompt": True}
         try:
-            return self._template.render(
-                {
-                    **(variables or {}),
-                    **self._tokens,
-                    "messages": list(messages),
-                    "add_generation_prompt": True,
-                }
-            )
+            return self._template.render({**(variables or {}), **self._tokens, **given})
         except (self._errors, TypeError) as error:
             raise CheckpointError(f"the chat template refuses the messages: {error}") from error
 

@@ -23,8 +23,7 @@ class DraftDecoder(torch.nn.Module):
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """``[1, T]`` and ``[T]`` to ``[1, 1, vocabulary]``, float32."""
-        result: torch.Tensor = self.draft(tokens, positions)
-        return result
+        return self.draft(tokens, positions)
 
 
 def check_draft(checkpoint: Checkpoint, draft: Checkpoint, max_length: int) -> None:

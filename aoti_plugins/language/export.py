@@ -206,8 +206,7 @@ def export_decoder(
         if layout is not None:
             writer, adapter = AdapterWriter(decoder), torch.zeros(layout.numel)
             methods["adapt"] = torch.export.export(writer, (adapter,), strict=False)
-    for program in methods.values():
-        check_sizes(program, type(model).__name__)
+    check_sizes(methods.values(), type(model).__name__)
     return methods
 
 
@@ -233,8 +232,7 @@ def export_draft(model: Any, max_length: int, style: str = "forward") -> dict[st
     with torch.no_grad(), _naming(model):
         decoder = DraftDecoder(_decoder(model, max_length)).eval()
         methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
-    for program in methods.values():
-        check_sizes(program, type(model).__name__)
+    check_sizes(methods.values(), type(model).__name__)
     return methods
 
 

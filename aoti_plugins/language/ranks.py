@@ -110,9 +110,8 @@ def export_for_ranks(
     """
     programs = [export(model_of_rank(model, rank, num_ranks)) for rank in range(num_ranks)]
     try:
-        found: dict[str, ExportedProgram] = merge_ranks(programs)
+        return merge_ranks(programs)
     except LoweringError as error:
         raise CheckpointError(
             f"{type(model).__name__} is not one program for {num_ranks} ranks: {error}"
         ) from error
-    return found

@@ -57,8 +57,7 @@ def _names(file: GgufFile, outline: Any) -> dict[str, str]:
     """Names of parameters by names of tensors."""
     from transformers.modeling_gguf_pytorch_utils import get_gguf_hf_weights_map
 
-    found: dict[str, str] = get_gguf_hf_weights_map(outline, processor_of(file, outline.config))
-    return found
+    return get_gguf_hf_weights_map(outline, processor_of(file, outline.config))
 
 
 def _sizes(outline: Any) -> dict[str, tuple[int, ...]]:
