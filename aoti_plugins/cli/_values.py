@@ -128,16 +128,17 @@ def check_output_path(path: Path) -> None:
 
 def save_outputs(outputs: tuple[Any, ...], path: Path) -> None:
     """Write outputs as ``output_<i>`` into an ``.npz``, or as a list into a ``.pt``."""
+    import numpy
+
     file = io.BytesIO()
     if path.suffix == ".npz":
-        import numpy
-
         arrays = {f"output_{i}": _as_numpy(value, path) for i, value in enumerate(outputs)}
         numpy.savez(file, **arrays)
     else:
         import torch
 
-        torch.save([_as_torch(value) for value in outputs], file)
+        tensors = [torch.from_numpy(v) if isinstance(v, numpy.ndarray) else v for v in outputs]
+        torch.save(tensors, file)
     write_bytes(path, file.getbuffer())
 
 
@@ -150,10 +151,3 @@ def _as_numpy(value: Any, path: Path) -> Any:
         raise ProgramError(
             f"--save-outputs {path}: .npz cannot hold {value.dtype}; choose a name that ends in .pt"
         ) from error
-
-
-def _as_torch(value: Any) -> Any:
-    import numpy
-    import torch
-
-    return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value

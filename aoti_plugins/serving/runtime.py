@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from aoti_plugins.generation import Sampling, TextGenerator
@@ -93,7 +95,7 @@ class TurnsRuntime:
     def _begin(self, answer: Answer, pieces: asyncio.Queue[str | Exception | None]) -> Turn:
         """Let an answer have its turns; a place is taken for it."""
         cache = self._caches.take(answer.prompt, self._adapter)
-        in_loop = _caller(asyncio.get_running_loop())
+        in_loop = partial(_call_in, asyncio.get_running_loop())
 
         def ended(error: Exception | None) -> None:
             self._caches.give_back(cache)
@@ -114,16 +116,12 @@ class TurnsRuntime:
         return turn
 
 
-def _caller(loop: asyncio.AbstractEventLoop) -> Callable[..., None]:
-    """What calls a function in the thread of a loop; nothing where that has ended."""
-
-    def call(function: Callable[..., object], *arguments: object) -> None:
-        try:
-            loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # closed: nobody is left to be told
-            return
-
-    return call
+def _call_in(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object
+) -> None:
+    """Call a function in the thread of a loop; nothing where that has ended."""
+    with suppress(RuntimeError):  # closed: nobody is left to be told
+        loop.call_soon_threadsafe(function, *arguments)
 
 
 def _steps(answer: Answer, cache: Cache, adapter: str | None) -> Iterator[str]:

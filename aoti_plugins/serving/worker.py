@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -160,7 +161,7 @@ def command(
         --model-path llama.pte --tokenizer-path llama.tokenizer.json --hf-tokenizer Llama-3.2-1B
     """  # noqa: D301
     try:
-        emit = _emitter(_own_output())
+        emit = partial(_emit, _own_output())
         cancellations = Cancellations.from_environment(os.environ)
         with TextGenerator(program, tokenizer, data_files=data_files) as generator:
             Worker(generator, max_sessions, cancellations, emit).run(sys.stdin.buffer)
@@ -178,12 +179,9 @@ def _own_output() -> BinaryIO:
     return own
 
 
-def _emitter(output: BinaryIO) -> Emit:
-    def emit(message: dict[str, Any]) -> None:
-        output.write(json.dumps(message).encode() + b"\n")
-        output.flush()
-
-    return emit
+def _emit(output: BinaryIO, message: dict[str, Any]) -> None:
+    output.write(json.dumps(message).encode() + b"\n")
+    output.flush()
 
 
 def main() -> None:
