@@ -19,7 +19,6 @@ PublicKey: TypeAlias = "str | os.PathLike[str] | bytes"
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z ]+)-----(.*?)(?:-----END \1-----|\Z)", re.DOTALL)
 _PREFIX = bytes.fromhex("302a300506032b6570032100")  # of an Ed25519 key in DER, RFC 8410
-_INSTALL = "pip install 'aoti-plugins[sign]'"
 
 
 def public_keys(given: Iterable[PublicKey]) -> tuple[bytes, ...]:
@@ -102,7 +101,7 @@ class Signer:
             )
         except ImportError as error:
             raise SignatureError(
-                f"signing needs PyPI's package cryptography: {_INSTALL}"
+                "signing needs PyPI's package cryptography: pip install 'aoti-plugins[sign]'"
             ) from error
         try:
             key = load_pem_private_key(_read(path), passphrase)
