@@ -79,16 +79,12 @@ class LoweringOptions:
     codesign_identity: str = ""
 
     def __post_init__(self) -> None:
-        for name in self.targets:
-            if not name or "," in name:
-                raise LoweringError(
-                    f"a target's name is not empty and has no comma; found {name!r}"
-                )
-        for name in self.exclude:
-            if not name or "," in name:
-                raise LoweringError(
-                    f"an excluded op's name is not empty and has no comma; found {name!r}"
-                )
+        for what, names in (("a target's", self.targets), ("an excluded op's", self.exclude)):
+            for name in names:
+                if not name or "," in name:
+                    raise LoweringError(
+                        f"{what} name is not empty and has no comma; found {name!r}"
+                    )
         if len(set(self.targets)) != len(self.targets):
             raise LoweringError(f"a target is named twice: {', '.join(self.targets)}")
         for path in self.tuning:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from aoti_plugins.lowering.inductor.capture import GeneratedCode, GpuKernel
 
+_SHARED_OBJECT = "aoti_plugins.lowering.artifacts.shared_object"
+
 Environment = Callable[[Target, LoweringOptions], AbstractContextManager[None]]
 """Patches under which Inductor works for a target, with the user's options."""
 
@@ -72,49 +74,6 @@ def check_host_compiler(target: Target) -> None:
     from aoti_plugins.lowering.artifacts.compiler import check_compiler
 
     check_compiler(target.machine, target.name)
-
-
-def _no_passes(options: LoweringOptions) -> Iterable[GraphPass]:
-    del options
-    return ()
-
-
-def _no_options(options: LoweringOptions) -> Mapping[str, Any]:
-    del options
-    return {}
-
-
-def _plain_headers(target: Target) -> BlobHeaders:
-    from aoti_plugins.lowering.artifacts.shared_object import BlobHeaders
-
-    del target
-    return BlobHeaders()
-
-
-def _binary(target: Target, kernel: GpuKernel) -> bytes:
-    del target
-    return kernel.binary
-
-
-def _features_of_target(
-    target: Target, code: GeneratedCode, options: LoweringOptions
-) -> tuple[str, ...]:
-    del code, options
-    return target.features
-
-
-def _elf(
-    code: GeneratedCode, build: SharedObjectBuild, target: Target, options: LoweringOptions
-) -> SharedObject:
-    from aoti_plugins.lowering.artifacts.shared_object import build_shared_object
-
-    del target, options
-    return build_shared_object(code, build)
-
-
-def _no_flags(options: LoweringOptions) -> PayloadFlag:
-    del options
-    return PayloadFlag.NONE
 
 
 @dataclass(frozen=True)
@@ -162,23 +121,23 @@ class Device:
     probe_environment: Environment
     decompositions: Callable[[], Mapping[OpOverload, Callable[..., Any]]]
     kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    passes: Callable[[LoweringOptions], Iterable[GraphPass]] = _no_passes
-    inductor_options: Callable[[LoweringOptions], Mapping[str, Any]] = _no_options
+    passes: Callable[[LoweringOptions], Iterable[GraphPass]] = lambda _: ()
+    inductor_options: Callable[[LoweringOptions], Mapping[str, Any]] = lambda _: {}
     aliases: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     torch_device: str = "cpu"
     delegate_name: str = ""
-    headers: Callable[[Target], BlobHeaders] = _plain_headers
-    kernel_image: Callable[[Target, GpuKernel], bytes] = _binary
+    headers: Callable[[Target], BlobHeaders] = lambda _: later(f"{_SHARED_OBJECT}:BlobHeaders")()
+    kernel_image: Callable[[Target, GpuKernel], bytes] = lambda _, kernel: kernel.binary
     build: Callable[[GeneratedCode, SharedObjectBuild, Target, LoweringOptions], SharedObject] = (
-        _elf
+        lambda code, build, *_: later(f"{_SHARED_OBJECT}:build_shared_object")(code, build)
     )
     features: Callable[[Target, GeneratedCode, LoweringOptions], tuple[str, ...]] = (
-        _features_of_target
+        lambda target, *_: target.features
     )
     missing_dtypes: Mapping[str, str] = field(default_factory=dict)
     check_target: Callable[[Target], None] = check_flags
     check_tools: Callable[[Target], None] = check_host_compiler
-    payload_flags: Callable[[LoweringOptions], PayloadFlag] = _no_flags
+    payload_flags: Callable[[LoweringOptions], PayloadFlag] = lambda _: PayloadFlag.NONE
     api: int = 1
 
     @property

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class AotiPluginsError(Exception):
     """Base class of every error that aoti_plugins raises on purpose."""
@@ -60,3 +63,19 @@ class DestinationError(AotiPluginsError):
 
 class SignatureError(AotiPluginsError):
     """A key cannot be used, or a program is not signed as it has to be."""
+
+
+@contextmanager
+def needs_extra(extra: str, kind: type[AotiPluginsError]) -> Iterator[None]:
+    """Within the block, a package that is missing is an error that says what to install.
+
+    Args:
+        extra: of ours that brings what is imported in the block.
+        kind: of error.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise kind(
+            f"the package {error.name} is missing: pip install 'aoti-plugins[{extra}]'"
+        ) from error

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
@@ -82,16 +82,11 @@ def main(arguments: Sequence[str]) -> None:
     while rest[:1] == [_OPTION] and len(rest) > 1:
         texts.append(rest[1])
         del rest[:2]
-    known = _PARTITIONERS.get(_recipe(rest), CpuPartitioner)
+    recipe = dict(itertools.pairwise(rest)).get("--recipe", "")
+    known = _PARTITIONERS.get(recipe, CpuPartitioner)
     _options.update(parse_options(texts, known))
     sys.argv[1:] = rest
     optimum_main()
-
-
-def _recipe(arguments: Sequence[str]) -> str:
-    """The name that a command line has, if any."""
-    given: Mapping[str, str] = dict(itertools.pairwise(arguments))
-    return given.get("--recipe", "")
 
 
 for _name in _PARTITIONERS:

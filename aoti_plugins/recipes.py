@@ -37,43 +37,37 @@ INT4_GROUP = 128
 """Weights of 4 bits that have one scale, unless a recipe is told otherwise."""
 
 
-class CpuRecipe(RecipeType):
+class DeviceRecipe(RecipeType):
+    """Recipes of one device; the plain one has the provider's name."""
+
+    @classmethod
+    def get_backend_name(cls) -> str:
+        """Under which ExecuTorch finds the provider."""
+        return str(cls.PLAIN.value)
+
+
+class CpuRecipe(DeviceRecipe):
     """Programs for CPUs."""
 
     PLAIN = "aoti_cpu"
     INT8 = "aoti_cpu_int8"
     INT4 = "aoti_cpu_int4"
 
-    @classmethod
-    def get_backend_name(cls) -> str:
-        """Under which ExecuTorch finds the provider."""
-        return "aoti_cpu"
 
-
-class CudaRecipe(RecipeType):
+class CudaRecipe(DeviceRecipe):
     """Programs for NVIDIA GPUs."""
 
     PLAIN = "aoti_cuda"
     INT8 = "aoti_cuda_int8"
     INT4 = "aoti_cuda_int4"
 
-    @classmethod
-    def get_backend_name(cls) -> str:
-        """Under which ExecuTorch finds the provider."""
-        return "aoti_cuda"
 
-
-class MpsRecipe(RecipeType):
+class MpsRecipe(DeviceRecipe):
     """Programs for Apple GPUs."""
 
     PLAIN = "aoti_mps"
     INT8 = "aoti_mps_int8"
     INT4 = "aoti_mps_int4"
-
-    @classmethod
-    def get_backend_name(cls) -> str:
-        """Under which ExecuTorch finds the provider."""
-        return "aoti_mps"
 
 
 _BITS = {"INT8": torch.int8, "INT4": torch.int4}
@@ -87,11 +81,7 @@ class RecipeProvider(BackendRecipeProvider):
         partitioner: the device's.
     """
 
-    def __init__(
-        self,
-        recipes: type[CpuRecipe] | type[CudaRecipe] | type[MpsRecipe],
-        partitioner: type[DevicePartitioner],
-    ) -> None:
+    def __init__(self, recipes: type[DeviceRecipe], partitioner: type[DevicePartitioner]) -> None:
         self._recipes = recipes
         self._partitioner = partitioner
 
@@ -123,21 +113,18 @@ class RecipeProvider(BackendRecipeProvider):
         """
         if not isinstance(recipe_type, self._recipes):
             return None
-        dtype = _BITS.get(recipe_type.name)
+        name, dtype = recipe_type.value, _BITS.get(recipe_type.name)
         if dtype is None and group_size is not None:
-            name = recipe_type.value
             raise LoweringError(f"recipe {name} has no weights to divide into groups")
-        return ExportRecipe(
-            name=recipe_type.value,
-            quantization_recipe=None if dtype is None else _quantization(dtype, group_size),
-            lowering_recipe=LoweringRecipe(partitioners=[self._made(recipe_type, options)]),
-        )
-
-    def _made(self, recipe_type: RecipeType, options: dict[str, Any]) -> DevicePartitioner:
         try:
-            return self._partitioner(**options)
+            partitioner = self._partitioner(**options)
         except TypeError as error:
-            raise LoweringError(f"recipe {recipe_type.value}: {error}") from error
+            raise LoweringError(f"recipe {name}: {error}") from error
+        return ExportRecipe(
+            name=name,
+            quantization_recipe=None if dtype is None else _quantization(dtype, group_size),
+            lowering_recipe=LoweringRecipe(partitioners=[partitioner]),
+        )
 
 
 def _quantization(dtype: torch.dtype, group_size: int | None) -> QuantizationRecipe:

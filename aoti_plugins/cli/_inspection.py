@@ -8,6 +8,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 
 from aoti_plugins.errors import PluginError
+from aoti_plugins.lowering.artifacts.elf import read_soname
 from aoti_plugins.plugin_system.devices import installed_device
 from aoti_plugins.plugin_system.manager import PluginManager, RegisteredKernel
 from aoti_plugins.runtime._kernel_libraries import (
@@ -61,7 +62,7 @@ def _problem(registered: RegisteredKernel) -> str | None:
     assert isinstance(library, SharedLibrary)
     path = Path(library.path)
     try:
-        soname = _soname(path)
+        soname = read_soname(path.read_bytes())
     except (OSError, ELFError) as error:
         return f"{library.path!r} cannot be read: {error}. Install {registered.origin} again."
     if soname != library.soname:
@@ -76,12 +77,6 @@ def _problem(registered: RegisteredKernel) -> str | None:
             f'"{library.soname}" = "the folder\'s dotted name".'
         )
     return None
-
-
-def _soname(path: Path) -> str:
-    from aoti_plugins.lowering.artifacts.elf import read_soname
-
-    return read_soname(path.read_bytes())
 
 
 def _is_in_a_package(path: Path) -> bool:

@@ -30,7 +30,7 @@ STATUS = 130
 _AGAIN_S = 0.8  # what cleans up takes less
 _END_S = 1.5
 _MOMENT_S = 0.01
-_SIGNAL, _LOST = bytes([signal.SIGINT]), b"\0"
+_LOST = b"\0"  # what a signal writes is its number
 
 
 class Interrupts:

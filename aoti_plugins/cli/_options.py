@@ -7,32 +7,37 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from aoti_plugins.cuda.driver_library import open_driver
 from aoti_plugins.errors import LoweringError
 
-program_argument = click.argument("program", type=click.Path(path_type=Path))
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATH = click.Path(path_type=Path)
+"""The type of options and arguments that are paths."""
+
+program_argument = click.argument("program", type=PATH)
 
 data_option = click.option(
     "--data",
     "data_files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A .ptd file with weights of the program; may be repeated.",
 )
 
 tokenizer_option = click.option(
     "--tokenizer",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A tokenizer.json.  [default: what export wrote beside the program]",
 )
 
 template_option = click.option(
     "--template",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A chat template in Jinja.  [default: what export wrote beside the program]",
 )
 
@@ -60,6 +65,26 @@ adapter_option = click.option(
     callback=_read_adapters,
     help="An adapter (LoRA) that peft wrote, for a program that was exported with --lora-rank.",
 )
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator, in the order in which the help lists them."""
+
+    def give(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
+def number_option(
+    *names: str, default: int, least: int = 0, most: int | None = None, help: str | None = None
+) -> Decorator:
+    """An option that is a number, from the least to the most; its default is shown."""
+    numbers = click.IntRange(least, most)
+    return click.option(*names, type=numbers, default=default, show_default=True, help=help)
+
 
 device_option = click.option(
     "--device", default="cpu", show_default=True, help="Device to lower for."
@@ -101,6 +126,15 @@ input_option = click.option(
 random_seed_option = click.option(
     "--random-seed", default=0, show_default=True, help="Seed of random inputs."
 )
+
+generator_options = together(data_option, tokenizer_option, adapter_option)
+"""Of commands that generate text with a program."""
+
+call_options = together(data_option, method_option, input_option, random_seed_option)
+"""Of commands that call a method of a program."""
+
+device_options = together(device_option, partitioner_option, exclude_option)
+"""Of commands that say what to lower for, and how."""
 
 _BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 

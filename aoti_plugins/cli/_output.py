@@ -6,7 +6,7 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -53,6 +53,14 @@ def print_json(value: object) -> None:
     """Print a value as indented JSON on standard output."""
     is_utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
     echo(json.dumps(value, indent=2, ensure_ascii=not is_utf8))
+
+
+def print_report(report: Any, as_json: bool, show: Callable[[Any], None]) -> None:
+    """Print a report as JSON, or for people, as ``show`` does."""
+    if as_json:
+        print_json(report)
+    else:
+        show(report)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Listing:
@@ -131,9 +139,7 @@ def _shortened(cell: Text) -> Text:
 
 def nbytes_text(nbytes: int) -> str:
     """Write a size as a person reads it; exact below 1 KiB."""
-    size = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{nbytes} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError
+    if nbytes < 1024:
+        return f"{nbytes} B"
+    power = min((nbytes.bit_length() - 1) // 10, 3)
+    return f"{nbytes / 1024**power:.1f} {('KiB', 'MiB', 'GiB')[power - 1]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import aoti_plugins
@@ -13,33 +12,12 @@ if TYPE_CHECKING:
     from aoti_plugins.lowering.inductor.patching import Patch
 
 
-@dataclass(frozen=True)
-class PatchState:
-    """One patch, and whether it fits what is installed.
+def patch_states() -> list[tuple[Patch[Any, Any], str]]:
+    """All patches, each with ``"fits"``, ``"not needed"``, or what is missing.
 
-    Attributes:
-        name: module and function.
-        device: ``"cuda"``, ``"mps"``, or ``"any"``.
-        state: ``"fits"``, ``"not needed"``, or what is missing.
-        why: what would happen without it.
-        until: when it can go.
-        targets: what it changes or relies on.
+    Imports PyTorch's compiler, which takes seconds.
     """
-
-    name: str
-    device: str
-    state: str
-    why: str
-    until: str
-    targets: tuple[str, ...]
-
-
-def patch_states() -> list[PatchState]:
-    """All patches, by name; imports PyTorch's compiler, which takes seconds."""
-    return [
-        PatchState(one.name, one.device, _state(one), one.why, one.until, one.targets)
-        for one in all_patches()
-    ]
+    return [(one, _state(one)) for one in all_patches()]
 
 
 def all_patches() -> tuple[Patch[Any, Any], ...]:

@@ -16,6 +16,7 @@ from aoti_plugins.errors import PayloadError, ProgramError
 from aoti_plugins.interface import contents
 from aoti_plugins.payload import pte_header
 from aoti_plugins.payload.header import MAGIC
+from aoti_plugins.signing.program_file import parsed
 
 _OUR_BACKENDS = "Aoti"
 
@@ -60,8 +61,7 @@ def delegates_of(path: Path, method: str) -> list[tuple[str, list[Any]]]:
     Raises:
         ProgramError: as for ``inspect_program``.
     """
-    file = _parse(path.read_bytes(), path)
-    (plan,) = (plan for plan in file.program.execution_plan if plan.name == method)
+    _, plan = _plan_of(path, method)
     return [(one.id, list(one.compile_specs)) for one in plan.delegates]
 
 
@@ -90,8 +90,7 @@ def method_plan(path: Path, method: str) -> MethodPlan:
     Raises:
         ProgramError: as for ``inspect_program``.
     """
-    file = _parse(path.read_bytes(), path)
-    (plan,) = (plan for plan in file.program.execution_plan if plan.name == method)
+    file, plan = _plan_of(path, method)
     calls = [one.instr_args for chain in plan.chains[:1] for one in chain.instructions]
     delegates = {
         index: call.delegate_index
@@ -115,25 +114,35 @@ def method_plan(path: Path, method: str) -> MethodPlan:
             tuple(target.kernels for target in one.targets) if one is not None else ()
             for one in found
         ),
-        outside=tuple(
-            sorted(
-                {f"{op.name}.{op.overload}" if op.overload else op.name for op in plan.operators}
-            )
-        ),
+        outside=tuple(_operators(plan)),
         memory=(*arenas, *weights),
         device=next((one.device for one in found if one is not None), "cpu"),
     )
 
 
+def _plan_of(path: Path, method: str) -> tuple[Any, Any]:
+    """A program and what it says of one of its methods."""
+    file = _parse(path.read_bytes(), path)
+    (plan,) = (plan for plan in file.program.execution_plan if plan.name == method)
+    return file, plan
+
+
+def _operators(plan: Any) -> list[str]:
+    """Names of the ops outside of delegates, sorted."""
+    return sorted({f"{op.name}.{op.overload}" if op.overload else op.name for op in plan.operators})
+
+
 def _payload_of(file: Any, delegate: Any) -> payloads.Payload | None:
     """A delegate's payload; ``None`` where it is not ours."""
-    data = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
-    if not data.startswith(MAGIC):
-        return None
+    data = _processed(file, delegate)
     try:
-        return payloads.decode(data)
+        return payloads.decode(data) if data.startswith(MAGIC) else None
     except PayloadError:
         return None
+
+
+def _processed(file: Any, delegate: Any) -> bytes:
+    return bytes(file.program.backend_delegate_data[delegate.processed.index].data)
 
 
 def _parse(data: bytes, path: Path) -> Any:
@@ -143,14 +152,7 @@ def _parse(data: bytes, path: Path) -> Any:
     quiet()
     from executorch.exir._serialize._program import deserialize_pte_binary
 
-    try:
-        return deserialize_pte_binary(data)
-    except Exception as error:
-        raise ProgramError(
-            f"{str(path)!r} cannot be read as an ExecuTorch program: "
-            f"{type(error).__name__}: {error}. "
-            "It is damaged; copy it again or lower the model again."
-        ) from error
+    return parsed(path, "an ExecuTorch program", deserialize_pte_binary, data)
 
 
 def _named_data(file: Any) -> dict[str, bytes]:
@@ -169,9 +171,7 @@ def _method(plan: Any, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
         "inputs": [_value(plan.values[index]) for index in plan.inputs],
         "outputs": [_value(plan.values[index]) for index in plan.outputs],
         "interface": _interface(plan),
-        "operators": sorted(
-            {f"{one.name}.{one.overload}" if one.overload else one.name for one in plan.operators}
-        ),
+        "operators": _operators(plan),
         "memory_nbytes": sum(plan.non_const_buffer_sizes),
         "delegates": [
             _delegate(delegate, f"{plan.name}[{index}]", file, used)
@@ -210,7 +210,7 @@ def _value(value: Any) -> str:
 
 
 def _delegate(delegate: Any, name: str, file: Any, used: dict[str, list[str]]) -> dict[str, Any]:
-    data = bytes(file.program.backend_delegate_data[delegate.processed.index].data)
+    data = _processed(file, delegate)
     facts: dict[str, Any] = {"id": delegate.id, "payload_nbytes": len(data)}
     given = without_interface(delegate.compile_specs)
     facts["compile_specs"] = {spec.key: _printable(spec.value) for spec in given}

@@ -18,4 +18,4 @@ def quiet() -> None:
         return
     warnings.filterwarnings("ignore", module=r"(torch|executorch|copyreg|torchao)(\..*)?")
     for name in _CHATTY:
-        logging.getLogger(None if name == "root" else name).setLevel(logging.ERROR)
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from aoti_plugins.cli._options import together
 from aoti_plugins.generation import Sampling, Statistics, TextGenerator
 from aoti_plugins.profiling.machine import gpu_bandwidth, measured_bandwidth
 from aoti_plugins.profiling.report import share_text
 from aoti_plugins.units import seconds_text
 
-_OPTIONS = (
+_options = together(
     click.option(
         "--temperature",
         type=click.FloatRange(min=0),
@@ -60,9 +61,7 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
         chosen = {name: options.pop(name) for name in _NAMES}
         return command(sampling=Sampling(**chosen), **options)
 
-    for option in reversed(_OPTIONS):
-        with_sampling = option(with_sampling)
-    return with_sampling
+    return _options(with_sampling)
 
 
 def bandwidth_share(generator: TextGenerator) -> float | None:

@@ -21,9 +21,9 @@ def write_what_can_be_shown() -> None:
             stream.reconfigure(errors=_ERRORS)
 
 
-def echo(text: str, *, err: bool = False) -> None:
+def echo(text: str, *, end: str = "\n", err: bool = False) -> None:
     """Print a line. What ``click.echo`` prints is UTF-8 where the terminal is ASCII."""
-    print(text, file=sys.stderr if err else sys.stdout, flush=True)
+    print(text, end=end, file=sys.stderr if err else sys.stdout, flush=True)
 
 
 def _in_ascii(error: UnicodeError) -> tuple[str, int]:

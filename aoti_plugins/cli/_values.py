@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from aoti_plugins.destinations import check_destination, write_bytes
 from aoti_plugins.errors import ProgramError
-from aoti_plugins.runtime import Method, ValueInfo
+from aoti_plugins.runtime import Method, Program, ValueInfo
 
 _LITERALS = {"true": True, "false": False, "none": None}
 
@@ -48,7 +48,7 @@ def _read(source: str) -> list[Any]:
         except ValueError:
             pass
     path = Path(source)
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".pt": _read_pt, ".pth": _read_pt}
+    readers = {".npy": _read_numpy, ".npz": _read_numpy, ".pt": _read_pt, ".pth": _read_pt}
     if path.suffix not in readers:
         raise ProgramError(
             f"--input {source}: expected a number, true, false, none, or a file that ends in "
@@ -62,17 +62,14 @@ def _read(source: str) -> list[Any]:
         raise ProgramError(f"--input {source}: cannot be read: {error}") from error
 
 
-def _read_npy(path: Path) -> list[Any]:
+def _read_numpy(path: Path) -> list[Any]:
     import numpy
 
-    return [numpy.load(path)]
-
-
-def _read_npz(path: Path) -> list[Any]:
-    import numpy
-
-    with numpy.load(path) as arrays:
-        return [arrays[name] for name in arrays.files]
+    found = numpy.load(path)
+    if isinstance(found, numpy.ndarray):
+        return [found]
+    with found:
+        return list(found.values())
 
 
 def _read_pt(path: Path) -> list[Any]:
@@ -80,6 +77,17 @@ def _read_pt(path: Path) -> list[Any]:
 
     value = torch.load(path, map_location="cpu", weights_only=True)
     return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def default_method(program: Program) -> str:
+    """The method that a user means who names none: the only one, or ``forward``."""
+    only_one = len(program.methods) == 1
+    return program.methods[0] if only_one else "forward"
+
+
+def inputs_of(method: Method, sources: Sequence[str], seed: int) -> list[Any]:
+    """The user's inputs, or random ones where there are none; see ``read_inputs``."""
+    return read_inputs(sources, method) if sources else random_inputs(method, seed)
 
 
 def random_inputs(method: Method, seed: int) -> list[Any]:
@@ -120,16 +128,17 @@ def check_output_path(path: Path) -> None:
 
 def save_outputs(outputs: tuple[Any, ...], path: Path) -> None:
     """Write outputs as ``output_<i>`` into an ``.npz``, or as a list into a ``.pt``."""
+    import numpy
+
     file = io.BytesIO()
     if path.suffix == ".npz":
-        import numpy
-
         arrays = {f"output_{i}": _as_numpy(value, path) for i, value in enumerate(outputs)}
         numpy.savez(file, **arrays)
     else:
         import torch
 
-        torch.save([_as_torch(value) for value in outputs], file)
+        tensors = [torch.from_numpy(v) if isinstance(v, numpy.ndarray) else v for v in outputs]
+        torch.save(tensors, file)
     write_bytes(path, file.getbuffer())
 
 
@@ -142,10 +151,3 @@ def _as_numpy(value: Any, path: Path) -> Any:
         raise ProgramError(
             f"--save-outputs {path}: .npz cannot hold {value.dtype}; choose a name that ends in .pt"
         ) from error
-
-
-def _as_torch(value: Any) -> Any:
-    import numpy
-    import torch
-
-    return torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value

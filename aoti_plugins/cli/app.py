@@ -7,7 +7,7 @@ import logging
 import sys
 import traceback
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import click
 
@@ -18,27 +18,27 @@ from aoti_plugins.log_level import chosen_level, log_to_stderr
 
 _DEFAULT_NAME = "aoti-plugins"
 
-# Command: (module, one line for the list of commands). The modules are imported when they are
-# asked for, so that the help and the quick commands do not wait for torch.
+# A line for the list of commands, by command. Their modules are imported when they are asked for,
+# so that the help and the quick commands do not wait for torch.
 _COMMANDS = {
-    "lower": ("lower", "Turn an exported model (.pt2) into a program (.pte)."),
-    "plan": ("plan", "Show what lowering would do; compiles nothing."),
-    "export": ("export", "Turn a language model of transformers into a program (.pte)."),
-    "generate": ("generate", "Generate text with such a program."),
-    "chat": ("chat", "Talk with such a program."),
-    "serve": ("serve", "Serve such a program over OpenAI's protocol."),
-    "transcribe": ("transcribe", "Write down speech with such a program, of a Whisper."),
-    "run": ("run", "Run a program on given or random inputs and time it."),
-    "profile": ("profile", "Run a program and show where the time goes, kernel by kernel."),
-    "inspect": ("inspect", "Show what a program holds: methods, delegates, blobs, constants."),
-    "compare": ("compare", "Compare a program with eager PyTorch, and find the op they part at."),
-    "sign": ("sign", "Sign a program: its code, its weights, the whole file."),
-    "verify": ("verify", "Compare a program with its digests and signatures."),
-    "tune": ("tune", "Measure kernels on this machine's GPU; merge and show such records."),
-    "plugins": ("plugins", "List the installed plugins and what each provides."),
-    "new-plugin": ("new_plugin", "Make a package with hooks: Python, Triton or C++ and CUDA."),
-    "selftest": ("selftest", "Try a machine with programs that were made elsewhere."),
-    "doctor": ("doctor", "Check this machine: what is there, what is missing, for what."),
+    "lower": "Turn an exported model (.pt2) into a program (.pte).",
+    "plan": "Show what lowering would do; compiles nothing.",
+    "export": "Turn a language model of transformers into a program (.pte).",
+    "generate": "Generate text with such a program.",
+    "chat": "Talk with such a program.",
+    "serve": "Serve such a program over OpenAI's protocol.",
+    "transcribe": "Write down speech with such a program, of a Whisper.",
+    "run": "Run a program on given or random inputs and time it.",
+    "profile": "Run a program and show where the time goes, kernel by kernel.",
+    "inspect": "Show what a program holds: methods, delegates, blobs, constants.",
+    "compare": "Compare a program with eager PyTorch, and find the op they part at.",
+    "sign": "Sign a program: its code, its weights, the whole file.",
+    "verify": "Compare a program with its digests and signatures.",
+    "tune": "Measure kernels on this machine's GPU; merge and show such records.",
+    "plugins": "List the installed plugins and what each provides.",
+    "new-plugin": "Make a package with hooks: Python, Triton or C++ and CUDA.",
+    "selftest": "Try a machine with programs that were made elsewhere.",
+    "doctor": "Check this machine: what is there, what is missing, for what.",
 }
 
 
@@ -51,12 +51,12 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f"aoti_plugins.cli.{_COMMANDS[name][0]}").command
-        return command
+        module = import_module(f"aoti_plugins.cli.{name.replace('-', '_')}")
+        return cast(click.Command, module.command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
         interrupts.command = _DEFAULT_NAME

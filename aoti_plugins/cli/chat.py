@@ -9,13 +9,7 @@ from pathlib import Path
 import click
 
 from aoti_plugins.cli._interrupts import interrupts
-from aoti_plugins.cli._options import (
-    adapter_option,
-    data_option,
-    program_argument,
-    template_option,
-    tokenizer_option,
-)
+from aoti_plugins.cli._options import generator_options, program_argument, template_option
 from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._sampling import (
     answer_text,
@@ -30,9 +24,7 @@ from aoti_plugins.generation import Chat, ChatTemplate, Sampling, TextGenerator,
 
 @click.command()
 @program_argument
-@data_option
-@tokenizer_option
-@adapter_option
+@generator_options
 @template_option
 @click.option("--system", help="What the model is told first.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
@@ -109,8 +101,7 @@ def _show(pieces: Iterator[str]) -> None:
     """Write an answer as it comes; Ctrl-C ends it."""
     with interrupts.held() as is_interrupted:
         for piece in pieces:
-            sys.stdout.write(piece)
-            sys.stdout.flush()
+            echo(piece, end="")
             if is_interrupted():
                 break
     close = getattr(pieces, "close", None)

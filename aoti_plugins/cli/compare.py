@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aoti_plugins.cli._options import data_option, random_seed_option
+from aoti_plugins.cli._options import PATH, data_option, random_seed_option
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import delegates_of
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("program", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
+@click.argument("program", type=PATH)
 @data_option
 @click.option("--method", default="forward", show_default=True, help="The program's method.")
 @click.option(
@@ -123,8 +123,7 @@ def _eager(exported: Any, inputs: Sequence[Any]) -> list[Any]:
     import torch
 
     pytree = torch.utils._pytree
-    given = [_copied(one) for one in inputs]
-    spec = exported.call_spec.in_spec
+    given, spec = _copied(inputs), exported.call_spec.in_spec
     if len(given) != spec.num_leaves:
         raise ProgramError(f"the model takes {spec.num_leaves} inputs, {len(given)} were given")
     args, kwargs = pytree.tree_unflatten(given, spec)
@@ -147,7 +146,7 @@ def _lowered_again(
         raise ProgramError("the outputs differ, and the program has no delegate of ours to look at")
     device, specs = ours[0]
     with display.stage("lower the model with all ops as outputs"), torch.no_grad():
-        exported = torch.export.export(stepwise, tuple(map(_copied, inputs)))
+        exported = torch.export.export(stepwise, tuple(_copied(inputs)))
         partitioner = device.partitioner()(compile_specs=without_files(specs))
         edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
         return bytes(edge.to_executorch().buffer)
@@ -161,7 +160,7 @@ def _by_op(
     from aoti_plugins.cli._differences import difference
 
     with torch.no_grad(), _state_of(stepwise.module):
-        expected = stepwise(*map(_copied, inputs))
+        expected = stepwise(*_copied(inputs))
     with Program(lowered) as program:
         found = program(*inputs)
         differences = [difference(e, f, tolerance) for e, f in zip(expected, found, strict=True)]
@@ -179,8 +178,8 @@ def _state_of(model: Any) -> Iterator[None]:
             buffer.copy_(before[name])
 
 
-def _copied(value: Any) -> Any:
-    return value.clone() if hasattr(value, "clone") else value
+def _copied(values: Sequence[Any]) -> list[Any]:
+    return [one.clone() if hasattr(one, "clone") else one for one in values]
 
 
 def _parting(steps: Sequence[tuple[Any, Difference]]) -> tuple[Any, Difference] | None:

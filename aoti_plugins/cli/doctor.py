@@ -55,18 +55,21 @@ def _show(findings: list[Finding], broken: list[Finding]) -> None:
 def _show_patches(as_json: bool) -> None:
     states = patch_states()
     if as_json:
-        print_json({"patches": [asdict(one) for one in states]})
+        print_json({"patches": [_patch_facts(*one) for one in states]})
         return
     out = console()
-    rows = [(one.name.rpartition(".")[2], one.device, one.state, one.why) for one in states]
+    rows = [(one.name.rpartition(".")[2], one.device, state, one.why) for one, state in states]
     out.print(table("Patches", ("name", "device", "state", "why"), rows))
-    counts = Counter(
-        one.state if one.state in ("fits", "not needed") else "misfit" for one in states
-    )
+    counts = Counter(state if state in ("fits", "not needed") else "misfit" for _, state in states)
     out.print(
         f"{len(states)} patches: {counts['fits']} fit, {counts['not needed']} are not needed, "
         f"{counts['misfit']} do not fit."
     )
+
+
+def _patch_facts(patch: Any, state: str) -> dict[str, Any]:
+    facts = {"name": patch.name, "device": patch.device, "state": state}
+    return {**facts, "why": patch.why, "until": patch.until, "targets": patch.targets}
 
 
 def _row(finding: Finding, broken: bool) -> tuple[Any, ...]:

@@ -12,7 +12,9 @@ import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
 from aoti_plugins.cli._options import (
+    PATH,
     device_option,
+    number_option,
     option_defaults,
     parse_options,
     partitioner_for,
@@ -22,13 +24,13 @@ from aoti_plugins.cli._output import (
     error_console,
     json_option,
     nbytes_text,
-    print_json,
+    print_report,
     table,
 )
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.compile_specs import decode
 from aoti_plugins.destinations import check_destination, is_stream, writing
-from aoti_plugins.errors import CheckpointError
+from aoti_plugins.errors import CheckpointError, needs_extra
 from aoti_plugins.generation import chat_template_of, tokenizer_of
 from aoti_plugins.lowering.stage_display import StageDisplay
 from aoti_plugins.units import seconds_text
@@ -43,8 +45,8 @@ _GUESSED_TOKENS = 4
 
 
 @click.command()
-@click.argument("checkpoint", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: CHECKPOINT.pte]")
+@click.argument("checkpoint", type=PATH)
+@click.option("-o", "--output", type=PATH, help="[default: CHECKPOINT.pte]")
 @device_option
 @click.option("--target", help="What of the device to lower for, such as h100 or x86_64-v3.")
 @click.option(
@@ -57,11 +59,10 @@ _GUESSED_TOKENS = 4
     "fp8 is for GPUs of compute capability 8.9 or newer, and single tokens are fast with "
     "--method-style prefill-decode alone; CPUs have no kernel for it.",
 )
-@click.option(
+@number_option(
     "--group-size",
-    type=click.IntRange(min=1),
+    least=1,
     default=128,
-    show_default=True,
     help="How many weights in a row have one scale; of fp8 all.",
 )
 @click.option(
@@ -83,16 +84,15 @@ _GUESSED_TOKENS = 4
     show_default=True,
     help="One method for any number of tokens, or a second one for single tokens.",
 )
-@click.option(
+@number_option(
     "--speculate",
-    type=click.IntRange(min=0, max=64),
+    most=64,
     default=0,
-    show_default=True,
     help="The most tokens that are looked up in the text and checked in one call.",
 )
 @click.option(
     "--draft",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A smaller model with the same tokens, which guesses what is checked (--speculate, then 4 "
     "by default).",
 )
@@ -101,11 +101,9 @@ _GUESSED_TOKENS = 4
     is_flag=True,
     help="Choose tokens in the program, so that no logits are copied from the device.",
 )
-@click.option(
+@number_option(
     "--lora-rank",
-    type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     help="The largest rank of adapters (LoRA) that the program takes; 0 for none.",
 )
 @click.option(
@@ -114,12 +112,12 @@ _GUESSED_TOKENS = 4
     help="Layers that take adapters, such as q_proj,v_proj.  [default: all linear ones but the "
     "last]",
 )
-@click.option(
+@number_option(
     "--tensor-parallel",
     "num_ranks",
-    type=click.IntRange(1, 64),
+    least=1,
+    most=64,
     default=1,
-    show_default=True,
     help="Processes that run the model together, each with its part of the weights: start them "
     "with torchrun --nproc-per-node N -m aoti_plugins.",
 )
@@ -183,7 +181,6 @@ def command(
     with StageDisplay(error_console()) as display:
         with display.stage("import torch, transformers and executorch"):
             quiet()
-            _quiet_transformers()
             partitioner = partitioner_for(device)
             language = _language()
         options = parse_options(
@@ -231,8 +228,10 @@ def command(
             if lora_rank:
                 language.add_adapters(model, lora_rank, targets)
             with display.stage("torch.export"):
-                return language.export_methods(
-                    opened, model, length, method_style, speculate, dtype_of_shares
+                if opened.preprocessor is not None:
+                    return language.export_speech(model, opened.preprocessor, length, method_style)
+                return language.export_decoder(
+                    model, length, method_style, speculate, dtype_of_shares
                 )
 
         if num_ranks == 1:
@@ -253,7 +252,7 @@ def command(
                 if kind != "none":
                     language.quantize(small, kind, group_size)
                 methods |= language.export_draft(small, length, method_style)
-                constants |= language.draft_metadata(guesser)
+                constants["get_draft_vocab_size"] = guesser.config.vocab_size
         program = lowered(methods, chosen, display, constant_methods=constants)
         with display.stage(f"write {output.name}"):
             data_files = _write(opened, program, output)
@@ -269,10 +268,7 @@ def command(
         "seconds": time.perf_counter() - start,
         "stages": display.stages,
     }
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    print_report(report, as_json, _show)
 
 
 def _check_alone(lora_rank: int, draft: Path | None, kind: str) -> None:
@@ -304,26 +300,15 @@ def _check_float8(device: str, partitioner: Any) -> None:
 
 
 def _language() -> Any:
-    try:
+    with needs_extra("language", CheckpointError):
         import safetensors  # noqa: F401
         import tokenizers  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise CheckpointError(
-            f"the package {error.name} is missing: pip install 'aoti-plugins[language]'"
-        ) from error
+        from transformers.utils import logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     from aoti_plugins import language
 
     return language
-
-
-def _quiet_transformers() -> None:
-    try:
-        from transformers.utils import logging
-    except ImportError:
-        return  # _language says so
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
 
 
 def _length(checkpoint: Any, wanted: int | None) -> int:

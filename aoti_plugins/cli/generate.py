@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import (
-    adapter_option,
-    data_option,
-    program_argument,
-    tokenizer_option,
-)
+from aoti_plugins.cli._options import generator_options, program_argument
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._sampling import (
@@ -28,9 +22,7 @@ from aoti_plugins.generation import Sampling, TextGenerator
 @click.command()
 @program_argument
 @click.argument("prompt")
-@data_option
-@tokenizer_option
-@adapter_option
+@generator_options
 @click.option("--max-new-tokens", type=click.IntRange(min=1), help="[default: what fits]")
 @speculation_option
 @sampling_options
@@ -70,8 +62,7 @@ def command(
         ):
             text.append(piece)
             if not as_json:
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+                echo(piece, end="")
         found, share = generator.statistics, bandwidth_share(generator)
     rates = {"tokens_per_s": found.tokens_per_s, "bandwidth_share": share}
     report = {**vars(found), **rates}

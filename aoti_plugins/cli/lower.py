@@ -9,19 +9,13 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._lowering import chosen_partitioner, lowered, write_program
-from aoti_plugins.cli._options import (
-    device_option,
-    exclude_option,
-    lowering_options,
-    partitioner_for,
-    partitioner_option,
-)
+from aoti_plugins.cli._options import PATH, device_options, lowering_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
     error_console,
     json_option,
     nbytes_text,
-    print_json,
+    print_report,
     table,
 )
 from aoti_plugins.cli._pt2 import check_model, load_model
@@ -34,11 +28,9 @@ from aoti_plugins.units import seconds_text
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="[default: MODEL.pte]")
-@device_option
-@partitioner_option
-@exclude_option
+@click.argument("model", type=PATH)
+@click.option("-o", "--output", type=PATH, help="[default: MODEL.pte]")
+@device_options
 @click.option(
     "--external-weights", is_flag=True, help="Put the weights into a .ptd file next to the program."
 )
@@ -75,10 +67,7 @@ def command(
         "stages": display.stages,
         "data_files": {str(path): path.stat().st_size for path in data_files},
     }
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
+    print_report(report, as_json, _show)
 
 
 def _lower(

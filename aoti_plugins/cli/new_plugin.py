@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 import aoti_plugins
+from aoti_plugins.cli._options import PATH
 from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_folder, write_bytes
 from aoti_plugins.errors import AotiPluginsError
@@ -42,9 +43,7 @@ _BUILT = ("__pycache__", ".pytest_cache", "build", "dist")
     help="; ".join(f"{kind}: {text}" for kind, text in KINDS.items()) + ".",
 )
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    help="Folder to make; the name in the current folder by default.",
+    "--output", type=PATH, help="Folder to make; the name in the current folder by default."
 )
 def command(name: str, kind: str, output: Path | None) -> None:
     """Make a package with hooks that builds, and whose tests pass.

@@ -9,13 +9,7 @@ from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import (
-    device_option,
-    exclude_option,
-    lowering_options,
-    partitioner_for,
-    partitioner_option,
-)
+from aoti_plugins.cli._options import PATH, device_options, lowering_options, partitioner_for
 from aoti_plugins.cli._output import (
     console,
     error_console,
@@ -32,10 +26,8 @@ from aoti_plugins.units import seconds_text
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@device_option
-@partitioner_option
-@exclude_option
+@click.argument("model", type=PATH)
+@device_options
 @click.option("--ops", "all_ops", is_flag=True, help="List the ops of each delegate.")
 @json_option
 @click.pass_context

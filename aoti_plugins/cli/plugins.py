@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from aoti_plugins.cli._inspection import inspect_plugins, library_problems
-from aoti_plugins.cli._output import console, json_option, print_json, table
+from aoti_plugins.cli._output import console, json_option, print_report, table
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.errors import PluginError
 from aoti_plugins.plugin_system.manager import PluginManager
@@ -34,10 +34,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
         "conflicts": manager.conflicts(),
         "kernel_libraries": library_problems(manager),
     }
-    if as_json:
-        print_json(report)
-    else:
-        _show(manager, report)
+    print_report(report, as_json, _show)
     broken = any(info.error for info in manager.plugins())
     ctx.exit(int(broken or bool(report["conflicts"] or report["kernel_libraries"])))
 
@@ -78,7 +75,7 @@ def provided(manager: PluginManager, device: str) -> dict[str, list[str]]:
     return result
 
 
-def _show(manager: PluginManager, report: dict[str, Any]) -> None:
+def _show(report: dict[str, Any]) -> None:
     out = console()
     rows = [
         (

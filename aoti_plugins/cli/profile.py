@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
-import time
-from collections.abc import Iterator, Sequence
+import timeit
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,17 @@ from rich.text import Text
 from rich.tree import Tree
 
 from aoti_plugins.cli._options import (
-    data_option,
-    input_option,
-    method_option,
+    PATH,
+    call_options,
+    number_option,
     partitioner_for,
     program_argument,
-    random_seed_option,
 )
-from aoti_plugins.cli._output import (
-    console,
-    json_option,
-    nbytes_text,
-    print_json,
-    table,
-)
+from aoti_plugins.cli._output import console, json_option, nbytes_text, print_json, table
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._pte import MethodPlan, method_plan
 from aoti_plugins.cli._quiet import quiet
-from aoti_plugins.cli._values import random_inputs, read_inputs
+from aoti_plugins.cli._values import default_method, inputs_of
 from aoti_plugins.destinations import check_destination, write_bytes
 from aoti_plugins.payload import KernelRef
 from aoti_plugins.profiling.machine import machine_of
@@ -45,7 +38,7 @@ from aoti_plugins.profiling.profile import (
 )
 from aoti_plugins.profiling.report import Page, html, share_text
 from aoti_plugins.profiling.trace import trace_events
-from aoti_plugins.runtime import CallEvent, Method, Program
+from aoti_plugins.runtime import CallEvent, Program
 from aoti_plugins.units import seconds_text
 
 _NOT_ASKED = "give --model with the exported model to be told why"
@@ -67,33 +60,21 @@ class _Profile:
 
 @click.command()
 @program_argument
-@data_option
-@method_option
-@input_option
-@random_seed_option
-@click.option("--warmup", default=3, show_default=True, type=click.IntRange(min=0))
-@click.option(
-    "--repeat",
-    default=20,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Calls to time, and as many to watch.",
-)
+@call_options
+@number_option("--warmup", default=3)
+@number_option("--repeat", default=20, least=1, help="Calls to time, and as many to watch.")
 @click.option(
     "--model",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The exported model (.pt2): says why ops stayed outside of delegates.",
 )
 @click.option(
-    "--trace",
-    "trace_path",
-    type=click.Path(path_type=Path),
-    help="Write the calls as Chrome trace events, for Perfetto.",
+    "--trace", "trace_path", type=PATH, help="Write the calls as Chrome trace events, for Perfetto."
 )
 @click.option(
     "--html",
     "html_path",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write one page: timeline, modules, kernels, memory, what stayed outside.",
 )
 @json_option
@@ -125,36 +106,24 @@ def command(
     if model is not None:
         check_model(model)
     with Program(program, data_files=data_files) as loaded:
-        only_one = len(loaded.methods) == 1
-        name = method_name or (loaded.methods[0] if only_one else "forward")
+        name = method_name or default_method(loaded)
         with loaded.method(name) as method:
-            inputs = read_inputs(sources, method) if sources else random_inputs(method, random_seed)
-            seconds = [_seconds(method, inputs) for _ in range(warmup + repeat)][warmup:]
+            inputs = inputs_of(method, sources, random_seed)
+            seconds = timeit.repeat(lambda: method(*inputs), number=1, repeat=warmup + repeat)
         with loaded.method(name, trace=True) as method:
             calls = []
             for _ in range(warmup + repeat):
                 method(*inputs)
                 calls.append(method.events())
-    found = _profiled(program, name, statistics.median(seconds), calls[warmup:], model)
+    found = _profiled(program, name, statistics.median(seconds[warmup:]), calls[warmup:], model)
     if trace_path is not None:
-        _write(trace_path, json.dumps(trace_events(found.calls, _origins(found))))
+        write_bytes(trace_path, json.dumps(trace_events(found.calls, _origins(found))).encode())
     if html_path is not None:
-        _write(html_path, html(_page(found)))
+        write_bytes(html_path, html(_page(found)).encode())
     if as_json:
         print_json(_report(found))
     else:
         _show(found)
-
-
-def _seconds(method: Method, inputs: Sequence[Any]) -> float:
-    """Time a call that nobody watches; its outputs are in host memory behind it."""
-    start = time.perf_counter()
-    method(*inputs)
-    return time.perf_counter() - start
-
-
-def _write(path: Path, text: str) -> None:
-    write_bytes(path, text.encode())
 
 
 def _profiled(
@@ -205,12 +174,11 @@ def _plain_name(op: str) -> str:
 
 
 def _origins(found: _Profile) -> dict[tuple[int, str], KernelRef]:
-    by_delegate = {(one.delegate, one.origin.name): one.origin for one in found.kernels}
     return {
-        (instruction, name): origin
+        (instruction, one.origin.name): one.origin
         for instruction, delegate in found.plan.delegate_of.items()
-        for (of, name), origin in by_delegate.items()
-        if of == delegate
+        for one in found.kernels
+        if one.delegate == delegate
     }
 
 

@@ -4,51 +4,32 @@ from __future__ import annotations
 
 import statistics
 import time
+import timeit
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from aoti_plugins.cli._options import (
-    data_option,
-    input_option,
-    method_option,
-    program_argument,
-    random_seed_option,
-)
-from aoti_plugins.cli._output import console, json_option, print_json, table
-from aoti_plugins.cli._values import (
-    check_output_path,
-    random_inputs,
-    read_inputs,
-    save_outputs,
-)
+from aoti_plugins.cli._options import PATH, call_options, number_option, program_argument
+from aoti_plugins.cli._output import console, json_option, print_report, table
+from aoti_plugins.cli._values import check_output_path, default_method, inputs_of, save_outputs
 from aoti_plugins.runtime import Program, current_place
 from aoti_plugins.units import seconds_text
 
 
 @click.command()
 @program_argument
-@data_option
-@method_option
-@input_option
-@random_seed_option
-@click.option(
+@call_options
+@number_option(
     "--warmup",
     default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
+    least=1,
     help="Calls before the timed ones; the first is reported by itself.",
 )
+@number_option("--repeat", default=10, least=1, help="Timed calls.")
 @click.option(
-    "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Timed calls."
-)
-@click.option(
-    "--save-outputs",
-    "output_path",
-    type=click.Path(path_type=Path),
-    help="Write the outputs to an .npz or .pt file.",
+    "--save-outputs", "output_path", type=PATH, help="Write the outputs to an .npz or .pt file."
 )
 @json_option
 def command(
@@ -74,13 +55,13 @@ def command(
     times: dict[str, float] = {}
     loaded = _timed(times, "load_program", lambda: Program(program, data_files=data_files))
     with loaded:
-        name = method_name or _default_method(loaded)
+        name = method_name or default_method(loaded)
         method = _timed(times, "load_method", lambda: loaded.method(name))
-        inputs = read_inputs(sources, method) if sources else random_inputs(method, random_seed)
+        inputs = inputs_of(method, sources, random_seed)
         outputs = _timed(times, "first_call", lambda: method(*inputs))
         for _ in range(warmup - 1):
             method(*inputs)
-        calls = [_seconds_of(lambda: method(*inputs)) for _ in range(repeat)]
+        calls = timeit.repeat(lambda: method(*inputs), repeat=repeat, number=1)
     times["median_call"] = statistics.median(calls)
     times["fastest_call"] = min(calls)
     times["slowest_call"] = max(calls)
@@ -97,15 +78,7 @@ def command(
         return  # rank 0 says what all have
     if output_path:
         save_outputs(outputs, output_path)
-    if as_json:
-        print_json(report)
-    else:
-        _show(report)
-
-
-def _default_method(program: Program) -> str:
-    only_one = len(program.methods) == 1
-    return program.methods[0] if only_one else "forward"
+    print_report(report, as_json, _show)
 
 
 def _timed(times: dict[str, float], name: str, work: Callable[[], Any]) -> Any:
@@ -113,12 +86,6 @@ def _timed(times: dict[str, float], name: str, work: Callable[[], Any]) -> Any:
     result = work()
     times[name] = time.perf_counter() - start
     return result
-
-
-def _seconds_of(work: Callable[[], Any]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def _describe(value: Any) -> dict[str, Any]:

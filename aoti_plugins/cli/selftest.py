@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import device_of_this_machine, parse_options, partitioner_for
+from aoti_plugins.cli._options import PATH, device_of_this_machine, parse_options, partitioner_for
 from aoti_plugins.cli._output import json_option, nbytes_text, print_json
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
@@ -25,7 +25,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("output", type=PATH)
 @click.option("--device", help="Device to lower for.  [default: what this machine has]")
 @click.option(
     "--option",
@@ -57,8 +57,8 @@ def make(
 
 
 @command.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the report here.")
+@click.argument("bundle", type=PATH)
+@click.option("-o", "--output", type=PATH, help="Also write the report here.")
 @click.option("--model", "names", multiple=True, help="Only this program; may be repeated.")
 @json_option
 @click.pass_context

@@ -8,24 +8,21 @@ import click
 
 from aoti_plugins.cli._interrupts import STATUS, interrupts
 from aoti_plugins.cli._options import (
-    adapter_option,
-    data_option,
+    generator_options,
+    number_option,
     program_argument,
     template_option,
-    tokenizer_option,
 )
 from aoti_plugins.cli._ranks import has_followed
 from aoti_plugins.cli._text import echo
-from aoti_plugins.errors import ServingError
+from aoti_plugins.errors import ServingError, needs_extra
 
 _END_S = 3.0  # what the model gets for the step that it is in
 
 
 @click.command()
 @program_argument
-@data_option
-@tokenizer_option
-@adapter_option
+@generator_options
 @template_option
 @click.option(
     "--host",
@@ -34,27 +31,16 @@ _END_S = 3.0  # what the model gets for the step that it is in
     help="Where to listen. 0.0.0.0 is for everybody who reaches this machine: nobody is asked "
     "for a key.",
 )
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8000,
-    show_default=True,
-    help="0 takes one that is free.",
-)
+@number_option("--port", default=8000, most=65535, help="0 takes one that is free.")
 @click.option("--model-id", help="The model's name in requests.  [default: the file's, no suffix]")
-@click.option(
+@number_option(
     "--max-sessions",
-    type=click.IntRange(min=1),
+    least=1,
     default=4,
-    show_default=True,
     help="Answers that are generated at once, in turns; each has a cache of its own.",
 )
-@click.option(
-    "--max-waiting",
-    type=click.IntRange(min=0),
-    default=32,
-    show_default=True,
-    help="More requests that may wait; others get status 429.",
+@number_option(
+    "--max-waiting", default=32, help="More requests that may wait; others get status 429."
 )
 def command(
     program: Path,
@@ -81,7 +67,11 @@ def command(
     """  # noqa: D301
     if has_followed(program, data_files):
         return
-    _check_packages()
+    with needs_extra("serve", ServingError):
+        import fastapi  # noqa: F401
+        import jinja2  # noqa: F401
+        import tokenizers  # noqa: F401
+        import uvicorn  # noqa: F401
     from aoti_plugins.generation import ChatTemplate, TextGenerator, chat_template_of
     from aoti_plugins.serving.runtime import TurnsRuntime
     from aoti_plugins.serving.server import listening, serve, url_of
@@ -107,15 +97,3 @@ def command(
         if is_interrupted():
             echo("stopped", err=True)
             click.get_current_context().exit(STATUS)
-
-
-def _check_packages() -> None:
-    try:
-        import fastapi  # noqa: F401
-        import jinja2  # noqa: F401
-        import tokenizers  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ServingError(
-            f"the package {error.name} is missing: pip install 'aoti-plugins[serve]'"
-        ) from error

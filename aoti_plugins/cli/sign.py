@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import PATH, data_option, program_argument
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.cli._text import echo
 from aoti_plugins.destinations import check_destination
@@ -19,22 +19,16 @@ from aoti_plugins.signing.sign import sign_file, sign_program
 @click.command()
 @program_argument
 @click.option(
-    "--key",
-    "key_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    help="The private key, Ed25519 in PEM.",
+    "--key", "key_file", required=True, type=PATH, help="The private key, Ed25519 in PEM."
 )
 @click.option(
-    "--passphrase-file",
-    type=click.Path(path_type=Path),
-    help="File whose first line is the passphrase of the key.",
+    "--passphrase-file", type=PATH, help="File whose first line is the passphrase of the key."
 )
 @data_option
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The signed program; without it the program itself is replaced.",
 )
 @click.option("--file-only", is_flag=True, help="Only add a signature to the .sig files.")

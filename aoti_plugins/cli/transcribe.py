@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument, tokenizer_option
+from aoti_plugins.cli._options import PATH, data_option, program_argument, tokenizer_option
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._sampling import sampling_options
 from aoti_plugins.cli._text import echo
@@ -17,7 +16,7 @@ from aoti_plugins.units import seconds_text
 
 @click.command()
 @program_argument
-@click.argument("audio", type=click.Path(path_type=Path))
+@click.argument("audio", type=PATH)
 @data_option
 @tokenizer_option
 @click.option("--language", help="What is spoken, such as en.  [default: what the model hears]")
@@ -65,8 +64,7 @@ def command(
         ):
             text.append(piece)
             if not as_json:
-                sys.stdout.write(piece)
-                sys.stdout.flush()
+                echo(piece, end="")
         found = transcriber.statistics
     if as_json:
         print_json({"text": "".join(text), **vars(found)})

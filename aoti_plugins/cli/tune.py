@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from aoti_plugins.cli._options import PATH
 from aoti_plugins.cli._output import console, error_console, json_option, print_json, table
 from aoti_plugins.cli._pt2 import check_model, load_model
 from aoti_plugins.cli._quiet import quiet
@@ -17,9 +17,8 @@ from aoti_plugins.destinations import check_destination
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.stage_display import StageDisplay
 
-_path = click.Path(path_type=Path)
 _output_option = click.option(
-    "-o", "--output", type=_path, required=True, help="The record file to write."
+    "-o", "--output", type=PATH, required=True, help="The record file to write."
 )
 
 
@@ -40,7 +39,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("models", type=_path, nargs=-1, required=True)
+@click.argument("models", type=PATH, nargs=-1, required=True)
 @_output_option
 @json_option
 def record(models: tuple[Path, ...], output: Path, as_json: bool) -> None:
@@ -69,7 +68,7 @@ def record(models: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("files", type=_path, nargs=-1, required=True)
+@click.argument("files", type=PATH, nargs=-1, required=True)
 @_output_option
 @json_option
 def merge(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
@@ -88,7 +87,7 @@ def merge(files: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("files", type=_path, nargs=-1, required=True)
+@click.argument("files", type=PATH, nargs=-1, required=True)
 @json_option
 def show(files: tuple[Path, ...], as_json: bool) -> None:
     """Show what record files hold."""
@@ -165,9 +164,8 @@ def _row(entry: Entry) -> tuple[Any, ...]:
 
 
 def _configuration(entry: Entry) -> str:
-    config: Mapping[str, Any] = dict(entry.config)
+    config, words = dict(entry.config), []
     if entry.key.kind == PRODUCT:
-        rest = {name: value for name, value in config.items() if name not in ("choice", "name")}
-        head = f"{config.get('choice')} {config.get('name', '')}".strip()
-        return " ".join([head, *(f"{name}={value}" for name, value in rest.items())])
-    return " ".join(f"{name}={value}" for name, value in config.items())
+        words = [str(config.pop("choice", None)), str(config.pop("name", ""))]
+    words += [f"{name}={value}" for name, value in config.items()]
+    return " ".join(filter(None, words))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from aoti_plugins.cli._options import data_option, program_argument
+from aoti_plugins.cli._options import PATH, data_option, program_argument
 from aoti_plugins.cli._output import json_option, print_json
 from aoti_plugins.cli._quiet import quiet
 from aoti_plugins.signing.keys import public_keys
@@ -21,7 +21,7 @@ from aoti_plugins.signing.verify import Checked, Report, verify_program
     "--key",
     "key_files",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="A public key, Ed25519 in PEM; one of those given has to have signed.",
 )
 @data_option

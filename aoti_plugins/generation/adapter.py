@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from aoti_plugins.errors import CheckpointError, ProgramError
+from aoti_plugins.errors import CheckpointError, ProgramError, needs_extra
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _NAME = re.compile(r"(?:base_model\.model\.)?(?P<layer>.+)\.lora_(?P<which>[AB])\.weight")
@@ -131,12 +131,8 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 def _read_matrices(path: Path) -> dict[str, dict[str, Any]]:
     """``A`` and ``B`` of each layer."""
-    try:
+    with needs_extra("language", CheckpointError):
         from safetensors import SafetensorError, deserialize
-    except ImportError as error:
-        raise CheckpointError(
-            "the package safetensors is missing: pip install 'aoti-plugins[language]'"
-        ) from error
     try:
         tensors = dict(deserialize(_bytes_of(path)))
     except SafetensorError as error:

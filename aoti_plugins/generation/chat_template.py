@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aoti_plugins.errors import CheckpointError
+from aoti_plugins.errors import CheckpointError, needs_extra
 
 
 def chat_template_of(program: Path) -> Path:
@@ -29,13 +29,9 @@ class ChatTemplate:
     """
 
     def __init__(self, source: str, tokens: Mapping[str, str] | None = None) -> None:
-        try:
+        with needs_extra("language", CheckpointError):
             import jinja2
             from jinja2.sandbox import ImmutableSandboxedEnvironment
-        except ImportError as error:
-            raise CheckpointError(
-                "the package jinja2 is missing: pip install 'aoti-plugins[language]'"
-            ) from error
         self._errors = jinja2.TemplateError
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
@@ -82,15 +78,9 @@ class ChatTemplate:
         Raises:
             CheckpointError: the template refuses the messages.
         """
+        given = {"messages": list(messages), "add_generation_prompt": True}
         try:
-            return self._template.render(
-                {
-                    **(variables or {}),
-                    **self._tokens,
-                    "messages": list(messages),
-                    "add_generation_prompt": True,
-                }
-            )
+            return self._template.render({**(variables or {}), **self._tokens, **given})
         except (self._errors, TypeError) as error:
             raise CheckpointError(f"the chat template refuses the messages: {error}") from error
 

@@ -216,11 +216,9 @@ class TextGenerator(Closing):
             ProgramError: the prompt has no tokens, or leaves no room for an answer; while pieces
                 are read also that another answer began on this generator.
         """
-        encoded = self.tokenizer.encode(prompt, add_special_tokens=special_tokens)
-        tokens = list(encoded.ids)
-        self._check_prompt(tokens)
-        text = TextStream(self.tokenizer, stop)
-        return self._pieces(self.tokens(tokens, sampling, max_new_tokens), text)
+        read = self.tokenizer.encode(prompt, add_special_tokens=special_tokens).ids
+        tokens = self.tokens(read, sampling, max_new_tokens)
+        return self._pieces(tokens, TextStream(self.tokenizer, stop))
 
     def generate(self, prompt: str, **options: Any) -> str:
         """The whole text that ``stream`` gives."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -22,7 +23,7 @@ NUM_RANKS = "get_num_ranks"
 """The constant method that says for how many ranks a program is."""
 
 _FIRST_NBYTES = 4096
-_LENGTH_NBYTES = 8
+_LENGTHS = struct.Struct("<QQ")
 
 
 def is_for_ranks(program: Program) -> bool:
@@ -64,7 +65,8 @@ class LedProgram(Closing):
         self.methods = program.methods
         self._program = program
         self._tell = tell
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while something is said and done."""
         self._count = 0
         self._is_over = False
 
@@ -76,7 +78,7 @@ class LedProgram(Closing):
             return self._program.method(name)
         of = share_state.index if isinstance(share_state, LedMethod) else share_state
         own = share_state.own if isinstance(share_state, LedMethod) else share_state
-        with self._lock:
+        with self.lock:
             index = self._count
             self._count += 1
             self.tell({"do": "load", "method": name, "index": index, "share_state": of})
@@ -86,13 +88,9 @@ class LedProgram(Closing):
         """Say to the others what comes; the lock is held until it is done here, too."""
         _send(self._tell, what, arrays)
 
-    def lock(self) -> threading.RLock:
-        """Held while something is said and done."""
-        return self._lock
-
     def close(self) -> None:
         """Free the program, and let the others end. May be called twice."""
-        with self._lock:
+        with self.lock:
             if not self._is_over:
                 self._is_over = True
                 try:
@@ -117,13 +115,13 @@ class LedMethod:
     def __call__(self, *inputs: Any, copy: bool = True) -> tuple[Any, ...]:
         """Run it on all ranks; see ``Method.__call__``."""
         given = [np.ascontiguousarray(one) for one in inputs]
-        with self._program.lock():
+        with self._program.lock:
             self._program.tell({"do": "call", "index": self.index}, given)
             return self.own(*given, copy=copy)
 
     def close(self) -> None:
         """Free it on all ranks."""
-        with self._program.lock():
+        with self._program.lock:
             if not self._program._is_over:
                 self._program.tell({"do": "close", "index": self.index})
             self.own.close()
@@ -184,8 +182,7 @@ def _send(tell: Callable[[bytes], bytes], what: dict[str, Any], arrays: Sequence
     kinds = [(one.dtype.str, one.shape) for one in arrays]
     head = json.dumps({**what, "arrays": kinds}).encode()
     body = b"".join(one.tobytes() for one in arrays)
-    message = b"".join(len(part).to_bytes(_LENGTH_NBYTES, "little") for part in (head, body))
-    message += head + body
+    message = _LENGTHS.pack(len(head), len(body)) + head + body
     tell(message[:_FIRST_NBYTES].ljust(_FIRST_NBYTES, b"\0"))
     if len(message) > _FIRST_NBYTES:
         tell(message[_FIRST_NBYTES:])
@@ -193,15 +190,13 @@ def _send(tell: Callable[[bytes], bytes], what: dict[str, Any], arrays: Sequence
 
 def _receive(hear: Callable[[bytes], bytes]) -> tuple[dict[str, Any], list[Any]]:
     message = hear(bytes(_FIRST_NBYTES))
-    lengths = [
-        int.from_bytes(message[i : i + _LENGTH_NBYTES], "little") for i in (0, _LENGTH_NBYTES)
-    ]
-    begin = 2 * _LENGTH_NBYTES
-    total = begin + sum(lengths)
+    head, body = _LENGTHS.unpack_from(message)
+    at = _LENGTHS.size + head
+    total = at + body
     if total > _FIRST_NBYTES:
         message += hear(bytes(total - _FIRST_NBYTES))
-    what: dict[str, Any] = json.loads(message[begin : begin + lengths[0]])
-    arrays, at = [], begin + lengths[0]
+    what: dict[str, Any] = json.loads(message[_LENGTHS.size : at])
+    arrays = []
     for dtype, shape in what["arrays"]:
         count = int(np.prod(shape, dtype=np.int64))
         arrays.append(np.frombuffer(message, dtype, count, at).reshape(shape))

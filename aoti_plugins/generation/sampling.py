@@ -65,7 +65,8 @@ def probabilities(logits: Any, seen: list[int], sampling: Sampling) -> Any:
     scaled = (fair - fair.max()) / sampling.temperature  # at most 0, however low the temperature
     if 0 < sampling.top_k < scaled.size:
         scaled[scaled < np.partition(scaled, -sampling.top_k)[-sampling.top_k]] = -np.inf
-    result = _softmax(scaled)
+    powers = np.exp(scaled)
+    result = powers / powers.sum()
     if sampling.top_p < 1:
         order = np.argsort(-result, kind="stable")
         before = np.cumsum(result[order]) - result[order]
@@ -91,8 +92,3 @@ def penalised(logits: Any, seen: list[int], penalty: float) -> Any:
     found = result[tokens]
     result[tokens] = np.where(found > 0, found / penalty, found * penalty)
     return result
-
-
-def _softmax(logits: Any) -> Any:
-    powers = np.exp(logits - logits.max())
-    return powers / powers.sum()

@@ -32,22 +32,24 @@ class TextStream:
     def push(self, token: int) -> str:
         """Take a token; returns the text that became certain, often none."""
         self._tokens.append(token)
-        text = self._decode(self._tokens[self._begin :])
-        known = self._decode(self._tokens[self._begin : self._decoded])
-        if text.endswith(_UNFINISHED) or len(text) <= len(known):
+        new = self._new()
+        if not new or new.endswith(_UNFINISHED):
             return ""
         self._begin, self._decoded = self._decoded, len(self._tokens)
-        return self._release(text[len(known) :])
+        return self._release(new)
 
     def flush(self) -> str:
         """The rest, once no more tokens come; halves of characters as replacement characters."""
         if self.stopped:
             return ""
-        text = self._decode(self._tokens[self._begin :])
-        known = self._decode(self._tokens[self._begin : self._decoded])
-        released = self._release(text[len(known) :])
+        released = self._release(self._new())
         rest, self._held = ("" if self.stopped else self._held), ""
         return released + rest
+
+    def _new(self) -> str:
+        """The text of the tokens whose text was not taken."""
+        known = self._decode(self._tokens[self._begin : self._decoded])
+        return self._decode(self._tokens[self._begin :])[len(known) :]
 
     def _decode(self, tokens: list[int]) -> str:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=True))

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from aoti_plugins.errors import CheckpointError
+from aoti_plugins.errors import CheckpointError, needs_extra
 
 _DIGEST_DIGITS = 15  # of 16: what fits an int64 with a sign
 
@@ -17,12 +17,8 @@ def read_tokenizer(path: Path) -> Any:
     Raises:
         CheckpointError: the package tokenizers is missing, or the file is missing or damaged.
     """
-    try:
+    with needs_extra("language", CheckpointError):
         from tokenizers import Tokenizer
-    except ImportError as error:
-        raise CheckpointError(
-            "the package tokenizers is missing: pip install 'aoti-plugins[language]'"
-        ) from error
     if not path.is_file():
         raise CheckpointError(f"there is no tokenizer {str(path)!r}; give one with --tokenizer")
     try:

@@ -66,23 +66,14 @@ class Transcriber(Closing):
         data_files: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self._writer = SpeechWriter(program, tokenizer, data_files=data_files)
+        self.sample_rate = self._writer.sample_rate
+        """Samples in a second of the audio that the model takes: 16000."""
+        self.max_samples = self._writer.max_samples
+        """Samples of a window."""
+        self.languages = sorted(self._writer.languages)
+        """Names of the languages, such as ``en``; none where the model is for one language."""
         self.statistics = TranscriptionStatistics()
         """Of the last transcription."""
-
-    @property
-    def sample_rate(self) -> int:
-        """Samples in a second of the audio that the model takes: 16000."""
-        return self._writer.sample_rate
-
-    @property
-    def max_samples(self) -> int:
-        """Samples of a window."""
-        return self._writer.max_samples
-
-    @property
-    def languages(self) -> list[str]:
-        """Names of the languages, such as ``en``; none where the model is for one language."""
-        return sorted(self._writer.languages)
 
     def session(self) -> Transcriber:
         """Another transcriber over the same weights, with what it hears and writes for itself.

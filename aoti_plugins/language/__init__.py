@@ -2,13 +2,13 @@
 
 from aoti_plugins.language.adapters import add_adapters, check_adapters
 from aoti_plugins.language.checkpoint import Checkpoint
-from aoti_plugins.language.draft import check_draft, draft_metadata
+from aoti_plugins.language.draft import check_draft
 from aoti_plugins.language.export import (
     check_groups,
     check_speculation,
     export_decoder,
     export_draft,
-    export_methods,
+    export_speech,
     metadata,
     quantize,
 )
@@ -24,11 +24,10 @@ __all__ = [
     "check_groups",
     "check_ranks",
     "check_speculation",
-    "draft_metadata",
     "export_decoder",
     "export_draft",
     "export_for_ranks",
-    "export_methods",
+    "export_speech",
     "kept_matrices",
     "metadata",
     "open_checkpoint",

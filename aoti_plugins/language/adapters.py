@@ -12,7 +12,6 @@ from torch.nn import functional
 from aoti_plugins.errors import CheckpointError
 from aoti_plugins.generation.adapter import AdaptedLayer, AdapterLayout
 from aoti_plugins.language.checkpoint import Checkpoint
-from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.recurrent import is_recurrent
 from aoti_plugins.language.speech import is_speech
 
@@ -53,7 +52,7 @@ class AdapterWriter(torch.nn.Module):
         return adapter.abs().max()
 
 
-def check_adapters(checkpoint: Checkpoint | GgufCheckpoint, targets: Sequence[str]) -> None:
+def check_adapters(checkpoint: Checkpoint, targets: Sequence[str]) -> None:
     """Find out, before weights are read, whether a model's layers can take adapters.
 
     Args:
@@ -85,7 +84,9 @@ def add_adapters(model: Any, rank: int, targets: Sequence[str]) -> None:
         targets: names of layers, whole or without what is in front of a dot; none for all but the
             last one, which makes logits.
     """
-    for layer in _chosen(_linear_layers(model), targets).values():
+    for name, layer in _linear_layers(model).items():
+        if targets and not any(_is_target(name, target) for target in targets):
+            continue
         zeros = {
             "lora_a": torch.zeros(rank, layer.in_features, dtype=model.dtype),
             "lora_b": torch.zeros(layer.out_features, rank, dtype=model.dtype),
@@ -124,16 +125,6 @@ def _linear_layers(model: Any) -> dict[str, torch.nn.Linear]:
         name: module
         for name, module in model.named_modules()
         if type(module) is torch.nn.Linear and module is not head
-    }
-
-
-def _chosen(
-    layers: dict[str, torch.nn.Linear], targets: Sequence[str]
-) -> dict[str, torch.nn.Linear]:
-    return {
-        name: layer
-        for name, layer in layers.items()
-        if not targets or any(_is_target(name, target) for target in targets)
     }
 
 

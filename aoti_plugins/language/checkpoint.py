@@ -188,7 +188,7 @@ def check_vocabulary(tokenizer_path: Path, config: Any) -> None:
     Raises:
         CheckpointError: it has.
     """
-    vocabulary = _tokenizer_size(tokenizer_path)
+    vocabulary = max(vocabulary_of(tokenizer_path).values(), default=-1) + 1
     if vocabulary > config.vocab_size:
         raise CheckpointError(
             f"{tokenizer_path}: the tokenizer has {vocabulary} tokens and the model has "
@@ -196,11 +196,11 @@ def check_vocabulary(tokenizer_path: Path, config: Any) -> None:
         )
 
 
-def _tokenizer_size(path: Path) -> int:
+def vocabulary_of(path: Path) -> dict[str, int]:
+    """The tokens of a tokenizer, those that were added to it too, with their numbers."""
     from aoti_plugins.generation import read_tokenizer
 
-    vocabulary = read_tokenizer(path).get_vocab(with_added_tokens=True)
-    return max(vocabulary.values(), default=-1) + 1
+    return dict(read_tokenizer(path).get_vocab(with_added_tokens=True))
 
 
 def _first_line(error: BaseException) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from aoti_plugins.errors import CheckpointError
-from aoti_plugins.language.checkpoint import Checkpoint
-from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
+from aoti_plugins.language.checkpoint import Checkpoint, vocabulary_of
 from aoti_plugins.language.recurrent import is_recurrent
 from aoti_plugins.language.speech import is_speech
 
@@ -26,13 +23,10 @@ class DraftDecoder(torch.nn.Module):
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """``[1, T]`` and ``[T]`` to ``[1, 1, vocabulary]``, float32."""
-        result: torch.Tensor = self.draft(tokens, positions)
-        return result
+        return self.draft(tokens, positions)
 
 
-def check_draft(
-    checkpoint: Checkpoint | GgufCheckpoint, draft: Checkpoint | GgufCheckpoint, max_length: int
-) -> None:
+def check_draft(checkpoint: Checkpoint, draft: Checkpoint, max_length: int) -> None:
     """Find out, before weights are read, whether a model can guess for another one.
 
     Args:
@@ -50,7 +44,7 @@ def check_draft(
             f"{config.model_type!r} cannot be a draft model: its texts cannot be cut where a guess "
             "was wrong"
         )
-    if _tokens(draft) != _tokens(checkpoint):
+    if vocabulary_of(where) != vocabulary_of(checkpoint.tokenizer_path):
         raise CheckpointError(
             f"{where}: the draft model has other tokens than the model; take one of the same family"
         )
@@ -59,17 +53,3 @@ def check_draft(
             f"the draft model was made for {draft.positions} positions, and texts have up to "
             f"{max_length}; choose a smaller --max-length, or another draft model"
         )
-
-
-def draft_metadata(draft: Checkpoint | GgufCheckpoint) -> dict[str, Any]:
-    """The constant methods that say what a draft model is."""
-    return {"get_draft_vocab_size": draft.config.vocab_size}
-
-
-def _tokens(checkpoint: Checkpoint | GgufCheckpoint) -> dict[str, int]:
-    from aoti_plugins.generation import read_tokenizer
-
-    found: dict[str, int] = read_tokenizer(checkpoint.tokenizer_path).get_vocab(
-        with_added_tokens=True
-    )
-    return found

@@ -17,7 +17,6 @@ from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
 from aoti_plugins.language.device_sampling import likeliest_token, sampled_token
 from aoti_plugins.language.draft import DraftDecoder
-from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 from aoti_plugins.language.speech import (
@@ -127,33 +126,6 @@ def _set_rows(weight: Any, numbers: torch.Tensor, rows: torch.Tensor) -> None:
     weight.scale[numbers] = scale.to(weight.scale.dtype)
 
 
-def export_methods(
-    checkpoint: Checkpoint | GgufCheckpoint,
-    model: Any,
-    max_length: int,
-    style: str = "forward",
-    num_speculative_tokens: int = 0,
-    sampling_dtype: torch.dtype | None = None,
-) -> dict[str, ExportedProgram]:
-    """Export what a checkpoint is, by ``export_speech`` or ``export_decoder``.
-
-    Args:
-        checkpoint: which model it is.
-        model: what its ``load`` gave.
-        max_length: positions in the caches of the text.
-        style: as for ``export_decoder``.
-        num_speculative_tokens: as for ``export_decoder``; 0 for speech.
-        sampling_dtype: as for ``export_decoder``; ``None`` for speech.
-
-    Raises:
-        CheckpointError: as both do.
-    """
-    if checkpoint.preprocessor is None:
-        return export_decoder(model, max_length, style, num_speculative_tokens, sampling_dtype)
-    check_speculation(model.config, num_speculative_tokens)
-    return export_speech(model, checkpoint.preprocessor, max_length, style)
-
-
 def export_speech(
     model: Any, preprocessor: Any, max_length: int, style: str = "forward"
 ) -> dict[str, ExportedProgram]:
@@ -220,7 +192,6 @@ def export_decoder(
         CheckpointError: the model cannot be exported, or keeps no text that can be cut.
     """
     check_speculation(model.config, num_speculative_tokens)
-    _use_static_cache(model)
     most = most_of_a_call(model.config, max_length)
     lengths = _lengths(style, most)
     if num_speculative_tokens:
@@ -235,8 +206,7 @@ def export_decoder(
         if layout is not None:
             writer, adapter = AdapterWriter(decoder), torch.zeros(layout.numel)
             methods["adapt"] = torch.export.export(writer, (adapter,), strict=False)
-    for program in methods.values():
-        check_sizes(program, type(model).__name__)
+    check_sizes(methods.values(), type(model).__name__)
     return methods
 
 
@@ -258,19 +228,12 @@ def export_draft(model: Any, max_length: int, style: str = "forward") -> dict[st
     Raises:
         CheckpointError: the model cannot be exported.
     """
-    _use_static_cache(model)
     lengths = {"draft": max_length} | ({"draft_decode": 1} if style != "forward" else {})
     with torch.no_grad(), _naming(model):
         decoder = DraftDecoder(_decoder(model, max_length)).eval()
         methods = {name: _exported(decoder, name, most) for name, most in lengths.items()}
-    for program in methods.values():
-        check_sizes(program, type(model).__name__)
+    check_sizes(methods.values(), type(model).__name__)
     return methods
-
-
-def _use_static_cache(model: Any) -> None:
-    model.generation_config.cache_implementation = "static"
-    model.generation_config.use_cache = True
 
 
 def check_speculation(config: Any, num_speculative_tokens: int) -> None:
@@ -354,6 +317,8 @@ def _choosing(
 def _decoder(model: Any, max_length: int) -> torch.nn.Module:
     if is_recurrent(model.config):
         return RecurrentDecoder(model)
+    model.generation_config.cache_implementation = "static"
+    model.generation_config.use_cache = True
     return _CachedDecoder(model, batch_size=1, max_cache_len=max_length)
 
 
@@ -363,7 +328,7 @@ def most_of_a_call(config: Any, max_length: int) -> int:
 
 
 def metadata(
-    checkpoint: Checkpoint | GgufCheckpoint,
+    checkpoint: Checkpoint,
     model: Any,
     max_length: int,
     num_speculative_tokens: int = 0,

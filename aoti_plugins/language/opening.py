@@ -9,7 +9,7 @@ from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.gguf.checkpoint import GgufCheckpoint
 
 
-def open_checkpoint(path: Path, quantize: bool = False) -> Checkpoint | GgufCheckpoint:
+def open_checkpoint(path: Path, quantize: bool = False) -> Checkpoint:
     """Open a folder that ``save_pretrained`` wrote, or a GGUF file.
 
     Args:

@@ -19,7 +19,7 @@ from aoti_plugins.parallel.merging import merge_ranks
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 
 
-def check_ranks(checkpoint: Checkpoint | GgufCheckpoint, num_ranks: int) -> None:
+def check_ranks(checkpoint: Checkpoint, num_ranks: int) -> None:
     """Find out, from a configuration, whether a model can be divided among ranks.
 
     Raises:
@@ -110,9 +110,8 @@ def export_for_ranks(
     """
     programs = [export(model_of_rank(model, rank, num_ranks)) for rank in range(num_ranks)]
     try:
-        found: dict[str, ExportedProgram] = merge_ranks(programs)
+        return merge_ranks(programs)
     except LoweringError as error:
         raise CheckpointError(
             f"{type(model).__name__} is not one program for {num_ranks} ranks: {error}"
         ) from error
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,56 +12,46 @@ from torch.export import ExportedProgram
 from aoti_plugins.errors import LoweringError
 
 
-class _Spec(NamedTuple):
-    """What a DTensor is beside its local part."""
-
-    mesh: Any
-    placements: Any
-    shape: Any
-    stride: Any
+def _weights(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, also those that are there under several names."""
+    parameters = module.named_parameters(remove_duplicate=False)
+    return {**dict(parameters), **dict(module.named_buffers(remove_duplicate=False))}
 
 
 class _OnLocalParts(nn.Module):
     """A module whose weights are tensors of this rank; as DTensors it gets them in each call."""
 
     def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-        self.specs: dict[str, _Spec] = {}
-        for name, weight in list(module.named_parameters(remove_duplicate=False)):
-            self._take(name, weight, is_parameter=True)
-        for name, buffer in list(module.named_buffers(remove_duplicate=False)):
-            self._take(name, buffer, is_parameter=False)
-
-    def _take(self, name: str, value: Tensor, *, is_parameter: bool) -> None:
         from torch.distributed.tensor import DTensor
 
-        if not isinstance(value, DTensor):
-            return
-        self.specs[name] = _Spec(value.device_mesh, value.placements, value.shape, value.stride())
+        super().__init__()
+        self.module = module
+        self.specs: dict[str, dict[str, Any]] = {}
+        """What a DTensor is beside its local part, as ``DTensor.from_local`` takes it."""
+        for name, value in _weights(module).items():
+            if isinstance(value, DTensor):
+                self._take(name, value)
+
+    def _take(self, name: str, value: Any) -> None:
+        self.specs[name] = {
+            "device_mesh": value.device_mesh,
+            "placements": value.placements,
+            "shape": value.shape,
+            "stride": value.stride(),
+        }
         local = value.to_local().detach()
+        if isinstance(value, nn.Parameter):
+            local = nn.Parameter(local, requires_grad=False)
         path, _, leaf = name.rpartition(".")
-        owner = self.module.get_submodule(path)
-        if is_parameter:
-            setattr(owner, leaf, nn.Parameter(local, requires_grad=False))
-        else:
-            owner.register_buffer(leaf, local, leaf not in owner._non_persistent_buffers_set)
+        setattr(self.module.get_submodule(path), leaf, local)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         from torch.distributed.tensor import DTensor
         from torch.utils import _pytree as pytree
 
-        local: dict[str, Tensor] = dict(self.module.named_parameters(remove_duplicate=False))
-        local |= dict(self.module.named_buffers(remove_duplicate=False))
+        local = _weights(self.module)
         given = {
-            name: DTensor.from_local(
-                local[name],
-                spec.mesh,
-                spec.placements,
-                run_check=False,
-                shape=spec.shape,
-                stride=spec.stride,
-            )
+            name: DTensor.from_local(local[name], run_check=False, **spec)
             for name, spec in self.specs.items()
         }
         found = torch.func.functional_call(self.module, given, args, kwargs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -58,16 +59,18 @@ def parallelize(module: nn.Module, plan: Mapping[str, str], rank: int, world_siz
         for name in names:
             if style.startswith("replicated"):
                 continue
-            found = modules.get(name, parameters.get(name))
-            known = _OF_PARAMETERS if name in parameters else _of_module(found)
+            is_parameter = name in parameters
+            found = module.get_parameter(name) if is_parameter else modules[name]
+            known = _OF_PARAMETERS if is_parameter else _of_module(found)
             if style not in known:
                 raise LoweringError(
                     f"the plan wants {style!r} for {name!r}, a {type(found).__name__}; there are: "
                     f"{', '.join(sorted(known)) or 'none'}"
                 )
-            owner, _, leaf = name.rpartition(".")
-            target = module.get_submodule(owner) if name in parameters else found
-            known[style](shards, target, leaf if name in parameters else "", name)
+            part = known[style](shards, found, repr(name))
+            if is_parameter:
+                owner, _, leaf = name.rpartition(".")
+                setattr(module.get_submodule(owner), leaf, part)
 
 
 def names_like(pattern: str, known: Iterable[str]) -> list[str]:
@@ -81,12 +84,12 @@ def names_like(pattern: str, known: Iterable[str]) -> list[str]:
     return [name for name in known if expression.fullmatch(name)]
 
 
+@dataclass(frozen=True)
 class _Shards:
     """One rank's parts."""
 
-    def __init__(self, rank: int, group: Group) -> None:
-        self.rank = rank
-        self.group = group
+    rank: int
+    group: Group
 
     def part(self, value: Tensor, dim: int, what: str) -> nn.Parameter:
         """This rank's part along a dim."""
@@ -109,35 +112,30 @@ class _Shards:
         return rows.movedim(0, -2).flatten(-2)
 
 
-def _colwise(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
-    del leaf
-    layer.weight = shards.part(layer.weight, 0, f"the weight of {what!r}")
+def _colwise(shards: _Shards, layer: nn.Linear, what: str) -> None:
+    layer.weight = shards.part(layer.weight, 0, f"the weight of {what}")
     if layer.bias is not None:
-        layer.bias = shards.part(layer.bias, 0, f"the bias of {what!r}")
+        layer.bias = shards.part(layer.bias, 0, f"the bias of {what}")
     layer.out_features //= shards.group.size
 
 
-def _colwise_gathered(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
-    _colwise(shards, layer, leaf, what)
+def _colwise_gathered(shards: _Shards, layer: nn.Linear, what: str) -> None:
+    _colwise(shards, layer, what)
     layer.register_forward_hook(lambda module, args, found: shards.together(found))
 
 
-def _rowwise(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
-    del leaf
-    layer.weight = shards.part(layer.weight, 1, f"the weight of {what!r}")
+def _rowwise(shards: _Shards, layer: nn.Linear, what: str) -> None:
+    layer.weight = shards.part(layer.weight, 1, f"the weight of {what}")
     layer.in_features //= shards.group.size
     bias, layer.bias = layer.bias, None
-    if bias is None:
-        layer.register_forward_hook(lambda module, args, found: shards.total(found))
-        return
-    layer.register_parameter("bias_of_total", bias)
-    layer.register_forward_hook(
-        lambda module, args, found: shards.total(found) + module.bias_of_total
-    )
+    _summed(shards, layer, what)
+    if bias is not None:
+        layer.register_parameter("bias_of_total", bias)
+        layer.register_forward_hook(lambda module, args, found: found + module.bias_of_total)
 
 
-def _rowwise_split(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> None:
-    _rowwise(shards, layer, leaf, what)
+def _rowwise_split(shards: _Shards, layer: nn.Linear, what: str) -> None:
+    _rowwise(shards, layer, what)
     layer.register_buffer("rank", torch.tensor([shards.rank]), persistent=True)
 
     def split(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -147,15 +145,14 @@ def _rowwise_split(shards: _Shards, layer: nn.Linear, leaf: str, what: str) -> N
     layer.register_forward_pre_hook(split)
 
 
-def _embedding_rows(shards: _Shards, layer: nn.Embedding, leaf: str, what: str) -> None:
+def _embedding_rows(shards: _Shards, layer: nn.Embedding, what: str) -> None:
     """A row that another rank has is zeros here, one more row, so that the sum is the row.
 
     One that no rank has is out of range on all of them.
     """
-    del leaf
     total = layer.num_embeddings
     rows = layer.num_embeddings // shards.group.size
-    own = shards.part(layer.weight, 0, f"the weight of {what!r}")
+    own = shards.part(layer.weight, 0, f"the weight of {what}")
     zeros = own.new_zeros(1, own.size(1))
     layer.weight = nn.Parameter(torch.cat((own, zeros)), requires_grad=False)
     layer.num_embeddings = rows + 1
@@ -169,30 +166,22 @@ def _embedding_rows(shards: _Shards, layer: nn.Embedding, leaf: str, what: str) 
         return (torch.where(is_here, found, elsewhere), *args[1:])
 
     layer.register_forward_pre_hook(place)
-    layer.register_forward_hook(lambda module, args, found: shards.total(found))
+    _summed(shards, layer, what)
 
 
-def _summed(shards: _Shards, module: nn.Module, leaf: str, what: str) -> None:
-    del leaf, what
+def _summed(shards: _Shards, module: nn.Module, what: str) -> None:
+    del what
     module.register_forward_hook(lambda module, args, found: shards.total(found))
 
 
-def _parameter_part(dim: int) -> Callable[..., None]:
-    def take(shards: _Shards, owner: nn.Module, leaf: str, what: str) -> None:
-        setattr(owner, leaf, shards.part(getattr(owner, leaf), dim, repr(what)))
-
-    return take
-
-
-def _packed(shards: _Shards, owner: nn.Module, leaf: str, what: str) -> None:
-    value = getattr(owner, leaf)
+def _packed(shards: _Shards, value: Tensor, what: str) -> nn.Parameter:
     if value.size(-2) % 2:
-        raise LoweringError(f"{what!r} is {list(value.shape)}, which is not two in one")
-    parts = [shards.part(half, -2, repr(what)) for half in value.chunk(2, -2)]
-    setattr(owner, leaf, nn.Parameter(torch.cat(parts, -2), requires_grad=False))
+        raise LoweringError(f"{what} is {list(value.shape)}, which is not two in one")
+    parts = [shards.part(half, -2, what) for half in value.chunk(2, -2)]
+    return nn.Parameter(torch.cat(parts, -2), requires_grad=False)
 
 
-def _of_module(module: Any) -> Mapping[str, Callable[..., None]]:
+def _of_module(module: Any) -> Mapping[str, Callable[..., Any]]:
     if isinstance(module, nn.Linear):
         return _OF_LINEAR
     return _OF_EMBEDDING if isinstance(module, nn.Embedding) else _OF_MODULES
@@ -209,8 +198,8 @@ _OF_LINEAR: dict[str, Callable[..., None]] = {
     "colwise_gather_output": _colwise_gathered,
     "rowwise_split_input": _rowwise_split,
 }
-_OF_PARAMETERS: dict[str, Callable[..., None]] = {
-    "colwise": _parameter_part(-2),
-    "rowwise": _parameter_part(-1),
+_OF_PARAMETERS: dict[str, Callable[..., nn.Parameter]] = {
+    "colwise": lambda shards, value, what: shards.part(value, -2, what),
+    "rowwise": lambda shards, value, what: shards.part(value, -1, what),
     "packed_colwise": _packed,
 }

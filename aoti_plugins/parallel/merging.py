@@ -130,21 +130,17 @@ def _take_part(program: ExportedProgram, fqn: str, stacked: Tensor) -> None:
     """Let the placeholders of a constant be of all ranks, and what used them take its part."""
     graph = program.graph
     targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
-    for node in [n for n in graph.nodes if n.op == "placeholder" and targets.get(n.name) == fqn]:
+    for node in [n for n in graph.find_nodes(op="placeholder") if targets.get(n.name) == fqn]:
         value = node.meta["val"]
         mode = detect_fake_mode(value)
         if mode is None:
             raise LoweringError(f"constant {fqn!r} is not described by a fake tensor")
-        with graph.inserting_after(_last_placeholder(program)):
+        with graph.inserting_after(graph.find_nodes(op="placeholder")[-1]):
             part = graph.call_function(torch.ops.aoti_plugins.of_rank.default, (node,))
         part.meta.update({k: v for k, v in node.meta.items() if k != "val"})
         part.meta["val"] = value
         node.meta["val"] = mode.from_tensor(stacked.detach(), static_shapes=True)
         node.replace_all_uses_with(part, delete_user_cb=lambda user, part=part: user is not part)
-
-
-def _last_placeholder(program: ExportedProgram) -> Node:
-    return [node for node in program.graph.nodes if node.op == "placeholder"][-1]
 
 
 def _are_equal(values: list[Tensor]) -> bool:

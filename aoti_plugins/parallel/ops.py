@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,16 +28,9 @@ class Reduction(IntEnum):
     PRODUCT = 4
 
 
-BY_NAME = {
-    "sum": Reduction.SUM,
-    "avg": Reduction.AVERAGE,
-    "min": Reduction.MINIMUM,
-    "max": Reduction.MAXIMUM,
-    "product": Reduction.PRODUCT,
-}
-"""By PyTorch's names."""
+NAMES = ("sum", "avg", "min", "max", "product")
+"""PyTorch's, by reduction."""
 
-_TORCHS = {reduction: name for name, reduction in BY_NAME.items()}
 _DEVICES = ("cpu", "cuda")
 _groups: dict[tuple[int, Group], str] = {}
 
@@ -80,16 +74,8 @@ def all_reduce(x: Tensor, reduction: int, world_size: int, group_size: int, stri
     Returns:
         Sizes and dtype of ``x``, row-major.
     """
-    name = _name_of(Group(world_size, group_size, stride))
-    c10d = torch.ops._c10d_functional
-    found = c10d.all_reduce(x.contiguous(), _TORCHS[Reduction(reduction)], name)
-    return c10d.wait_tensor(found)
-
-
-@all_reduce.register_fake
-def _(x, reduction, world_size, group_size, stride):  # type: ignore[no-untyped-def]
-    del reduction, world_size, group_size, stride
-    return x.new_empty(x.shape)
+    how = NAMES[Reduction(reduction)]
+    return _among(Group(world_size, group_size, stride), "all_reduce", x, how)
 
 
 @torch.library.custom_op("aoti_plugins::all_gather", mutates_args=(), device_types=_DEVICES)
@@ -105,9 +91,8 @@ def all_gather(x: Tensor, world_size: int, group_size: int, stride: int) -> Tens
     Returns:
         ``[group_size * n, ...]``, in the order of ranks.
     """
-    name = _name_of(Group(world_size, group_size, stride))
-    c10d = torch.ops._c10d_functional
-    return c10d.wait_tensor(c10d.all_gather_into_tensor(x.contiguous(), group_size, name))
+    group = Group(world_size, group_size, stride)
+    return _among(group, "all_gather_into_tensor", x, group_size)
 
 
 @all_gather.register_fake
@@ -132,10 +117,8 @@ def reduce_scatter(
     Returns:
         ``[n, ...]``.
     """
-    name = _name_of(Group(world_size, group_size, stride))
-    c10d = torch.ops._c10d_functional
-    how = _TORCHS[Reduction(reduction)]
-    return c10d.wait_tensor(c10d.reduce_scatter_tensor(x.contiguous(), how, group_size, name))
+    group, how = Group(world_size, group_size, stride), NAMES[Reduction(reduction)]
+    return _among(group, "reduce_scatter_tensor", x, how, group_size)
 
 
 @reduce_scatter.register_fake
@@ -166,10 +149,8 @@ def all_to_all(
     Returns:
         ``[sum(output_splits), ...]``, in the order of ranks.
     """
-    name = _name_of(Group(world_size, group_size, stride))
-    c10d = torch.ops._c10d_functional
-    found = c10d.all_to_all_single(x.contiguous(), list(output_splits), list(input_splits), name)
-    return c10d.wait_tensor(found)
+    group = Group(world_size, group_size, stride)
+    return _among(group, "all_to_all_single", x, list(output_splits), list(input_splits))
 
 
 @all_to_all.register_fake
@@ -192,14 +173,12 @@ def broadcast(x: Tensor, source: int, world_size: int, group_size: int, stride: 
     Returns:
         Sizes and dtype of ``x``, row-major.
     """
-    name = _name_of(Group(world_size, group_size, stride))
-    c10d = torch.ops._c10d_functional
-    return c10d.wait_tensor(c10d.broadcast(x.contiguous(), source, name))
+    return _among(Group(world_size, group_size, stride), "broadcast", x, source)
 
 
+@all_reduce.register_fake
 @broadcast.register_fake
-def _(x, source, world_size, group_size, stride):  # type: ignore[no-untyped-def]
-    del source, world_size, group_size, stride
+def _(x: Tensor, *_: int) -> Tensor:
     return x.new_empty(x.shape)
 
 
@@ -207,6 +186,12 @@ COLLECTIVES = frozenset(
     getattr(torch.ops.aoti_plugins, name).default
     for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
 )
+
+
+def _among(group: Group, name: str, x: Tensor, *arguments: Any) -> Tensor:
+    """What a functional collective of PyTorch gives, among the ranks of a group."""
+    c10d = torch.ops._c10d_functional
+    return c10d.wait_tensor(getattr(c10d, name)(x.contiguous(), *arguments, _name_of(group)))
 
 
 def _name_of(group: Group) -> str:

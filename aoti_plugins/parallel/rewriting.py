@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeAlias
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from aoti_plugins.errors import LoweringError
@@ -18,6 +19,9 @@ from aoti_plugins.parallel.groups import Group, group_of_name
 _NAMESPACES = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
 _aten = torch.ops.aten
 _ours = torch.ops.aoti_plugins
+
+_Make: TypeAlias = Callable[[Node, Node, dict[str, Any]], Node]
+"""Of a collective, a tensor that it takes, and its arguments by name."""
 
 
 def op_of(node: Node) -> Any:
@@ -77,37 +81,22 @@ def _group(given: dict[str, Any]) -> Group:
 
 def _reduction(given: dict[str, Any]) -> int:
     name = str(given["reduce_op"]).lower()
-    if name not in ops.BY_NAME:
-        raise LoweringError(
-            f"a collective reduces by {name!r}; there are: {', '.join(ops.BY_NAME)}"
-        )
-    return int(ops.BY_NAME[name])
+    if name not in ops.NAMES:
+        raise LoweringError(f"a collective reduces by {name!r}; there are: {', '.join(ops.NAMES)}")
+    return ops.NAMES.index(name)
 
 
-def _call(graph: Graph, like: Node, target: Any, *args: Any, **kwargs: Any) -> Node:
-    """One more node, described by its op."""
-    made = graph.call_function(target, args, kwargs)
+def _call(like: Node, target: Any, *args: Any) -> Node:
+    """One more node in the graph of another one, described by its op."""
+    made = like.graph.call_function(target, args)
     made.meta.update(like.meta)
-    values = pytree.tree_map_only(Node, lambda node: node.meta["val"], (args, kwargs))
-    made.meta["val"] = target(*values[0], **values[1])
+    made.meta["val"] = target(*pytree.tree_map_only(Node, lambda node: node.meta["val"], args))
     return made
-
-
-def _replace(node: Node, make: Callable[[Graph], Node]) -> None:
-    with node.graph.inserting_before(node):
-        made = make(node.graph)
-    node.replace_all_uses_with(made)
-    node.graph.erase_node(node)
 
 
 def _wait(node: Node) -> None:
     node.replace_all_uses_with(node.args[0])
     node.graph.erase_node(node)
-
-
-def _wait_for_all(node: Node) -> None:
-    """Of a list, as PyTorch 2.15 waits for several tensors."""
-    _replace_items(node, node.args[0])
 
 
 def _replace_items(node: Node, made: Sequence[Node]) -> None:
@@ -123,54 +112,39 @@ def _replace_items(node: Node, made: Sequence[Node]) -> None:
     node.graph.erase_node(node)
 
 
-def _one_by_one(make: Callable[[Graph, Node, Node, dict[str, Any]], Node]) -> Any:
+def _one_by_one(make: _Make) -> Callable[[Node], None]:
     """Rewrites a collective of several tensors as one of each."""
 
     def rewrite(node: Node) -> None:
         given = _arguments(node)
         with node.graph.inserting_before(node):
-            made = [make(node.graph, node, one, given) for one in given["inputs"]]
+            made = [make(node, one, given) for one in given["inputs"]]
         _replace_items(node, made)
 
     return rewrite
 
 
-def _of_one(make: Callable[[Graph, Node, Node, dict[str, Any]], Node]) -> Any:
+def _of_one(make: _Make) -> Callable[[Node], None]:
     def rewrite(node: Node) -> None:
         given = _arguments(node)
-        x = next(iter(given.values()))
-        _replace(node, lambda graph: make(graph, node, x, given))
+        with node.graph.inserting_before(node):
+            made = make(node, next(iter(given.values())), given)
+        node.replace_all_uses_with(made)
+        node.graph.erase_node(node)
 
     return rewrite
 
 
-def _all_reduce(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node:
-    how = _reduction(given)
-    return _call(graph, node, _ours.all_reduce.default, x, how, *_group(given).arguments())
+def _our(op: Any, *read: Callable[[dict[str, Any]], Any]) -> _Make:
+    """Makes one of ours, which takes a tensor, what is read of the arguments, and the ranks."""
+
+    def make(node: Node, x: Node, given: dict[str, Any]) -> Node:
+        return _call(node, op, x, *(one(given) for one in read), *_group(given).arguments())
+
+    return make
 
 
-def _all_gather(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node:
-    return _call(graph, node, _ours.all_gather.default, x, *_group(given).arguments())
-
-
-def _reduce_scatter(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node:
-    how = _reduction(given)
-    return _call(graph, node, _ours.reduce_scatter.default, x, how, *_group(given).arguments())
-
-
-def _all_to_all(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node:
-    group = _group(given)
-    outputs, inputs = given["output_split_sizes"], given["input_split_sizes"]
-    target = _ours.all_to_all.default
-    return _call(graph, node, target, x, outputs, inputs, *group.arguments())
-
-
-def _broadcast(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node:
-    arguments = _group(given).arguments()
-    return _call(graph, node, _ours.broadcast.default, x, given["src"], *arguments)
-
-
-def _shard_dim(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node:
+def _shard_dim(node: Node, x: Node, given: dict[str, Any]) -> Node:
     """Pieces along one dim go to each rank; those that come are put together along another."""
     group = _group(given)
     gathered, sharded = given["gather_dim"], given["shard_dim"]
@@ -182,29 +156,32 @@ def _shard_dim(graph: Graph, node: Node, x: Node, given: dict[str, Any]) -> Node
     piece = size // group.size
 
     def cut(one: Node, dim: int, i: int, length: int) -> Node:
-        return _call(graph, node, _aten.slice.Tensor, one, dim, i * length, (i + 1) * length)
+        return _call(node, _aten.slice.Tensor, one, dim, i * length, (i + 1) * length)
 
     pieces = [cut(x, sharded, i, piece) for i in range(group.size)]
     rows = pieces[0].meta["val"].size(0)
     if not isinstance(rows, int):
         raise LoweringError(f"{node.name} is among {group.size} ranks and has {rows} rows")
-    together = _call(graph, node, _aten.cat.default, pieces, 0)
+    together = _call(node, _aten.cat.default, pieces, 0)
     splits = [rows] * group.size
-    came = _call(
-        graph, node, _ours.all_to_all.default, together, splits, splits, *group.arguments()
-    )
+    came = _call(node, _ours.all_to_all.default, together, splits, splits, *group.arguments())
     parts = [cut(came, 0, i, rows) for i in range(group.size)]
-    return _call(graph, node, _aten.cat.default, parts, gathered)
+    return _call(node, _aten.cat.default, parts, gathered)
 
+
+_all_reduce = _our(_ours.all_reduce.default, _reduction)
+_all_gather = _our(_ours.all_gather.default)
+_reduce_scatter = _our(_ours.reduce_scatter.default, _reduction)
+_splits = itemgetter("output_split_sizes"), itemgetter("input_split_sizes")
 
 _REWRITERS: dict[str, Callable[[Node], None]] = {
     "wait_tensor": _wait,
-    "wait_tensors": _wait_for_all,
+    "wait_tensors": lambda node: _replace_items(node, node.args[0]),  # of PyTorch 2.15, for a list
     "all_reduce": _of_one(_all_reduce),
     "all_gather_into_tensor": _of_one(_all_gather),
     "reduce_scatter_tensor": _of_one(_reduce_scatter),
-    "all_to_all_single": _of_one(_all_to_all),
-    "broadcast": _of_one(_broadcast),
+    "all_to_all_single": _of_one(_our(_ours.all_to_all.default, *_splits)),
+    "broadcast": _of_one(_our(_ours.broadcast.default, itemgetter("src"))),
     "shard_dim_alltoall": _of_one(_shard_dim),
     "all_reduce_coalesced": _one_by_one(_all_reduce),
     "all_gather_into_tensor_coalesced": _one_by_one(_all_gather),

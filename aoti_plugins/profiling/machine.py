@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import time
-from collections.abc import Callable
+import timeit
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from aoti_plugins.cuda.driver_library import open_driver
 from aoti_plugins.profiling.profile import Machine
@@ -24,8 +24,10 @@ def measured_bandwidth(threads: int = 1) -> float:
     sources = numpy.array_split(numpy.ones(_COPIED_NBYTES, numpy.uint8), threads)
     targets = numpy.array_split(numpy.zeros(_COPIED_NBYTES, numpy.uint8), threads)
     with ThreadPoolExecutor(threads) as team:
-        copied = _fastest(lambda: list(team.map(numpy.copyto, targets, sources)))
-    return 2 * _COPIED_NBYTES / copied
+        times = timeit.repeat(
+            lambda: list(team.map(numpy.copyto, targets, sources)), repeat=_TIMES, number=1
+        )
+    return 2 * _COPIED_NBYTES / min(times)
 
 
 def gpu_bandwidth() -> float | None:
@@ -86,14 +88,6 @@ def measured_cpu() -> Machine:
 
     matrix = numpy.ones((_PRODUCT_SIZE, _PRODUCT_SIZE), numpy.float32)
     result = numpy.zeros_like(matrix)
-    product = _fastest(lambda: numpy.matmul(matrix, matrix, out=result))
-    return Machine(measured_bandwidth(), 2 * _PRODUCT_SIZE**3 / product)
-
-
-def _fastest(work: Callable[[], object]) -> float:
-    times = []
-    for _ in range(_TIMES):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    product = partial(numpy.matmul, matrix, matrix, out=result)
+    times = timeit.repeat(product, repeat=_TIMES, number=1)
+    return Machine(measured_bandwidth(), 2 * _PRODUCT_SIZE**3 / min(times))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -20,6 +20,10 @@ code { font-size: 12px; } small { color: #5b6876; } details { margin-left: 1.3em
 .bar { display: inline-block; height: .7em; background: #3f7fc4; }
 svg { background: #f5f7fa; width: 100%; height: auto; } svg text { font-size: 11px; }
 """
+_KERNEL_COLUMNS = (
+    *("kernel and where it is from", ">time", ">share", ">launches", ">bytes", ">of bandwidth"),
+    ">of arithmetic",
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Page:
         tree: by module.
         memory: what the program plans, each a name and bytes.
         outside: what is not in delegates: an op, where it is, why.
-        machine: what shares are of; ``None`` shows none.
+        machine: what shares are of.
     """
 
     title: str
@@ -44,40 +48,46 @@ class Page:
     tree: ModuleTime
     memory: Sequence[tuple[str, int]]
     outside: Sequence[tuple[str, str, str]]
-    machine: Machine | None
+    machine: Machine
 
 
 def html(page: Page) -> str:
     """Write the page."""
     total = sum(kernel.seconds for kernel in page.kernels)
+    memory = [(name, f"{nbytes:,}") for name, nbytes in page.memory]
+    outside = page.outside or [("nothing", "", "all of the method is in delegates")]
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(page.title)}</title>",
         f"<style>{_STYLE}</style><h1>{escape(page.title)}</h1>",
-        _table("Facts", ("", ""), page.facts),
+        _table("Facts", ("", ""), _escaped(page.facts)),
         "<h2 id=timeline>Timeline of one call</h2>",
         _timeline(page.call),
         "<h2 id=modules>Modules</h2>",
         _module(page.tree, total or 1.0),
-        _kernels(page, total or 1.0),
-        _table(
-            "Memory plan",
-            ("what", "bytes"),
-            [(name, f"{nbytes:,}") for name, nbytes in page.memory],
-        ),
-        _table(
-            "Outside of delegates",
-            ("op", "where", "why"),
-            page.outside or [("nothing", "", "all of the method is in delegates")],
-        ),
+        _table("Kernels", _KERNEL_COLUMNS, _kernels(page, total or 1.0)),
+        _table("Memory plan", ("what", "bytes"), _escaped(memory)),
+        _table("Outside of delegates", ("op", "where", "why"), _escaped(outside)),
         "</html>\n",
     ]
     return "\n".join(parts)
 
 
+def _escaped(rows: Iterable[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    return (tuple(map(escape, row)) for row in rows)
+
+
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    """Cells in HTML under a title; columns whose name begins with ``>`` hold numbers."""
+    kinds = [" class=n" if name.startswith(">") else "" for name in columns]
+    head = "".join(
+        f"<th{kind}>{escape(name.lstrip('>'))}</th>"
+        for kind, name in zip(kinds, columns, strict=True)
+    )
     lines = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True))
+        + "</tr>"
+        for row in rows
     )
     name = title.lower().replace(" ", "-")
     return f"<h2 id={name}>{escape(title)}</h2><table><tr>{head}</tr>\n{lines}</table>"
@@ -121,20 +131,7 @@ def _module(module: ModuleTime, total: float) -> str:
     return f"<details open><summary>{label}</summary>{own}{inner}</details>"
 
 
-def _kernels(page: Page, total: float) -> str:
-    head = "".join(
-        f"<th{' class=n' if number else ''}>{name}</th>"
-        for name, number in (
-            ("kernel and where it is from", False),
-            ("time", True),
-            ("share", True),
-            ("launches", True),
-            ("bytes", True),
-            ("of bandwidth", True),
-            ("of arithmetic", True),
-        )
-    )
-    rows = []
+def _kernels(page: Page, total: float) -> Iterator[tuple[str, ...]]:
     for kernel in page.kernels:
         origin = kernel.origin
         lines = "".join(
@@ -142,18 +139,15 @@ def _kernels(page: Page, total: float) -> str:
             for text in (", ".join(origin.ops), ", ".join(origin.modules), *origin.lines)
             if text
         )
-        cells = (
+        yield (
+            f"<code>{escape(origin.name)}</code>{lines}",
             f"{kernel.seconds * 1e6:.2f} µs",
             f"{kernel.seconds / total:.1%}",
             str(kernel.launches),
             f"{kernel.nbytes:,}" if kernel.nbytes else "",
-            share_text(kernel.bandwidth_share(page.machine) if page.machine else None),
-            share_text(kernel.arithmetic_share(page.machine) if page.machine else None),
+            share_text(kernel.bandwidth_share(page.machine)),
+            share_text(kernel.arithmetic_share(page.machine)),
         )
-        numbers = "".join(f"<td class=n>{cell}</td>" for cell in cells)
-        rows.append(f"<tr><td><code>{escape(origin.name)}</code>{lines}</td>{numbers}</tr>")
-    table = "\n".join(rows)
-    return f"<h2 id=kernels>Kernels</h2><table><tr>{head}</tr>\n{table}</table>"
 
 
 def share_text(share: float | None) -> str:

@@ -42,46 +42,47 @@ class _Reductions(nn.Module):
         return softmax, variance, x.argmax(-1), n.amax(-1), n.amin(), n.sum(0), n.prod(-1)
 
 
-class _Mlp(nn.Module):
-    def __init__(self, dtype: torch.dtype) -> None:
+class _InDtype(nn.Module):
+    """A module that computes in a dtype, between float32."""
+
+    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
-        layers = (nn.Linear(48, 200), nn.GELU(), nn.Linear(200, 33))
-        self.layers = nn.Sequential(*layers).to(dtype)
+        self.module = module.to(dtype)
         self.dtype = dtype
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.layers(x.to(self.dtype)).float()
+        return self.module(x.to(self.dtype)).float()
 
 
-class _Convolutions(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 16, 3, padding=1)
-        self.norm = nn.BatchNorm2d(16)
-        self.depthwise = nn.Conv2d(16, 16, 3, stride=2, groups=16)
-        self.up = nn.ConvTranspose2d(16, 8, 3, stride=2, output_padding=1)
-        self.line = nn.Conv1d(8, 4, 5, dilation=2)
+def _mlp(dtype: torch.dtype) -> nn.Module:
+    return _InDtype(nn.Sequential(nn.Linear(48, 200), nn.GELU(), nn.Linear(200, 33)), dtype)
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        y = functional.relu(self.norm(self.stem(x)))
-        y = self.up(functional.max_pool2d(self.depthwise(y), 2, 1))
-        return self.line(y.flatten(2))
+
+def _convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, stride=2, groups=16),
+        nn.MaxPool2d(2, 1),
+        nn.ConvTranspose2d(16, 8, 3, stride=2, output_padding=1),
+        nn.Flatten(2),
+        nn.Conv1d(8, 4, 5, dilation=2),
+    )
 
 
 class _Attention(nn.Module):
-    def __init__(self, dtype: torch.dtype) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(64).to(dtype)
-        self.qkv = nn.Linear(64, 3 * 64, bias=False).to(dtype)
-        self.out = nn.Linear(64, 64).to(dtype)
-        self.dtype = dtype
+        self.norm = nn.LayerNorm(64)
+        self.qkv = nn.Linear(64, 3 * 64, bias=False)
+        self.out = nn.Linear(64, 64)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x.to(self.dtype)
         qkv = self.qkv(self.norm(x)).unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
         query, key, value = qkv.unbind(0)
         attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
-        return (x + self.out(attended.transpose(1, 2).flatten(2))).float()
+        return x + self.out(attended.transpose(1, 2).flatten(2))
 
 
 class _Cache(nn.Module):
@@ -138,19 +139,19 @@ def _models() -> dict[str, Model]:
             _Reductions(),
             [(torch.randn(6, 300), numbers), (torch.randn(6, 300), -numbers.abs() - 1)],
         ),
-        "mlp": Model("matrix products", _Mlp(torch.float32), [_inputs((4, 48))]),
-        "mlp_float16": Model("in float16", _Mlp(torch.float16), [_inputs((4, 48))], _HALF),
-        "mlp_bfloat16": Model("in bfloat16", _Mlp(torch.bfloat16), [_inputs((1, 48))], _HALF),
+        "mlp": Model("matrix products", _mlp(torch.float32), [_inputs((4, 48))]),
+        "mlp_float16": Model("in float16", _mlp(torch.float16), [_inputs((4, 48))], _HALF),
+        "mlp_bfloat16": Model("in bfloat16", _mlp(torch.bfloat16), [_inputs((1, 48))], _HALF),
         "mlp_dynamic": Model(
             "a dynamic number of rows",
-            _Mlp(torch.float32),
+            _mlp(torch.float32),
             [_inputs((3, 48)), _inputs((64, 48)), _inputs((2, 48))],
             dynamic_shapes=({0: rows},),
         ),
-        "convolutions": Model("1-d, 2-d, transposed", _Convolutions(), [_inputs((2, 3, 12, 12))]),
-        "attention": Model("causal attention", _Attention(torch.float32), [_inputs((2, 19, 64))]),
+        "convolutions": Model("1-d, 2-d, transposed", _convolutions(), [_inputs((2, 3, 12, 12))]),
+        "attention": Model("causal attention", _Attention(), [_inputs((2, 19, 64))]),
         "attention_float16": Model(
-            "in float16", _Attention(torch.float16), [_inputs((1, 40, 64))], _HALF
+            "in float16", _InDtype(_Attention(), torch.float16), [_inputs((1, 40, 64))], _HALF
         ),
         "cache": Model(
             "state that stays between calls",

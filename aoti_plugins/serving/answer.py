@@ -93,6 +93,21 @@ class Answer:
             seconds=self._found.seconds + self._read_s,
         )
 
+    def report(self) -> dict[str, Any]:
+        """What it took, by the names that ExecuTorch's server has for it."""
+        found = self.statistics
+        return {
+            "prompt_tokens": found.prompt_tokens,
+            "completion_tokens": len(self.tokens),
+            "finish_reason": self.finish_reason,
+            "reused_prompt_tokens": found.cached_tokens,
+            "prefilled_prompt_tokens": found.prompt_tokens - found.cached_tokens,
+            "prefill_ms": 1e3 * found.first_token_s,
+            "decode_ms": 1e3 * (found.seconds - found.first_token_s),
+            "total_ms": 1e3 * found.seconds,
+            "decode_tok_s": found.tokens_per_s,
+        }
+
     @property
     def finish_reason(self) -> str:
         """``"stop"`` or ``"length"``, as OpenAI's protocol has it."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from aoti_plugins.generation import Sampling, TextGenerator
@@ -47,11 +49,7 @@ class TurnsRuntime:
     async def open(self, session_id: str) -> None:
         """Nothing: a conversation finds its cache by what that holds, and needs none kept."""
 
-    async def reset(self, session_id: str) -> None:
-        """Nothing, as for ``open``."""
-
-    async def close(self, session_id: str) -> None:
-        """Nothing, as for ``open``."""
+    reset = close = open
 
     def stop(self) -> bool:
         """Nothing: answers end at their stop strings by themselves."""
@@ -86,7 +84,9 @@ class TurnsRuntime:
         finally:
             turn.cancel()
         if stats is not None:
-            _fill(stats, answer)
+            for name, value in answer.report().items():
+                setattr(stats, name, value)
+            stats.generated_token_ids = answer.resumable_tokens
 
     def close_worker(self, timeout: float = 0.0) -> bool:
         """End all answers; returns whether the model is free, within so many seconds."""
@@ -95,7 +95,7 @@ class TurnsRuntime:
     def _begin(self, answer: Answer, pieces: asyncio.Queue[str | Exception | None]) -> Turn:
         """Let an answer have its turns; a place is taken for it."""
         cache = self._caches.take(answer.prompt, self._adapter)
-        in_loop = _caller(asyncio.get_running_loop())
+        in_loop = partial(_call_in, asyncio.get_running_loop())
 
         def ended(error: Exception | None) -> None:
             self._caches.give_back(cache)
@@ -116,16 +116,12 @@ class TurnsRuntime:
         return turn
 
 
-def _caller(loop: asyncio.AbstractEventLoop) -> Callable[..., None]:
-    """What calls a function in the thread of a loop; nothing where that has ended."""
-
-    def call(function: Callable[..., object], *arguments: object) -> None:
-        try:
-            loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # closed: nobody is left to be told
-            return
-
-    return call
+def _call_in(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., object], *arguments: object
+) -> None:
+    """Call a function in the thread of a loop; nothing where that has ended."""
+    with suppress(RuntimeError):  # closed: nobody is left to be told
+        loop.call_soon_threadsafe(function, *arguments)
 
 
 def _steps(answer: Answer, cache: Cache, adapter: str | None) -> Iterator[str]:
@@ -144,17 +140,3 @@ def _options(given: Any) -> AnswerOptions:
     )
     most = given.max_new_tokens if given.max_new_tokens > 0 else None
     return AnswerOptions(sampling, most, given.stop)
-
-
-def _fill(stats: Any, answer: Answer) -> None:
-    found = answer.statistics
-    stats.prompt_tokens = found.prompt_tokens
-    stats.completion_tokens = len(answer.tokens)
-    stats.finish_reason = answer.finish_reason
-    stats.reused_prompt_tokens = found.cached_tokens
-    stats.prefilled_prompt_tokens = found.prompt_tokens - found.cached_tokens
-    stats.prefill_ms = 1e3 * found.first_token_s
-    stats.decode_ms = 1e3 * (found.seconds - found.first_token_s)
-    stats.total_ms = 1e3 * found.seconds
-    stats.decode_tok_s = found.tokens_per_s
-    stats.generated_token_ids = answer.resumable_tokens

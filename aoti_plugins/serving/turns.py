@@ -26,7 +26,7 @@ class Turn:
     ) -> None:
         self._steps = steps
         self._on_text = on_text
-        self._on_end = on_end
+        self.on_end = on_end
         self._is_cancelled = False
 
     def cancel(self) -> None:
@@ -46,12 +46,8 @@ class Turn:
             pass
         except Exception as error:  # whatever it is, others go on
             ended_by = error
-        self.end(ended_by)
+        self.on_end(ended_by)
         return False
-
-    def end(self, error: Exception | None) -> None:
-        """End it now; on the thread that runs the model, once."""
-        self._on_end(error)
 
 
 class Turns:
@@ -104,7 +100,7 @@ class Turns:
     def _run(self) -> None:
         while (turn := self._next()) is not None:
             if self._is_closing:
-                turn.end(_ending())
+                turn.on_end(_ending())
             elif turn.step():
                 with self._changed:
                     self._turns.append(turn)

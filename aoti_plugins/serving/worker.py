@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -121,22 +122,15 @@ class Worker:
 
 def _report(answer: Answer, is_cancelled: bool) -> dict[str, Any]:
     """What an answer took, for the server."""
-    found = answer.statistics
     report = {
         "done": True,
-        "prompt_tokens": found.prompt_tokens,
-        "completion_tokens": len(answer.tokens),
-        "finish_reason": "stop" if is_cancelled else answer.finish_reason,
-        "reused_prompt_tokens": found.cached_tokens,
-        "prefilled_prompt_tokens": found.prompt_tokens - found.cached_tokens,
-        "session_reset_reason": "exact_prefix" if found.cached_tokens else "new",
-        "prefill_ms": 1e3 * found.first_token_s,
-        "decode_ms": 1e3 * (found.seconds - found.first_token_s),
-        "total_ms": 1e3 * found.seconds,
-        "decode_tok_s": found.tokens_per_s,
+        **answer.report(),
+        "session_reset_reason": "exact_prefix" if answer.statistics.cached_tokens else "new",
         "cancelled": is_cancelled,
     }
-    tokens = [] if is_cancelled else answer.resumable_tokens
+    if is_cancelled:
+        return {**report, "finish_reason": "stop"}
+    tokens = answer.resumable_tokens
     return {**report, "generated_token_ids": tokens} if tokens else report
 
 
@@ -167,7 +161,7 @@ def command(
         --model-path llama.pte --tokenizer-path llama.tokenizer.json --hf-tokenizer Llama-3.2-1B
     """  # noqa: D301
     try:
-        emit = _emitter(_own_output())
+        emit = partial(_emit, _own_output())
         cancellations = Cancellations.from_environment(os.environ)
         with TextGenerator(program, tokenizer, data_files=data_files) as generator:
             Worker(generator, max_sessions, cancellations, emit).run(sys.stdin.buffer)
@@ -185,12 +179,9 @@ def _own_output() -> BinaryIO:
     return own
 
 
-def _emitter(output: BinaryIO) -> Emit:
-    def emit(message: dict[str, Any]) -> None:
-        output.write(json.dumps(message).encode() + b"\n")
-        output.flush()
-
-    return emit
+def _emit(output: BinaryIO, message: dict[str, Any]) -> None:
+    output.write(json.dumps(message).encode() + b"\n")
+    output.flush()
 
 
 def main() -> None:

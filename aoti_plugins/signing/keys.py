@@ -7,6 +7,7 @@ import binascii
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +19,6 @@ PublicKey: TypeAlias = "str | os.PathLike[str] | bytes"
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z ]+)-----(.*?)(?:-----END \1-----|\Z)", re.DOTALL)
 _PREFIX = bytes.fromhex("302a300506032b6570032100")  # of an Ed25519 key in DER, RFC 8410
-_INSTALL = "pip install 'aoti-plugins[sign]'"
 
 
 def public_keys(given: Iterable[PublicKey]) -> tuple[bytes, ...]:
@@ -71,6 +71,7 @@ def _decoded(text: bytes, path: Path) -> bytes:
     return der[len(_PREFIX) :]
 
 
+@dataclass(frozen=True)
 class Signer:
     """A private key that signs.
 
@@ -79,9 +80,8 @@ class Signer:
         sign: returns the 64 bytes of a signature over a message.
     """
 
-    def __init__(self, public: bytes, sign: Callable[[bytes], bytes]) -> None:
-        self.public = public
-        self.sign = sign
+    public: bytes
+    sign: Callable[[bytes], bytes]
 
     @classmethod
     def from_file(cls, path: Path, passphrase: bytes | None = None) -> Signer:
@@ -101,7 +101,7 @@ class Signer:
             )
         except ImportError as error:
             raise SignatureError(
-                f"signing needs PyPI's package cryptography: {_INSTALL}"
+                "signing needs PyPI's package cryptography: pip install 'aoti-plugins[sign]'"
             ) from error
         try:
             key = load_pem_private_key(_read(path), passphrase)

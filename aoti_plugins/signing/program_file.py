@@ -56,9 +56,9 @@ class ProgramFile:
         problem = pte_header.problem(self._data[: pte_header.HEAD_NBYTES], len(self._data))
         if problem:
             raise ProgramError(f"{str(path)!r} {problem}")
-        found = _parsed(path, "an ExecuTorch program", self._parse)
+        found = parsed(path, "an ExecuTorch program", self._parse)
         for one in data_files:
-            found += _parsed(one, "a data file of ExecuTorch", _named_data_of, one)
+            found += parsed(one, "a data file of ExecuTorch", _named_data_of, one)
         self._blobs: dict[str, list[memoryview]] = {}  # which of two the runtime takes is its own
         for key, blob in found:
             self._blobs.setdefault(key, []).append(blob)
@@ -73,7 +73,10 @@ class ProgramFile:
         ]
         for one in payload.storages:
             table_key = payload.rank_table_key(one)
-            wanted += [_weights(one)] if table_key is None else self._of_ranks(one, table_key)
+            if table_key is None:
+                wanted.append(("weights", one.key, one.nbytes, one.sha256))
+            else:
+                wanted += self._of_ranks(one, table_key)
         return [problem for one in wanted if one[2] for problem in self._problems_of(*one)]
 
     def _of_ranks(self, storage: payloads.StorageRef, table_key: str) -> list[_Wanted]:
@@ -154,10 +157,6 @@ class ProgramFile:
                 yield f"{what} {key!r}: SHA-256 is {found}, the payload says {sha256.hex()}"
 
 
-def _weights(storage: payloads.StorageRef) -> _Wanted:
-    return "weights", storage.key, storage.nbytes, storage.sha256
-
-
 def _named_data_of(path: Path) -> list[Blob]:
     from executorch.extension.flat_tensor.serialize.serialize import (
         FlatTensorHeader,
@@ -181,7 +180,12 @@ def _part(data: mmap.mmap, start: int, nbytes: int) -> tuple[int, memoryview]:
     return start, memoryview(data)[start : start + nbytes]
 
 
-def _parsed(path: Path, kind: str, read: Callable[..., T], *arguments: Any) -> T:
+def parsed(path: Path, kind: str, read: Callable[..., T], *arguments: Any) -> T:
+    """What one of ExecuTorch's readers makes of a file.
+
+    Raises:
+        ProgramError: it cannot read it.
+    """
     try:
         return read(*arguments)
     except ProgramError:

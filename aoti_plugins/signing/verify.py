@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from aoti_plugins import payload as payloads
@@ -48,12 +48,6 @@ class Report:
         return not any(one.problems for one in (*self.delegates, *self.files))
 
 
-@dataclass
-class _Signers:
-    right: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-
 def verify_program(
     program: Path,
     data_files: Sequence[Path] = (),
@@ -91,8 +85,8 @@ def _delegate(file: ProgramFile, place: PayloadPlace, keys: Sequence[bytes]) -> 
     except PayloadError as error:
         return Checked(name, (), (str(error),))
     pairs = [(one.key, one.signature) for one in payload.signatures]
-    signers = _signers(pairs, message_to_sign(place.data) if pairs else b"", keys)
-    return Checked(name, tuple(signers.right), (*file.problems(payload), *signers.problems))
+    message = message_to_sign(place.data) if pairs else b""
+    return _checked(name, pairs, message, keys, file.problems(payload))
 
 
 def _file(path: Path, keys: Sequence[bytes]) -> Checked:
@@ -103,26 +97,30 @@ def _file(path: Path, keys: Sequence[bytes]) -> Checked:
         check_unchanged(path, signed)
     except SignatureError as error:
         return Checked(str(path), (), (str(error),))
-    signers = _signers(signed.signatures, signed.message, keys)
-    return Checked(str(path), tuple(signers.right), tuple(signers.problems))
+    return _checked(str(path), signed.signatures, signed.message, keys)
 
 
-def _signers(
-    signatures: Sequence[tuple[bytes, bytes]], message: bytes, keys: Sequence[bytes]
-) -> _Signers:
+def _checked(
+    name: str,
+    signatures: Sequence[tuple[bytes, bytes]],
+    message: bytes,
+    keys: Sequence[bytes],
+    problems: Sequence[str] = (),
+) -> Checked:
+    """Look at signatures over a message; other problems come before theirs."""
     from aoti_plugins.runtime.trust import is_right_signature
 
-    found = _Signers()
+    right, found = [], [*problems]
     for key, signature in signatures:
         if is_right_signature(key, message, signature):
-            found.right.append(key.hex())
+            right.append(key.hex())
         else:
-            found.problems.append(f"the signature by key {key.hex()} is wrong")
-    if keys and not any(key.hex() in found.right for key in keys):
+            found.append(f"the signature by key {key.hex()} is wrong")
+    if keys and not any(key.hex() in right for key in keys):
         count = len(signatures)
-        found.problems.append(
+        found.append(
             f"it is signed by {count} key{'' if count == 1 else 's'}, none of which is trusted"
             if signatures
             else "it has no signature"
         )
-    return found
+    return Checked(name, tuple(right), tuple(found))

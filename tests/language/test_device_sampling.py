@@ -73,9 +73,8 @@ def test_sessions(program: Path) -> None:
 
 @pytest.fixture(scope="module")
 def methods(checkpoints: Callable[[str], Path]) -> dict[str, Any]:
-    checkpoint = language.Checkpoint(checkpoints("llama_tied"))
-    model = checkpoint.load("float32")
-    return language.export_methods(checkpoint, model, 24, "forward", 0, torch.float64)
+    model = language.Checkpoint(checkpoints("llama_tied")).load("float32")
+    return language.export_decoder(model, 24, sampling_dtype=torch.float64)
 
 
 def test_several_tokens_in_a_call(methods: dict[str, Any]) -> None:
@@ -97,9 +96,8 @@ def test_several_tokens_in_a_call(methods: dict[str, Any]) -> None:
 
 def test_gpus_take_it_whole(methods: dict[str, Any], checkpoints: Callable[[str], Path]) -> None:
     assert CudaPartitioner(target="h100").plan(methods["sample"]).is_whole
-    checkpoint = language.Checkpoint(checkpoints("llama_tied"))
-    model = checkpoint.load("float16")
-    narrow = language.export_methods(checkpoint, model, 24, "forward", 0, torch.float32)
+    model = language.Checkpoint(checkpoints("llama_tied")).load("float16")
+    narrow = language.export_decoder(model, 24, sampling_dtype=torch.float32)
     assert MpsPartitioner().plan(narrow["sample"]).is_whole
 
 

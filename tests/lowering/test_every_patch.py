@@ -141,12 +141,12 @@ def test_every_patch_says_why_and_until_when() -> None:
 
 def test_doctor_says_of_each_whether_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     needless = {one.name for one in PATCHES if not one.is_needed}
-    assert {one.name for one in patch_states() if one.state == "not needed"} == needless
-    assert {one.state for one in patch_states() if one.name not in needless} == {"fits"}
+    assert {one.name for one, state in patch_states() if state == "not needed"} == needless
+    assert {state for one, state in patch_states() if one.name not in needless} == {"fits"}
     monkeypatch.delattr(graph, "fallback_handler")
-    (misfit,) = (one for one in patch_states() if one.state not in ("fits", "not needed"))
-    assert misfit.name.endswith(".row_major_transforms")
-    assert misfit.state == "there is no 'torch._inductor.graph.fallback_handler'"
+    (misfit,) = (found for found in patch_states() if found[1] not in ("fits", "not needed"))
+    assert misfit[0].name.endswith(".row_major_transforms")
+    assert misfit[1] == "there is no 'torch._inductor.graph.fallback_handler'"
 
 
 def test_every_patch_is_listed() -> None:

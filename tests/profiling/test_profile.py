@@ -258,7 +258,6 @@ def test_names_are_text_on_the_page() -> None:
     """Whoever made the program chose them."""
     bad = "<script>alert(1)</script>"
     kernel = KernelTime(0, 1, 1.0, KernelRef(bad, (bad,), (f"{bad} (X)",), (bad,)))
-    page = Page(
-        bad, ((bad, bad),), [event(bad, 0, 0, 9)], [kernel], module_tree([kernel]), (), (), None
-    )
+    call, tree, machine = [event(bad, 0, 0, 9)], module_tree([kernel]), Machine(1, 1)
+    page = Page(bad, ((bad, bad),), call, [kernel], tree, (), (), machine)
     assert "<script" not in html(page)

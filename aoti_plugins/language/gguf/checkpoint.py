@@ -8,16 +8,16 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from aoti_plugins.language.architecture import check_architecture, positions
-from aoti_plugins.language.checkpoint import check_vocabulary
+from aoti_plugins.language.architecture import check_architecture
+from aoti_plugins.language.checkpoint import Checkpoint, check_vocabulary
 from aoti_plugins.language.gguf.configuration import configuration_of, end_tokens
 from aoti_plugins.language.gguf.file import GgufFile
 from aoti_plugins.language.gguf.tensors import placed
 from aoti_plugins.language.gguf.tokenizer import write_tokenizer
 
 
-class GgufCheckpoint:
-    """A language model in a GGUF file, with what ``Checkpoint`` has.
+class GgufCheckpoint(Checkpoint):
+    """A language model in a GGUF file.
 
     Opening it reads the metadata, and finds what cannot be exported before a weight is read.
 
@@ -33,11 +33,10 @@ class GgufCheckpoint:
         tokenizer_path: a file that is there as long as this object.
     """
 
-    preprocessor = None
-    """It reads no audio."""
-
     def __init__(self, path: Path) -> None:
         self._file = GgufFile(path)
+        self.is_quantized = self._file.is_quantized
+        self.preprocessor = None
         self.config = configuration_of(self._file)
         check_architecture(path, self.config)
         placed(self._file, self.outline())
@@ -46,24 +45,6 @@ class GgufCheckpoint:
         self.tokenizer_path = Path(folder, "tokenizer.json")
         self.chat_template = write_tokenizer(self._file, self.tokenizer_path)
         check_vocabulary(self.tokenizer_path, self.config)
-
-    @property
-    def is_quantized(self) -> bool:
-        """Whether weights of it are of few bits."""
-        return self._file.is_quantized
-
-    @property
-    def positions(self) -> int:
-        """The most tokens that the model was made for, as far as a cache can hold them."""
-        return positions(self.config)
-
-    def outline(self) -> Any:
-        """The model without weights, on the device ``meta``."""
-        import torch
-        from transformers import AutoModelForCausalLM
-
-        with torch.device("meta"):
-            return AutoModelForCausalLM.from_config(self.config)
 
     def load(self, dtype: str) -> Any:
         """Read the model on the CPU, with weights of few bits as the file has them.

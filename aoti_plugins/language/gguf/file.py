@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aoti_plugins.errors import CheckpointError
+from aoti_plugins.errors import CheckpointError, needs_extra
 
 _MAGIC = b"GGUF"
 _FLOATS = ("BF16", "F16", "F32", "F64")
@@ -89,12 +89,8 @@ def shape_of(tensor: Any) -> tuple[int, ...]:
 
 
 def _opened(path: Path) -> Any:
-    try:
+    with needs_extra("language", CheckpointError):
         from gguf import GGUFReader
-    except ImportError as error:
-        raise CheckpointError(
-            f"the package {error.name} is missing: pip install 'aoti-plugins[language]'"
-        ) from error
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise CheckpointError(f"{path}: no GGUF file: it does not begin with GGUF")

@@ -28,9 +28,19 @@ def placed(file: GgufFile, outline: Any) -> dict[str, Any]:
     names, sizes = _names(file, outline), _sizes(outline)
     found = {names.get(name, name): one for name, one in file.tensors.items()}
     stored = {parameter: name for name, parameter in names.items()}
-    missing = sizes.keys() - found - {ROTATIONS}
-    _check_missing(file, sorted(stored.get(one) or one for one in missing))
-    _check_unknown(file, sorted(found[one].name for one in found.keys() - sizes))
+    missing = sorted(stored.get(one) or one for one in sizes.keys() - found - {ROTATIONS})
+    if missing:
+        raise CheckpointError(
+            f"{file.path}: {len(missing)} tensors of the model are missing, such as "
+            f"{', '.join(missing[:3])}; copy the file again"
+        )
+    unknown = sorted(found[one].name for one in found.keys() - sizes)
+    if unknown:
+        raise CheckpointError(
+            f"{file.path}: {len(unknown)} tensors belong nowhere in transformers' "
+            f"{file.architecture}, such as {', '.join(unknown[:3])}; take the model's folder with "
+            "safetensors"
+        )
     _check_sizes(file, sizes, found)
     return found
 
@@ -47,25 +57,7 @@ def _names(file: GgufFile, outline: Any) -> dict[str, str]:
     """Names of parameters by names of tensors."""
     from transformers.modeling_gguf_pytorch_utils import get_gguf_hf_weights_map
 
-    found: dict[str, str] = get_gguf_hf_weights_map(outline, processor_of(file, outline.config))
-    return found
-
-
-def _check_missing(file: GgufFile, names: list[str]) -> None:
-    if names:
-        raise CheckpointError(
-            f"{file.path}: {len(names)} tensors of the model are missing, such as "
-            f"{', '.join(names[:3])}; copy the file again"
-        )
-
-
-def _check_unknown(file: GgufFile, names: list[str]) -> None:
-    if names:
-        raise CheckpointError(
-            f"{file.path}: {len(names)} tensors belong nowhere in transformers' "
-            f"{file.architecture}, such as {', '.join(names[:3])}; take the model's folder with "
-            "safetensors"
-        )
+    return get_gguf_hf_weights_map(outline, processor_of(file, outline.config))
 
 
 def _sizes(outline: Any) -> dict[str, tuple[int, ...]]:

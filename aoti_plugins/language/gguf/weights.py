@@ -54,16 +54,12 @@ def _value(
     tensor: Any, module: nn.Module, leaf: str, processor: Any, dtype: torch.dtype
 ) -> nn.Parameter:
     """What a tensor is as a parameter of a module."""
-    if leaf == "weight" and _stays(tensor, module):
+    is_small = isinstance(module, (nn.Linear, nn.Embedding)) and type_of(tensor) in OF_LAYERS
+    if leaf == "weight" and is_small:  # a program can hold it in its bits
         # A row's blocks are of this row alone, so rows move as they do in a matrix of floats.
         rows = processor.process(weights=tensor.data, name=tensor.name).weights
         return _parameter(small_weight(rows, type_of(tensor), dtype))
     return _parameter(torch.from_numpy(_floats(tensor, processor)).to(dtype))
-
-
-def _stays(tensor: Any, module: nn.Module) -> bool:
-    """Whether a program can hold a tensor in its bits as the weight of a module."""
-    return isinstance(module, (nn.Linear, nn.Embedding)) and type_of(tensor) in OF_LAYERS
 
 
 def _floats(tensor: Any, processor: Any) -> Any:

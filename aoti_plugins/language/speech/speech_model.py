@@ -39,25 +39,6 @@ class SpeechModel(torch.nn.Module):
         self.layer_norm = decoder.layer_norm
         self.proj_out = model.proj_out
 
-    def hear(self, samples: Tensor) -> Tensor:
-        """Write what the decoder asks of ``[n]`` samples; gives their log-mel spectrum."""
-        features: Tensor = self.log_mel(samples)
-        dtype = self.encoder.conv1.weight.dtype
-        heard = self.encoder(features.to(dtype)).last_hidden_state
-        for layer in self.layers:
-            layer.hear(heard)
-        return features
-
-    def write(self, tokens: Tensor, positions: Tensor, logits_to_keep: int) -> Tensor:
-        """Logits of the last tokens of ``[1, T]``, 0 for all."""
-        places = functional.embedding(positions, self.embed_positions.weight)
-        hidden = self.embed_tokens(tokens) + places
-        mask = torch.arange(self.max_length, device=tokens.device) <= positions[:, None]
-        for layer in self.layers:
-            hidden = layer(hidden, positions, mask)
-        hidden = self.layer_norm(hidden[:, -logits_to_keep:])
-        return self.proj_out(hidden).float()
-
 
 class SpeechEncoder(torch.nn.Module):
     """The method ``encode``: takes audio, writes keys and values of it."""
@@ -68,7 +49,12 @@ class SpeechEncoder(torch.nn.Module):
 
     def forward(self, samples: Tensor) -> Tensor:
         """``[n]`` to the log-mel spectrum ``[1, bands, frames]``, float32 both."""
-        return self.speech.hear(samples)
+        speech = self.speech
+        features: Tensor = speech.log_mel(samples)
+        heard = speech.encoder(features.to(speech.encoder.conv1.weight.dtype)).last_hidden_state
+        for layer in speech.layers:
+            layer.hear(heard)
+        return features
 
 
 class SpeechDecoder(torch.nn.Module):
@@ -83,7 +69,14 @@ class SpeechDecoder(torch.nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """``[1, T]`` and ``[T]`` to ``[1, 1 or T, vocabulary]``, float32."""
-        return self.speech.write(tokens, positions, self.logits_to_keep)
+        speech = self.speech
+        places = functional.embedding(positions, speech.embed_positions.weight)
+        hidden = speech.embed_tokens(tokens) + places
+        mask = torch.arange(speech.max_length, device=tokens.device) <= positions[:, None]
+        for layer in speech.layers:
+            hidden = layer(hidden, positions, mask)
+        hidden = speech.layer_norm(hidden[:, -self.logits_to_keep :])
+        return speech.proj_out(hidden).float()
 
 
 class _CachedLayer(torch.nn.Module):
