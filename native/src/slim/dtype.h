@@ -31,53 +31,44 @@ constexpr bool is_real(int32_t dtype) {
   return dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 || dtype == kFloat64;
 }
 
-/// Bytes of one element, 0 for a code that is not a known dtype.
-constexpr size_t element_nbytes(int32_t dtype) {
+/// What dtypes.inc says of a dtype; of any other code that it is an "unknown dtype" of 0 bytes.
+struct DTypeFacts {
+  const char* name;
+  size_t nbytes;
+  bool is_converted;
+  bool is_in_payloads;
+};
+
+constexpr DTypeFacts dtype_facts(int32_t dtype) {
   switch (dtype) {
 #define AOTIP_DTYPE(constant, code, name, nbytes, is_converted, is_in_payloads) \
   case code:                                                                    \
-    return nbytes;
+    return {#name, nbytes, is_converted, is_in_payloads};
 #include "slim/dtypes.inc"
     default:
-      return 0;
+      return {"unknown dtype", 0, false, false};
   }
+}
+
+/// Bytes of one element, 0 for a code that is not a known dtype.
+constexpr size_t element_nbytes(int32_t dtype) {
+  return dtype_facts(dtype).nbytes;
 }
 
 /// The name PyTorch uses, without `torch.`; "unknown dtype" for any other code.
 constexpr const char* dtype_name(int32_t dtype) {
-  switch (dtype) {
-#define AOTIP_DTYPE(constant, code, name, nbytes, is_converted, is_in_payloads) \
-  case code:                                                                    \
-    return name;
-#include "slim/dtypes.inc"
-    default:
-      return "unknown dtype";
-  }
+  return dtype_facts(dtype).name;
 }
 
 /// Whether elements are read and written as numbers, by `load_element()` and `store_element()`. The
 /// 8- and 4-bit floats and complex32 are only moved, never converted.
 constexpr bool is_convertible(int32_t dtype) {
-  switch (dtype) {
-#define AOTIP_DTYPE(constant, code, name, nbytes, is_converted, is_in_payloads) \
-  case code:                                                                    \
-    return is_converted;
-#include "slim/dtypes.inc"
-    default:
-      return false;
-  }
+  return dtype_facts(dtype).is_converted;
 }
 
 /// Whether inputs, outputs and constants of a program may have it.
 constexpr bool is_payload_dtype(uint32_t dtype) {
-  switch (dtype) {
-#define AOTIP_DTYPE(constant, code, name, nbytes, is_converted, is_in_payloads) \
-  case code:                                                                    \
-    return is_in_payloads;
-#include "slim/dtypes.inc"
-    default:
-      return false;
-  }
+  return dtype_facts(static_cast<int32_t>(dtype)).is_in_payloads;
 }
 
 }  // namespace aoti_plugins
