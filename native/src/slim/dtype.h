@@ -31,23 +31,32 @@ constexpr bool is_real(int32_t dtype) {
   return dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32 || dtype == kFloat64;
 }
 
-/// What dtypes.inc says of a dtype; of any other code that it is an "unknown dtype" of 0 bytes.
+/// What dtypes.inc says of a dtype, and what holds for any other code.
 struct DTypeFacts {
-  const char* name;
-  size_t nbytes;
-  bool is_converted;
-  bool is_in_payloads;
+  const char* name = "unknown dtype";
+  size_t nbytes = 0;
+  bool is_converted = false;
+  bool is_in_payloads = false;
 };
 
-constexpr DTypeFacts dtype_facts(int32_t dtype) {
-  switch (dtype) {
+/// The facts by code; the last one in the list has the largest.
+struct DTypeTable {
+  static constexpr uint32_t kCodes = kFloat4E2M1FNX2 + 1;
+  DTypeFacts facts[kCodes];
+
+  constexpr DTypeTable() : facts() {
 #define AOTIP_DTYPE(constant, code, name, nbytes, is_converted, is_in_payloads) \
-  case code:                                                                    \
-    return {#name, nbytes, is_converted, is_in_payloads};
+  facts[code] = {#name, nbytes, is_converted, is_in_payloads};
 #include "slim/dtypes.inc"
-    default:
-      return {"unknown dtype", 0, false, false};
   }
+};
+
+inline constexpr DTypeTable kDTypes{};
+inline constexpr DTypeFacts kUnknownDType{};
+
+constexpr const DTypeFacts& dtype_facts(int32_t dtype) {
+  const auto code = static_cast<uint32_t>(dtype);
+  return code < DTypeTable::kCodes ? kDTypes.facts[code] : kUnknownDType;
 }
 
 /// Bytes of one element, 0 for a code that is not a known dtype.
