@@ -219,6 +219,11 @@ BOOST_AUTO_TEST_CASE(copy_broadcasts_converts_and_checks) {
   BOOST_TEST(aoti_torch_copy_(row.get(), view.get(), 0) == 1);
   BOOST_TEST(aoti_torch_copy_(view.get(), make({2}, kF32).get(), 0) == 1);
   BOOST_TEST(aoti_torch_copy_(view.get(), nullptr, 0) == 1);
+  BOOST_TEST(reason() == "aoti_torch_copy_: src is null");
+  AtenTensorHandle undefined = nullptr;
+  BOOST_TEST(aoti_torch_new_uninitialized_tensor(&undefined) == 0);
+  BOOST_TEST(aoti_torch_copy_(Handle(undefined).get(), nullptr, 0) == 1);
+  BOOST_TEST(reason() == "aoti_torch_copy_: self is an undefined tensor");
   BOOST_TEST(aoti_torch_tensor_copy_(nullptr, view.get()) == 1);
   const Handle none = make({0, 3}, kF32);
   BOOST_TEST(aoti_torch_copy_(none.get(), row.get(), 0) == 0);

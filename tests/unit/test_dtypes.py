@@ -10,9 +10,7 @@ import torch
 from aoti_plugins.dtypes import BY_CODE, BY_NAME, dtype_name
 
 TABLE = Path(__file__).parents[2] / "native" / "src" / "slim" / "dtypes.inc"
-_ENTRY = re.compile(
-    r'^AOTIP_DTYPE\(k\w+, (\d+), "(\w+)", (\d+), (true|false), (true|false)\)$', re.M
-)
+_ENTRY = re.compile(r"^AOTIP_DTYPE\(k\w+, (\d+), (\w+), (\d+), (true|false), (true|false)\)$", re.M)
 
 
 def test_what_a_payload_knows_is_the_same_on_both_sides() -> None:

@@ -41,8 +41,7 @@ def our_fields() -> list[tuple[str, str, int]]:
     text = (RUNNER / "program_schema.h").read_text()
     return [
         (table.rstrip("_"), name, int(number))
-        for table, body in re.findall(r"\nnamespace (\w+) \{\n(.*?)\}  //", text, re.DOTALL)
-        for number, name in re.findall(r"Field \w+\{(\d+), \"(\w+)\"\}", body)
+        for table, number, name in re.findall(r"\nAOTIP_FIELD\((\w+), (\d+), (\w+)\)", text)
     ]
 
 

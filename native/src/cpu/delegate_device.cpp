@@ -38,9 +38,7 @@ class CpuSession final : public DeviceSession {
       return *ret != nullptr ? Status::kOk : Status::kFailed;
     }
     *ret = Tensor::empty_strided(value.ndim, value.sizes, strides, value.dtype, {});
-    if (*ret == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(*ret);
     if (value.data != nullptr) {
       strided_copy_raw((*ret)->data(), strides, value.data, value.strides, value.ndim, value.sizes,
                        element_nbytes(value.dtype));

@@ -26,26 +26,24 @@ Status ByteReader::need(const char* field, size_t nbytes) {
                                         nbytes, remaining());
 }
 
-Status ByteReader::u32(const char* field, uint32_t* ret) {
-  AOTIP_RETURN_IF_FAILED(need(field, 4));
-  uint32_t value = 0;
-  for (size_t i = 4; i-- > 0;) {
+template <typename T>
+Status ByteReader::number(const char* field, T* ret) {
+  AOTIP_RETURN_IF_FAILED(need(field, sizeof(T)));
+  T value = 0;
+  for (size_t i = sizeof(T); i-- > 0;) {
     value = value << 8 | data_[offset_ + i];
   }
-  offset_ += 4;
+  offset_ += sizeof(T);
   *ret = value;
   return Status::kOk;
 }
 
+Status ByteReader::u32(const char* field, uint32_t* ret) {
+  return number(field, ret);
+}
+
 Status ByteReader::u64(const char* field, uint64_t* ret) {
-  AOTIP_RETURN_IF_FAILED(need(field, 8));
-  uint64_t value = 0;
-  for (size_t i = 8; i-- > 0;) {
-    value = value << 8 | data_[offset_ + i];
-  }
-  offset_ += 8;
-  *ret = value;
-  return Status::kOk;
+  return number(field, ret);
 }
 
 Status ByteReader::i64(const char* field, int64_t* ret) {

@@ -63,6 +63,8 @@ class AOTIP_CORE ByteReader {
       __attribute__((format(printf, 5, 6), cold));
 
  private:
+  template <typename T>
+  Status number(const char* field, T* ret);
   Status need(const char* field, size_t nbytes);
   Status count_of(const char* list, size_t item_nbytes, uint32_t* ret);
 

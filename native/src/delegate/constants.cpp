@@ -206,9 +206,7 @@ Status Constants::load_shared(const Payload& payload, DeviceSession& session,
     AOTIP_RETURN_IF_FAILED(state.find(shared[i], device, &storages_[i], &turn));
     if (storages_[i] == nullptr) {
       storages_[i] = ConstantStorage::get(session, map, payload.storages[i], true);
-      if (storages_[i] == nullptr) {
-        return Status::kFailed;
-      }
+      AOTIP_RETURN_IF_NULL(storages_[i]);
       turn = own_turn;
       state.add(shared[i], device, storages_[i], turn);
     }
@@ -230,9 +228,7 @@ Status Constants::load_storages(const Payload& payload, DeviceSession& session,
     if (storages_[i] == nullptr) {
       storages_[i] = ConstantStorage::get(session, *map, payload.storages[i], written[i]);
     }
-    if (storages_[i] == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(storages_[i]);
   }
   return Status::kOk;
 }

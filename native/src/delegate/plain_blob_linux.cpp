@@ -6,6 +6,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "delegate/elf.h"
@@ -85,30 +86,14 @@ class ElfFile {
   }
 
   void note(const Elf64_Dyn& entry) {
-    switch (entry.d_tag) {
-      case DT_SYMTAB:
-        symbols_ = entry.d_un.d_ptr;
-        break;
-      case DT_STRTAB:
-        strings_ = entry.d_un.d_ptr;
-        break;
-      case DT_STRSZ:
-        strings_nbytes_ = entry.d_un.d_val;
-        break;
-      case DT_RELA:
-        rela_ = entry.d_un.d_ptr;
-        break;
-      case DT_RELASZ:
-        rela_nbytes_ = entry.d_un.d_val;
-        break;
-      case DT_JMPREL:
-        plt_ = entry.d_un.d_ptr;
-        break;
-      case DT_PLTRELSZ:
-        plt_nbytes_ = entry.d_un.d_val;
-        break;
-      default:
-        break;
+    const std::pair<Elf64_Sxword, uint64_t*> places[] = {
+        {DT_SYMTAB, &symbols_},     {DT_STRTAB, &strings_},     {DT_STRSZ, &strings_nbytes_},
+        {DT_RELA, &rela_},          {DT_RELASZ, &rela_nbytes_}, {DT_JMPREL, &plt_},
+        {DT_PLTRELSZ, &plt_nbytes_}};
+    for (const auto& [tag, place] : places) {
+      if (tag == entry.d_tag) {
+        *place = entry.d_un.d_val;  // d_ptr, an address, is the same number
+      }
     }
   }
 

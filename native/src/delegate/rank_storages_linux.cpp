@@ -123,9 +123,7 @@ Sha256 digest_of(const Payload& payload) {
 Status join_ranks(const NamedDataMap* map, Payload* payload, int32_t* ret_local_rank) noexcept {
   try {
     ranks::World* world = ranks::world();
-    if (world == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(world);
     const ranks::Place& place = world->place();
     ranks::Step step = ranks::Step::named(payload->method.c_str());
     const Sha256 digest = digest_of(*payload);

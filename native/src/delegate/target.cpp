@@ -1,5 +1,6 @@
 #include "delegate/target.h"
 
+#include <algorithm>
 #include <exception>
 
 namespace aoti_plugins {
@@ -64,31 +65,12 @@ void for_each_feature(const Visit& visit) {
 }
 
 bool runs_here(const TargetArtifact& target) {
-  if (target.machine != kHostMachine) {
-    return false;
-  }
-  for (const std::string& feature : target.features) {
-    if (!host_has_feature(feature)) {
-      return false;
-    }
-  }
-  return true;
+  return target.machine == kHostMachine &&
+         std::all_of(target.features.begin(), target.features.end(), host_has_feature);
 }
 
-std::string describe_targets(const Payload& payload) {
-  std::string text;
-  for (const TargetArtifact& target : payload.targets) {
-    text += text.empty() ? "" : "; ";
-    text += target.name + " (" + target.machine;
-    for (const std::string& feature : target.features) {
-      text += " " + feature;
-      if (target.machine == kHostMachine && !host_has_feature(feature)) {
-        text += " [missing here]";
-      }
-    }
-    text += ")";
-  }
-  return text;
+bool is_missing_here(const TargetArtifact& target, const std::string& feature) {
+  return target.machine == kHostMachine && !host_has_feature(feature);
 }
 
 }  // namespace
@@ -114,6 +96,20 @@ std::string host_features() {
   return text;
 }
 
+std::string describe_targets(const Payload& payload,
+                             bool (*misses)(const TargetArtifact&, const std::string&)) {
+  std::string text;
+  for (const TargetArtifact& target : payload.targets) {
+    text += (text.empty() ? "" : "; ") + target.name + " (" + target.machine;
+    for (const std::string& feature : target.features) {
+      text += " " + feature;
+      text += misses != nullptr && misses(target, feature) ? " [missing here]" : "";
+    }
+    text += ")";
+  }
+  return text;
+}
+
 Status choose_target(const Payload& payload, const TargetArtifact** ret) noexcept {
   try {
     const TargetArtifact* best = nullptr;
@@ -127,7 +123,7 @@ Status choose_target(const Payload& payload, const TargetArtifact** ret) noexcep
         best != nullptr,
         "no code for this machine. The program was made for %s; this machine is %s with %s. "
         "Lower the model for this machine.",
-        describe_targets(payload).c_str(), kHostMachine, host_features().c_str());
+        describe_targets(payload, is_missing_here).c_str(), kHostMachine, host_features().c_str());
     *ret = best;
     return Status::kOk;
   } catch (const std::exception& error) {

@@ -17,6 +17,12 @@ bool host_has_feature(const std::string& feature) noexcept;
 /// The features of this processor that `host_has_feature()` knows, separated by spaces.
 std::string host_features();
 
+/// "name (machine feature …); …" for each target of a program. A feature that `misses` says so of
+/// has " [missing here]" behind it.
+AOTIP_CORE std::string describe_targets(const Payload& payload,
+                                        bool (*misses)(const TargetArtifact& target,
+                                                       const std::string& feature) = nullptr);
+
 /// Picks the target whose code this machine can run: the one that needs most features, the first of
 /// equals. The reason of a failure lists what the program was made for and what this machine has.
 Status choose_target(const Payload& payload, const TargetArtifact** ret) noexcept;

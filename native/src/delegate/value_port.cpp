@@ -144,9 +144,7 @@ Status ValuePort::wrap_number(const EValue& value, Tensor** ret) const noexcept 
     element.integer = value.toBool() ? 1 : 0;
   }
   *ret = Tensor::empty(0, nullptr, dtype, Device{});
-  if (*ret == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(*ret);
   store_element((*ret)->data(), dtype, element);
   return Status::kOk;
 }

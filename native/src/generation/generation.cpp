@@ -23,8 +23,7 @@ struct aotip_session {
 
 int32_t aotip_language_model_create(aotip_program* program, aotip_language_model** ret_new) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(program);
-    AOTIP_CHECK_NOT_NULL(ret_new);
+    AOTIP_CHECK_NOT_NULL(program, ret_new);
     auto model = std::make_unique<aotip_language_model>();
     const int32_t code = LanguageModel::create(program->file, &model->model);
     if (code == 0) {
@@ -42,8 +41,7 @@ void aotip_language_model_destroy(aotip_language_model* model) {
 int32_t aotip_language_model_get_info(aotip_language_model* model,
                                       aotip_language_model_info* ret_info) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(model);
-    AOTIP_CHECK_NOT_NULL(ret_info);
+    AOTIP_CHECK_NOT_NULL(model, ret_info);
     *ret_info = model->model->info();
     return 0;
   });
@@ -51,8 +49,7 @@ int32_t aotip_language_model_get_info(aotip_language_model* model,
 
 int32_t aotip_session_create(aotip_language_model* model, aotip_session** ret_new) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(model);
-    AOTIP_CHECK_NOT_NULL(ret_new);
+    AOTIP_CHECK_NOT_NULL(model, ret_new);
     std::unique_ptr<CachedModel> cached;
     const int32_t code = CachedModel::create(model->model, &cached);
     if (code == 0) {
@@ -86,8 +83,7 @@ int32_t aotip_session_begin(aotip_session* session, const int64_t* tokens, size_
 
 int32_t aotip_session_cached(aotip_session* session, size_t* ret_count) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(session);
-    AOTIP_CHECK_NOT_NULL(ret_count);
+    AOTIP_CHECK_NOT_NULL(session, ret_count);
     *ret_count = session->session.cached();
     return 0;
   });
@@ -95,17 +91,14 @@ int32_t aotip_session_cached(aotip_session* session, size_t* ret_count) {
 
 int32_t aotip_session_next(aotip_session* session, int64_t* ret_token, int32_t* ret_end) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(session);
-    AOTIP_CHECK_NOT_NULL(ret_token);
-    AOTIP_CHECK_NOT_NULL(ret_end);
+    AOTIP_CHECK_NOT_NULL(session, ret_token, ret_end);
     return session->session.next(ret_token, ret_end);
   });
 }
 
 int32_t aotip_session_logits(aotip_session* session, const float** ret_logits) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(session);
-    AOTIP_CHECK_NOT_NULL(ret_logits);
+    AOTIP_CHECK_NOT_NULL(session, ret_logits);
     return session->session.logits(ret_logits);
   });
 }

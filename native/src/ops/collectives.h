@@ -20,7 +20,6 @@
 namespace aoti_plugins::ops {
 
 using ranks::Group;
-using ranks::Reduction;
 
 inline Status check_rows(const Tensor& x) {
   AOTIP_CHECK(x.ndim() >= 1, "x has no dims, expected rows");
@@ -49,21 +48,16 @@ Status collective(AtenTensorHandle handle, const Group& group, AtenTensorHandle*
   AOTIP_RETURN_IF_FAILED(scope.status());
   OwnedTensor out;
   AOTIP_RETURN_IF_FAILED(make(x, &out));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   if (group.size == 1) {
     AOTIP_RETURN_IF_FAILED(C::copy(*out, x));
   } else {
     OwnedTensor owner;
     const Tensor* dense = C::dense(x, &owner);
-    if (dense == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(dense);
     AOTIP_RETURN_IF_FAILED(work(*dense, *out));
   }
-  *ret0 = wrap(out.release());
-  return Status::kOk;
+  return give(out.release(), ret0);
 }
 
 template <typename C>
@@ -77,7 +71,7 @@ Status all_reduce(AtenTensorHandle handle, int64_t reduction, const Group& group
         return Status::kOk;
       },
       [&](const Tensor& x, Tensor& out) {
-        return C::all_reduce(group, static_cast<Reduction>(reduction), x, out);
+        return C::all_reduce(group, static_cast<ranks::Reduction>(reduction), x, out);
       });
 }
 
@@ -108,7 +102,7 @@ Status reduce_scatter(AtenTensorHandle handle, int64_t reduction, const Group& g
         return Status::kOk;
       },
       [&](const Tensor& x, Tensor& out) {
-        return C::reduce_scatter(group, static_cast<Reduction>(reduction), x, out);
+        return C::reduce_scatter(group, static_cast<ranks::Reduction>(reduction), x, out);
       });
 }
 

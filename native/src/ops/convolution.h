@@ -20,8 +20,7 @@ struct ConvLists {
 template <typename D>
 Status convolve(AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle bias,
                 const ConvLists& lists, bool transposed, int64_t groups, AtenTensorHandle* ret) {
-  AOTIP_CHECK_TENSOR(input);
-  AOTIP_CHECK_TENSOR(weight);
+  AOTIP_CHECK_TENSORS(input, weight);
   AOTIP_CHECK_ARG(ret);
   const Tensor* b = bias != nullptr && unwrap(bias)->defined() ? unwrap(bias) : nullptr;
   ConvPlan plan;

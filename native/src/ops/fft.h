@@ -12,7 +12,7 @@ namespace aoti_plugins::ops {
 template <typename D>
 Status fft(AtenTensorHandle self, const int64_t* dim, int64_t count, int64_t normalization,
            bool real, bool onesided, bool forward, AtenTensorHandle* ret0) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   AOTIP_CHECK_ARG(ret0);
   const Tensor& t = *unwrap(self);
   AOTIP_RETURN_IF_FAILED(check_on(t, "self", D::kType));
@@ -22,9 +22,7 @@ Status fft(AtenTensorHandle self, const int64_t* dim, int64_t count, int64_t nor
   const typename D::Scope scope(t);
   AOTIP_RETURN_IF_FAILED(scope.status());
   OwnedTensor out(make_fft_output(t, plan, onesided));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   if (out->numel() > 0) {
     AOTIP_RETURN_IF_FAILED(D::fft(t, *out, plan, real, onesided, forward));
   }

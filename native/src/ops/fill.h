@@ -10,7 +10,7 @@ namespace aoti_plugins::ops {
 /// @tparam D `fill(tensor, element)`, with the bytes of an element.
 template <typename D>
 Status fill(AtenTensorHandle self, double value) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   Tensor& tensor = *unwrap(self);
   AOTIP_RETURN_IF_FAILED(check_on(tensor, "self", D::kType));
   AOTIP_CHECK(is_convertible(tensor.dtype()), "a %s tensor cannot be filled",

@@ -32,9 +32,7 @@ Status check_tensors(const Tensor& out, const Tensor& self, const Tensor& values
 
 Status index_put(AtenTensorHandle out, AtenTensorHandle self, const AtenTensorHandle* indices,
                  uint32_t count, AtenTensorHandle values, bool accumulate) {
-  AOTIP_CHECK_TENSOR(out);
-  AOTIP_CHECK_TENSOR(self);
-  AOTIP_CHECK_TENSOR(values);
+  AOTIP_CHECK_TENSORS(out, self, values);
   AOTIP_CHECK(indices != nullptr || count == 0, "indices is null");
   const int32_t type = unwrap(out)->device().type;
   const ops::IndexPut function = type >= 0 && type < kMostTypes ? functions[type].load() : nullptr;

@@ -25,7 +25,7 @@ Status matmul(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle a, A
 template <typename D>
 Status matmul_add(AtenTensorHandle out, AtenTensorHandle self, AtenTensorHandle a,
                   AtenTensorHandle b, double beta, double alpha, bool batched) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   return matmul<D>(out, self, a, b, beta, alpha, batched);
 }
 

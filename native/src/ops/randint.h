@@ -42,7 +42,7 @@ inline void draw(Tensor& host, int64_t low, int64_t high) {
 template <typename D>
 Status randint(AtenTensorHandle out, int64_t low, int64_t high, const int64_t* size,
                int64_t count) {
-  AOTIP_CHECK_TENSOR(out);
+  AOTIP_CHECK_TENSORS(out);
   Tensor& tensor = *unwrap(out);
   AOTIP_RETURN_IF_FAILED(check_randint(tensor, D::kType, low, high, size, count));
   const typename D::Scope scope(tensor);
@@ -53,9 +53,7 @@ Status randint(AtenTensorHandle out, int64_t low, int64_t high, const int64_t* s
     return Status::kOk;
   } else {
     const OwnedTensor host(Tensor::empty(tensor.ndim(), tensor.sizes(), tensor.dtype(), Device{}));
-    if (host == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(host);
     draw(*host, low, high);
     return tensor.numel() > 0 ? D::store_random(tensor, *host) : Status::kOk;
   }

@@ -72,9 +72,7 @@ Status start(const Tensor* state, const Tensor& like, OwnedTensor* ret) {
   const int64_t none = 0;
   ret->reset(state != nullptr ? Tensor::empty(2, state->sizes(), like.dtype(), like.device())
                               : Tensor::empty(1, &none, like.dtype(), like.device()));
-  if (*ret == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(*ret);
   return state == nullptr || state->numel() == 0
              ? Status::kOk
              : find_device(like.device().type)->copy(**ret, *state);
@@ -84,18 +82,16 @@ Status start(const Tensor* state, const Tensor& like, OwnedTensor* ret) {
 
 Status make_recurrent_plan(const RecurrentCall& call, int32_t device_type,
                            RecurrentPlan* ret) noexcept {
-  AOTIP_CHECK_TENSOR(call.inputs);
-  AOTIP_CHECK_TENSOR(call.hidden);
-  AOTIP_CHECK_TENSOR(call.weight);
+  AOTIP_CHECK_TENSORS(call.inputs);
+  AOTIP_CHECK_TENSORS(call.hidden);
+  AOTIP_CHECK_TENSORS(call.weight);
   const Tensor* cell = unwrap_optional(call.cell);
   AOTIP_RETURN_IF_FAILED(read_inputs(call, device_type, ret));
   AOTIP_RETURN_IF_FAILED(read_others(call, cell, ret));
   const Tensor& inputs = *ret->inputs;
   const int64_t sizes[] = {ret->steps, ret->batch, ret->width};
   ret->outputs.reset(Tensor::empty(3, sizes, inputs.dtype(), inputs.device()));
-  if (ret->outputs == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(ret->outputs);
   AOTIP_RETURN_IF_FAILED(start(ret->hidden, inputs, &ret->last_hidden));
   return start(cell, inputs, &ret->last_cell);
 }

@@ -10,7 +10,7 @@ namespace aoti_plugins::ops {
 template <typename D>
 Status scan(AtenTensorHandle self, int64_t dim, const int32_t* dtype, bool product,
             AtenTensorHandle* ret0) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   AOTIP_CHECK_ARG(ret0);
   const Tensor& t = *unwrap(self);
   const int32_t from = t.dtype();
@@ -25,9 +25,7 @@ Status scan(AtenTensorHandle self, int64_t dim, const int32_t* dtype, bool produ
   const typename D::Scope scope(t);
   AOTIP_RETURN_IF_FAILED(scope.status());
   OwnedTensor out(Tensor::empty(t.ndim(), t.sizes(), to, t.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   if (out->numel() > 0) {
     AOTIP_RETURN_IF_FAILED(D::scan(t, *out, dim, product));
   }

@@ -23,9 +23,7 @@ struct Scatter {
 inline Status read_scatter(AtenTensorHandle out, AtenTensorHandle self, int64_t dim,
                            AtenTensorHandle index, AtenTensorHandle src, double value,
                            Scatter* ret) {
-  AOTIP_CHECK_TENSOR(out);
-  AOTIP_CHECK_TENSOR(self);
-  AOTIP_CHECK_TENSOR(index);
+  AOTIP_CHECK_TENSORS(out, self, index);
   AOTIP_RETURN_IF_FAILED(wrap_dim(*unwrap(out), dim, &dim));
   *ret = {unwrap(out), unwrap(self), unwrap(index), unwrap(src), value, dim};
   return Status::kOk;
@@ -73,9 +71,7 @@ Status check_scatter(const Scatter& s) {
 template <typename D>
 Status divide_by_counts(const Scatter& s, bool include_self) {
   const OwnedTensor counts(Tensor::empty(s.out->ndim(), s.out->sizes(), kInt32, s.out->device()));
-  if (counts == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(counts);
   AOTIP_RETURN_IF_FAILED(D::fill_counts(*counts, include_self ? 1 : 0));
   AOTIP_RETURN_IF_FAILED(D::scatter_pass(s, *counts, nullptr, 1.0, Combine::kSum));
   return D::divide(*s.out, *counts);
@@ -136,7 +132,7 @@ Status run_scatter(const Scatter& s, const Reduction& how) {
 template <typename D>
 Status scatter_src(AtenTensorHandle out, AtenTensorHandle self, int64_t dim, AtenTensorHandle index,
                    AtenTensorHandle src, const Reduction& how) {
-  AOTIP_CHECK_TENSOR(src);
+  AOTIP_CHECK_TENSORS(src);
   Scatter s{};
   AOTIP_RETURN_IF_FAILED(read_scatter(out, self, dim, index, src, 0.0, &s));
   return run_scatter<D>(s, how);

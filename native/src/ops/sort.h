@@ -17,13 +17,9 @@ inline Status take_first(const Tensor& self, const int64_t* sizes, const int64_t
                          AtenTensorHandle* ret_values, AtenTensorHandle* ret_places) {
   OwnedTensor values(
       Tensor::empty_strided(self.ndim(), sizes, strides, self.dtype(), self.device()));
-  if (values == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(values);
   OwnedTensor places(Tensor::empty_strided(self.ndim(), sizes, strides, kInt64, self.device()));
-  if (places == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(places);
   if (values->numel() > 0) {
     AOTIP_RETURN_IF_FAILED(sort_lines(self, *values, *places, dim, count, descending));
   }
@@ -34,7 +30,7 @@ inline Status take_first(const Tensor& self, const int64_t* sizes, const int64_t
 
 template <typename D>
 Status check_sorted(AtenTensorHandle self, AtenTensorHandle* ret0, AtenTensorHandle* ret1) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   AOTIP_CHECK_ARG(ret0);
   AOTIP_CHECK_ARG(ret1);
   AOTIP_RETURN_IF_FAILED(check_on(*unwrap(self), "self", D::kType));

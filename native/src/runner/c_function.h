@@ -5,7 +5,9 @@
 
 #include <aoti_plugins/runner.h>
 
+#include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <memory>
 #include <new>
 
@@ -40,11 +42,23 @@ int32_t run_call(const Body& body) noexcept {
   }
 }
 
-inline int32_t is_null(const char* argument) {
-  return failed(Error::InvalidArgument, "%s is null", argument);
+/// Fails at the first of some arguments that is null; `names` are theirs, with commas between.
+inline int32_t check_not_null(const char* names,
+                              std::initializer_list<const void*> arguments) noexcept {
+  for (const void* argument : arguments) {
+    const size_t length = std::strcspn(names, ",");
+    if (argument == nullptr) {
+      return failed(Error::InvalidArgument, "%.*s is null", static_cast<int>(length), names);
+    }
+    names += length + (names[length] != '\0' ? std::strlen(", ") : 0);
+  }
+  return 0;
 }
 
 }  // namespace aoti_plugins::runner
 
-#define AOTIP_CHECK_NOT_NULL(pointer) \
-  if ((pointer) == nullptr) return ::aoti_plugins::runner::is_null(#pointer)
+/// Leaves the current function where one of some arguments is null.
+#define AOTIP_CHECK_NOT_NULL(...)                                              \
+  if (const int32_t aotip_failure =                                            \
+          ::aoti_plugins::runner::check_not_null(#__VA_ARGS__, {__VA_ARGS__})) \
+  return aotip_failure

@@ -43,43 +43,18 @@ void check_device(int8_t type, int8_t index) {
   }
 }
 
-bool is_number(Type type) {
-  return type == Type::kInt || type == Type::kDouble || type == Type::kBool;
-}
-
-/// Whether a kernel's argument, by its letter, may be of a type. `P` is looked at elsewhere.
+/// Whether a kernel's argument, by its letter, may be of a type; of one in lower case it may be
+/// none. `P` is looked at elsewhere.
 bool takes(char letter, Type type) {
-  if (std::islower(static_cast<unsigned char>(letter)) != 0) {
-    return type == Type::kNull ||
-           takes(static_cast<char>(std::toupper(static_cast<unsigned char>(letter))), type);
+  constexpr char kLetters[] = "--IBDTCLFVEG";  // of the types, in their order
+  const auto upper = static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  if (letter != upper && type == Type::kNull) {
+    return true;
   }
-  switch (letter) {
-    case 'T':
-      return type == Type::kTensor;
-    case 'I':
-      return type == Type::kInt;
-    case 'B':
-      return type == Type::kBool;
-    case 'D':
-      return type == Type::kDouble;
-    case 'S':
-    case 'P':
-      return is_number(type);
-    case 'C':
-      return type == Type::kString;
-    case 'E':
-      return type == Type::kTensorList;
-    case 'G':
-      return type == Type::kOptionalTensorList;
-    case 'L':
-      return type == Type::kIntList;
-    case 'F':
-      return type == Type::kDoubleList;
-    case 'V':
-      return type == Type::kBoolList;
-    default:
-      return false;
+  if (upper == 'S' || upper == 'P') {
+    return type == Type::kInt || type == Type::kDouble || type == Type::kBool;
   }
+  return upper == kLetters[static_cast<size_t>(type)];
 }
 
 }  // namespace

@@ -31,24 +31,24 @@ void init_runtime() {
   std::call_once(once, [] { ::executorch::runtime::runtime_init(); });
 }
 
-int32_t open_file(const std::string& path, ProgramFile::LoadMode mode,
-                  std::unique_ptr<DataLoader>* ret) {
-  if (mode == ProgramFile::LoadMode::kMap) {
-    auto loader = MmapDataLoader::from(path.c_str(), MmapDataLoader::MlockConfig::NoMlock);
-    if (!loader.ok()) {
-      return failed(loader.error(), "opening '%s' failed (%s)", path.c_str(),
-                    to_string(loader.error()));
-    }
-    *ret = std::make_unique<MmapDataLoader>(std::move(loader.get()));
-    return 0;
-  }
-  auto loader = FileDataLoader::from(path.c_str(), kAlignment);
+/// Keeps a loader that was made, or says that it was not.
+template <typename Loader>
+int32_t keep(::executorch::runtime::Result<Loader> loader, const std::string& path,
+             std::unique_ptr<DataLoader>* ret) {
   if (!loader.ok()) {
     return failed(loader.error(), "opening '%s' failed (%s)", path.c_str(),
                   to_string(loader.error()));
   }
-  *ret = std::make_unique<FileDataLoader>(std::move(loader.get()));
+  *ret = std::make_unique<Loader>(std::move(loader.get()));
   return 0;
+}
+
+int32_t open_file(const std::string& path, ProgramFile::LoadMode mode,
+                  std::unique_ptr<DataLoader>* ret) {
+  return mode == ProgramFile::LoadMode::kMap
+             ? keep(MmapDataLoader::from(path.c_str(), MmapDataLoader::MlockConfig::NoMlock), path,
+                    ret)
+             : keep(FileDataLoader::from(path.c_str(), kAlignment), path, ret);
 }
 
 }  // namespace

@@ -10,167 +10,118 @@ namespace aoti_plugins::runner::schema {
 inline constexpr char kProgramIdentifier[] = "ET12";
 inline constexpr char kDataIdentifier[] = "FT01";
 
-namespace program {
-inline constexpr Field version{0, "version"};
-inline constexpr Field execution_plan{1, "execution_plan"};
-inline constexpr Field constant_buffer{2, "constant_buffer"};
-inline constexpr Field backend_delegate_data{3, "backend_delegate_data"};
-inline constexpr Field segments{4, "segments"};
-inline constexpr Field constant_segment{5, "constant_segment"};
-inline constexpr Field mutable_data_segments{6, "mutable_data_segments"};
-inline constexpr Field named_data{7, "named_data"};
-}  // namespace program
+#define AOTIP_FIELD(table, id, name)      \
+  namespace table {                       \
+  inline constexpr Field name{id, #name}; \
+  }
 
-namespace buffer {
-inline constexpr Field storage{0, "storage"};
-}  // namespace buffer
+AOTIP_FIELD(program, 0, version)
+AOTIP_FIELD(program, 1, execution_plan)
+AOTIP_FIELD(program, 2, constant_buffer)
+AOTIP_FIELD(program, 3, backend_delegate_data)
+AOTIP_FIELD(program, 4, segments)
+AOTIP_FIELD(program, 5, constant_segment)
+AOTIP_FIELD(program, 6, mutable_data_segments)
+AOTIP_FIELD(program, 7, named_data)
 
-namespace backend_delegate_inline_data {
-inline constexpr Field data{0, "data"};
-}  // namespace backend_delegate_inline_data
+AOTIP_FIELD(buffer, 0, storage)
 
-namespace data_segment {
-inline constexpr Field offset{0, "offset"};
-inline constexpr Field size{1, "size"};
-}  // namespace data_segment
+AOTIP_FIELD(backend_delegate_inline_data, 0, data)
 
-namespace subsegment_offsets {
-inline constexpr Field segment_index{0, "segment_index"};
-inline constexpr Field offsets{1, "offsets"};
-}  // namespace subsegment_offsets
+AOTIP_FIELD(data_segment, 0, offset)
+AOTIP_FIELD(data_segment, 1, size)
 
-namespace named_data {
-inline constexpr Field key{0, "key"};
-inline constexpr Field segment_index{1, "segment_index"};
-inline constexpr Field tensor_layout{2, "tensor_layout"};  ///< in data files
-}  // namespace named_data
+AOTIP_FIELD(subsegment_offsets, 0, segment_index)
+AOTIP_FIELD(subsegment_offsets, 1, offsets)
 
-namespace execution_plan {
-inline constexpr Field name{0, "name"};
-inline constexpr Field container_meta_type{1, "container_meta_type"};
-inline constexpr Field values{2, "values"};
-inline constexpr Field inputs{3, "inputs"};
-inline constexpr Field outputs{4, "outputs"};
-inline constexpr Field chains{5, "chains"};
-inline constexpr Field operators{6, "operators"};
-inline constexpr Field delegates{7, "delegates"};
-inline constexpr Field non_const_buffer_sizes{8, "non_const_buffer_sizes"};
-inline constexpr Field non_const_buffer_device{9, "non_const_buffer_device"};
-}  // namespace execution_plan
+AOTIP_FIELD(named_data, 0, key)
+AOTIP_FIELD(named_data, 1, segment_index)
+AOTIP_FIELD(named_data, 2, tensor_layout)  ///< in data files
 
-namespace container_metadata {
-inline constexpr Field encoded_inp_str{0, "encoded_inp_str"};
-inline constexpr Field encoded_out_str{1, "encoded_out_str"};
-}  // namespace container_metadata
+AOTIP_FIELD(execution_plan, 0, name)
+AOTIP_FIELD(execution_plan, 1, container_meta_type)
+AOTIP_FIELD(execution_plan, 2, values)
+AOTIP_FIELD(execution_plan, 3, inputs)
+AOTIP_FIELD(execution_plan, 4, outputs)
+AOTIP_FIELD(execution_plan, 5, chains)
+AOTIP_FIELD(execution_plan, 6, operators)
+AOTIP_FIELD(execution_plan, 7, delegates)
+AOTIP_FIELD(execution_plan, 8, non_const_buffer_sizes)
+AOTIP_FIELD(execution_plan, 9, non_const_buffer_device)
 
-namespace non_const_buffer_device {
-inline constexpr Field buffer_idx{0, "buffer_idx"};
-inline constexpr Field device_type{1, "device_type"};
-inline constexpr Field device_index{2, "device_index"};
-}  // namespace non_const_buffer_device
+AOTIP_FIELD(container_metadata, 0, encoded_inp_str)
+AOTIP_FIELD(container_metadata, 1, encoded_out_str)
 
-namespace evalue {
-inline constexpr Field val_type{0, "val_type"};
-inline constexpr Field val{1, "val"};
-}  // namespace evalue
+AOTIP_FIELD(non_const_buffer_device, 0, buffer_idx)
+AOTIP_FIELD(non_const_buffer_device, 1, device_type)
+AOTIP_FIELD(non_const_buffer_device, 2, device_index)
 
-namespace tensor {
-inline constexpr Field scalar_type{0, "scalar_type"};
-inline constexpr Field sizes{2, "sizes"};
-inline constexpr Field dim_order{3, "dim_order"};
-inline constexpr Field data_buffer_idx{5, "data_buffer_idx"};
-inline constexpr Field allocation_info{6, "allocation_info"};
-inline constexpr Field shape_dynamism{8, "shape_dynamism"};
-inline constexpr Field extra_tensor_info{9, "extra_tensor_info"};
-}  // namespace tensor
+AOTIP_FIELD(evalue, 0, val_type)
+AOTIP_FIELD(evalue, 1, val)
 
-namespace extra_tensor_info {
-inline constexpr Field fully_qualified_name{1, "fully_qualified_name"};
-inline constexpr Field location{2, "location"};
-inline constexpr Field device_type{3, "device_type"};
-inline constexpr Field device_index{4, "device_index"};
-}  // namespace extra_tensor_info
+AOTIP_FIELD(tensor, 0, scalar_type)
+AOTIP_FIELD(tensor, 2, sizes)
+AOTIP_FIELD(tensor, 3, dim_order)
+AOTIP_FIELD(tensor, 5, data_buffer_idx)
+AOTIP_FIELD(tensor, 6, allocation_info)
+AOTIP_FIELD(tensor, 8, shape_dynamism)
+AOTIP_FIELD(tensor, 9, extra_tensor_info)
 
-namespace allocation_details {
-inline constexpr Field memory_id{0, "memory_id"};
-inline constexpr Field memory_offset_low{1, "memory_offset_low"};
-inline constexpr Field memory_offset_high{2, "memory_offset_high"};
-}  // namespace allocation_details
+AOTIP_FIELD(extra_tensor_info, 1, fully_qualified_name)
+AOTIP_FIELD(extra_tensor_info, 2, location)
+AOTIP_FIELD(extra_tensor_info, 3, device_type)
+AOTIP_FIELD(extra_tensor_info, 4, device_index)
+
+AOTIP_FIELD(allocation_details, 0, memory_id)
+AOTIP_FIELD(allocation_details, 1, memory_offset_low)
+AOTIP_FIELD(allocation_details, 2, memory_offset_high)
 
 /// The tables of lists.
-namespace tensor_list {
-inline constexpr Field items{0, "items"};
-}  // namespace tensor_list
+AOTIP_FIELD(tensor_list, 0, items)
 
-namespace string {
-inline constexpr Field string_val{0, "string_val"};
-}  // namespace string
+AOTIP_FIELD(string, 0, string_val)
 
-namespace chain {
-inline constexpr Field instructions{2, "instructions"};
-}  // namespace chain
+AOTIP_FIELD(chain, 2, instructions)
 
-namespace instruction {
-inline constexpr Field instr_args_type{0, "instr_args_type"};
-inline constexpr Field instr_args{1, "instr_args"};
-}  // namespace instruction
+AOTIP_FIELD(instruction, 0, instr_args_type)
+AOTIP_FIELD(instruction, 1, instr_args)
 
-namespace kernel_call {
-inline constexpr Field op_index{0, "op_index"};
-inline constexpr Field args{1, "args"};
-}  // namespace kernel_call
+AOTIP_FIELD(kernel_call, 0, op_index)
+AOTIP_FIELD(kernel_call, 1, args)
 
-namespace delegate_call {
-inline constexpr Field delegate_index{0, "delegate_index"};
-inline constexpr Field args{1, "args"};
-}  // namespace delegate_call
+AOTIP_FIELD(delegate_call, 0, delegate_index)
+AOTIP_FIELD(delegate_call, 1, args)
 
-namespace move_call {
-inline constexpr Field move_from{0, "move_from"};
-inline constexpr Field move_to{1, "move_to"};
-}  // namespace move_call
+AOTIP_FIELD(move_call, 0, move_from)
+AOTIP_FIELD(move_call, 1, move_to)
 
-namespace jump_false_call {
-inline constexpr Field cond_value_index{0, "cond_value_index"};
-inline constexpr Field destination_instruction{1, "destination_instruction"};
-}  // namespace jump_false_call
+AOTIP_FIELD(jump_false_call, 0, cond_value_index)
+AOTIP_FIELD(jump_false_call, 1, destination_instruction)
 
-namespace free_call {
-inline constexpr Field value_index{0, "value_index"};
-}  // namespace free_call
+AOTIP_FIELD(free_call, 0, value_index)
 
-namespace operator_ {
-inline constexpr Field name{0, "name"};
-inline constexpr Field overload{1, "overload"};
-}  // namespace operator_
+AOTIP_FIELD(operator_, 0, name)
+AOTIP_FIELD(operator_, 1, overload)
 
-namespace backend_delegate {
-inline constexpr Field id{0, "id"};
-inline constexpr Field processed{1, "processed"};
-inline constexpr Field compile_specs{2, "compile_specs"};
-}  // namespace backend_delegate
+AOTIP_FIELD(backend_delegate, 0, id)
+AOTIP_FIELD(backend_delegate, 1, processed)
+AOTIP_FIELD(backend_delegate, 2, compile_specs)
 
-namespace backend_delegate_data_reference {
-inline constexpr Field location{0, "location"};
-inline constexpr Field index{1, "index"};
-}  // namespace backend_delegate_data_reference
+AOTIP_FIELD(backend_delegate_data_reference, 0, location)
+AOTIP_FIELD(backend_delegate_data_reference, 1, index)
 
-namespace compile_spec {
-inline constexpr Field key{0, "key"};
-inline constexpr Field value{1, "value"};
-}  // namespace compile_spec
+AOTIP_FIELD(compile_spec, 0, key)
+AOTIP_FIELD(compile_spec, 1, value)
 
-namespace flat_tensor {
-inline constexpr Field version{0, "version"};
-inline constexpr Field segments{1, "segments"};
-inline constexpr Field named_data{2, "named_data"};
-}  // namespace flat_tensor
+AOTIP_FIELD(flat_tensor, 0, version)
+AOTIP_FIELD(flat_tensor, 1, segments)
+AOTIP_FIELD(flat_tensor, 2, named_data)
 
-namespace tensor_layout {
-inline constexpr Field scalar_type{0, "scalar_type"};
-inline constexpr Field sizes{1, "sizes"};
-inline constexpr Field dim_order{2, "dim_order"};
-}  // namespace tensor_layout
+AOTIP_FIELD(tensor_layout, 0, scalar_type)
+AOTIP_FIELD(tensor_layout, 1, sizes)
+AOTIP_FIELD(tensor_layout, 2, dim_order)
+
+#undef AOTIP_FIELD
 
 /// What `EValue.val` is.
 enum class KernelTypes : uint8_t {

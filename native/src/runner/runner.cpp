@@ -30,9 +30,7 @@ int32_t check_values(const char* what, const aotip_value* values, size_t count, 
 
 int32_t load_method(aotip_program* program, const char* name, const aotip_option* options,
                     size_t n_options, MethodInstance::StateChoice state, aotip_method** ret_new) {
-  AOTIP_CHECK_NOT_NULL(program);
-  AOTIP_CHECK_NOT_NULL(name);
-  AOTIP_CHECK_NOT_NULL(ret_new);
+  AOTIP_CHECK_NOT_NULL(program, name, ret_new);
   if (n_options > 0) {
     AOTIP_CHECK_NOT_NULL(options);
   }
@@ -53,8 +51,7 @@ int32_t load_method(aotip_program* program, const char* name, const aotip_option
 int32_t aotip_program_load(const char* path, const char* const* data_paths, size_t n_data,
                            int32_t load_mode, aotip_program** ret_new) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(path);
-    AOTIP_CHECK_NOT_NULL(ret_new);
+    AOTIP_CHECK_NOT_NULL(path, ret_new);
     std::vector<std::string> paths;
     for (size_t i = 0; i < n_data; ++i) {
       AOTIP_CHECK_NOT_NULL(data_paths);
@@ -77,8 +74,7 @@ int32_t aotip_program_load(const char* path, const char* const* data_paths, size
 
 int32_t aotip_program_load_buffer(const void* data, size_t nbytes, aotip_program** ret_new) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(data);
-    AOTIP_CHECK_NOT_NULL(ret_new);
+    AOTIP_CHECK_NOT_NULL(data, ret_new);
     auto program = std::make_unique<aotip_program>();
     const int32_t code = ProgramFile::load(data, nbytes, &program->file);
     if (code == 0) {
@@ -94,8 +90,7 @@ void aotip_program_destroy(aotip_program* program) {
 
 int32_t aotip_program_method_count(aotip_program* program, size_t* ret_count) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(program);
-    AOTIP_CHECK_NOT_NULL(ret_count);
+    AOTIP_CHECK_NOT_NULL(program, ret_count);
     *ret_count = program->file->method_names().size();
     return 0;
   });
@@ -103,8 +98,7 @@ int32_t aotip_program_method_count(aotip_program* program, size_t* ret_count) {
 
 int32_t aotip_program_method_name(aotip_program* program, size_t index, const char** ret_name) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(program);
-    AOTIP_CHECK_NOT_NULL(ret_name);
+    AOTIP_CHECK_NOT_NULL(program, ret_name);
     const auto& names = program->file->method_names();
     if (index >= names.size()) {
       return out_of_range("method", index, names.size());
@@ -117,10 +111,7 @@ int32_t aotip_program_method_name(aotip_program* program, size_t index, const ch
 int32_t aotip_program_method_text(aotip_program* program, const char* method, int32_t which,
                                   const char** ret_text, size_t* ret_nbytes) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(program);
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_text);
-    AOTIP_CHECK_NOT_NULL(ret_nbytes);
+    AOTIP_CHECK_NOT_NULL(program, method, ret_text, ret_nbytes);
     std::string_view text;
     const int32_t code = find_method_text(*program->file, method, which, &text);
     if (code == 0) {
@@ -170,8 +161,7 @@ int32_t aotip_method_load_traced(aotip_program* program, const char* name,
 int32_t aotip_method_trace(aotip_method* method, aotip_event* events, size_t capacity,
                            size_t* ret_count) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_count);
+    AOTIP_CHECK_NOT_NULL(method, ret_count);
     if (capacity > 0) {
       AOTIP_CHECK_NOT_NULL(events);
     }
@@ -195,8 +185,7 @@ void aotip_method_destroy(aotip_method* method) {
 
 int32_t aotip_method_input_count(aotip_method* method, size_t* ret_count) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_count);
+    AOTIP_CHECK_NOT_NULL(method, ret_count);
     *ret_count = method->instance->input_count();
     return 0;
   });
@@ -204,8 +193,7 @@ int32_t aotip_method_input_count(aotip_method* method, size_t* ret_count) {
 
 int32_t aotip_method_output_count(aotip_method* method, size_t* ret_count) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_count);
+    AOTIP_CHECK_NOT_NULL(method, ret_count);
     *ret_count = method->instance->output_count();
     return 0;
   });
@@ -213,8 +201,7 @@ int32_t aotip_method_output_count(aotip_method* method, size_t* ret_count) {
 
 int32_t aotip_method_input_info(aotip_method* method, size_t index, aotip_value* ret_info) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_info);
+    AOTIP_CHECK_NOT_NULL(method, ret_info);
     if (index >= method->instance->input_count()) {
       return out_of_range("input", index, method->instance->input_count());
     }
@@ -225,8 +212,7 @@ int32_t aotip_method_input_info(aotip_method* method, size_t index, aotip_value*
 
 int32_t aotip_method_output_info(aotip_method* method, size_t index, aotip_value* ret_info) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_info);
+    AOTIP_CHECK_NOT_NULL(method, ret_info);
     if (index >= method->instance->output_count()) {
       return out_of_range("output", index, method->instance->output_count());
     }
@@ -260,8 +246,7 @@ int32_t aotip_method_execute(aotip_method* method, const aotip_value* inputs, si
 
 int32_t aotip_method_can_begin(aotip_method* method, int32_t* ret_can) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(method);
-    AOTIP_CHECK_NOT_NULL(ret_can);
+    AOTIP_CHECK_NOT_NULL(method, ret_can);
     *ret_can = method->instance->can_begin() ? 1 : 0;
     return 0;
   });
@@ -298,8 +283,7 @@ int32_t aotip_set_options(const aotip_option* options, size_t n_options) {
 int32_t aotip_get_options(const char* backend, aotip_option* options, size_t capacity,
                           size_t* ret_count) {
   return run_call([&]() -> int32_t {
-    AOTIP_CHECK_NOT_NULL(backend);
-    AOTIP_CHECK_NOT_NULL(ret_count);
+    AOTIP_CHECK_NOT_NULL(backend, ret_count);
     if (capacity > 0) {
       AOTIP_CHECK_NOT_NULL(options);
     }

@@ -39,36 +39,26 @@ Status copy_broadcast(Tensor& dst, const Tensor& src) {
   if (equal) {
     return copy_between(dst, src);
   }
-  Tensor* expanded = dst.numel() > 0 ? src.view(dst.ndim(), dst.sizes(), strides,
-                                                src.storage_offset(), src.dtype())
-                                     : nullptr;
   if (dst.numel() == 0) {
     return Status::kOk;
   }
-  if (expanded == nullptr) {
-    return Status::kFailed;
-  }
-  const Status status = copy_between(dst, *expanded);
-  Tensor::destroy(expanded);
-  return status;
+  const OwnedTensor expanded(
+      src.view(dst.ndim(), dst.sizes(), strides, src.storage_offset(), src.dtype()));
+  AOTIP_RETURN_IF_NULL(expanded);
+  return copy_between(dst, *expanded);
 }
 
 Tensor* copy_to_new(const Tensor& self, const int64_t* strides) {
-  Tensor* copy =
-      Tensor::empty_strided(self.ndim(), self.sizes(), strides, self.dtype(), self.device());
-  if (copy != nullptr && copy_between(*copy, self) != Status::kOk) {
-    Tensor::destroy(copy);
-    copy = nullptr;
-  }
-  return copy;
+  OwnedTensor copy(
+      Tensor::empty_strided(self.ndim(), self.sizes(), strides, self.dtype(), self.device()));
+  return copy != nullptr && copy_between(*copy, self) == Status::kOk ? copy.release() : nullptr;
 }
 
 }  // namespace
 
 AOTITorchError aoti_torch_copy_(AtenTensorHandle self, AtenTensorHandle src, int32_t) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(src);
+    AOTIP_CHECK_TENSORS(self, src);
     return copy_broadcast(*unwrap(self), *unwrap(src));
   });
 }
@@ -79,7 +69,7 @@ AOTITorchError aoti_torch_tensor_copy_(AtenTensorHandle src, AtenTensorHandle ds
 
 AOTITorchError aoti_torch_clone(AtenTensorHandle self, AtenTensorHandle* ret) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     AOTIP_CHECK_ARG(ret);
     const Tensor& tensor = *unwrap(self);
     int64_t strides[Tensor::kMaxDims];
@@ -90,7 +80,7 @@ AOTITorchError aoti_torch_clone(AtenTensorHandle self, AtenTensorHandle* ret) {
 
 AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTensorHandle* ret) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     AOTIP_CHECK_ARG(ret);
     return give(copy_to_new(*unwrap(self), unwrap(self)->strides()), ret);
   });
@@ -98,7 +88,7 @@ AOTITorchError aoti_torch_clone_preserve_strides(AtenTensorHandle self, AtenTens
 
 AOTITorchError aoti_torch_zero_(AtenTensorHandle self) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     Tensor& tensor = *unwrap(self);
     DeviceInterface* device = find_device(tensor.device().type);
     AOTIP_CHECK(device != nullptr, "no device of type %s in this process",
@@ -107,22 +97,17 @@ AOTITorchError aoti_torch_zero_(AtenTensorHandle self) {
       return device->fill_zero(tensor.data(), tensor.nbytes(), tensor.device().index);
     }
     const int64_t no_sizes = 0;
-    Tensor* zero = Tensor::empty(0, &no_sizes, tensor.dtype(), tensor.device());
-    if (zero == nullptr) {
-      return Status::kFailed;
-    }
-    Status status = device->fill_zero(zero->data(), zero->itemsize(), tensor.device().index);
-    if (status == Status::kOk) {
-      status = copy_broadcast(tensor, *zero);
-    }
-    Tensor::destroy(zero);
-    return status;
+    const OwnedTensor zero(Tensor::empty(0, &no_sizes, tensor.dtype(), tensor.device()));
+    AOTIP_RETURN_IF_NULL(zero);
+    AOTIP_RETURN_IF_FAILED(
+        device->fill_zero(zero->data(), zero->itemsize(), tensor.device().index));
+    return copy_broadcast(tensor, *zero);
   });
 }
 
 AOTITorchError aoti_torch_check_inf_and_nan(const char* tensor_name, AtenTensorHandle tensor) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(tensor);
+    AOTIP_CHECK_TENSORS(tensor);
     const Tensor& t = *unwrap(tensor);
     AOTIP_CHECK(t.device().type == kCpu, "only cpu tensors can be checked, found %s",
                 device_type_name(t.device().type));

@@ -92,7 +92,7 @@ AOTITorchError aoti_torch__reinterpret_tensor(AtenTensorHandle self, int64_t ndi
                                               int64_t storage_offset,
                                               AtenTensorHandle* ret_new_tensor) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     AOTIP_CHECK_ARG(ret_new_tensor);
     const Tensor* tensor = unwrap(self);
     return give(tensor->view(ndim, sizes_ptr, strides_ptr,
@@ -104,7 +104,7 @@ AOTITorchError aoti_torch__reinterpret_tensor(AtenTensorHandle self, int64_t ndi
 AOTITorchError aoti_torch_as_strided(AtenTensorHandle self, const int64_t* sizes_ptr,
                                      const int64_t* strides_ptr, AtenTensorHandle* ret) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     AOTIP_CHECK_ARG(ret);
     const Tensor* tensor = unwrap(self);
     return give(tensor->view(tensor->ndim(), sizes_ptr, strides_ptr, tensor->storage_offset(),
@@ -118,7 +118,7 @@ AOTITorchError aoti_torch__alloc_from_pool(AtenTensorHandle self, int64_t offset
                                            const int64_t* strides_ptr,
                                            AtenTensorHandle* ret_new_tensor) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     AOTIP_CHECK_ARG(ret_new_tensor);
     const int64_t itemsize = static_cast<int64_t>(element_nbytes(dtype));
     AOTIP_CHECK(itemsize > 0, "%d is not the code of a known dtype", dtype);

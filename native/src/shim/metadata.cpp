@@ -9,7 +9,7 @@ namespace {
 /// Runs `read` on a defined tensor and stores what it returns.
 template <typename T, typename Read>
 Status get(AtenTensorHandle tensor, T* ret, const Read& read) {
-  AOTIP_CHECK_TENSOR(tensor);
+  AOTIP_CHECK_TENSORS(tensor);
   AOTIP_CHECK(ret != nullptr, "the address for the result is null");
   *ret = read(*unwrap(tensor));
   return Status::kOk;
@@ -59,7 +59,7 @@ AOTITorchError aoti_torch_is_defined(AtenTensorHandle tensor, bool* ret_is_defin
 
 AOTITorchError aoti_torch_get_size(AtenTensorHandle tensor, int64_t d, int64_t* ret_size) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(tensor);
+    AOTIP_CHECK_TENSORS(tensor);
     AOTIP_CHECK_ARG(ret_size);
     int64_t index = 0;
     AOTIP_RETURN_IF_FAILED(wrap_dim(*unwrap(tensor), d, &index));
@@ -70,7 +70,7 @@ AOTITorchError aoti_torch_get_size(AtenTensorHandle tensor, int64_t d, int64_t* 
 
 AOTITorchError aoti_torch_get_stride(AtenTensorHandle tensor, int64_t d, int64_t* ret_stride) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(tensor);
+    AOTIP_CHECK_TENSORS(tensor);
     AOTIP_CHECK_ARG(ret_stride);
     int64_t index = 0;
     AOTIP_RETURN_IF_FAILED(wrap_dim(*unwrap(tensor), d, &index));

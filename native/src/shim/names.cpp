@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <iterator>
 #include <string_view>
 
 namespace {
@@ -25,24 +27,18 @@ const char* const kListed[] = {
 #endif
 };
 
-const auto& names() {
-  static const auto sorted = aoti_plugins::sorted_names(kListed);
-  return sorted;
-}
+const aoti_plugins::ShimNames names(kListed);
 
 }  // namespace
 
 const char* const* aotip_shim_names(size_t* ret_count) {
-  if (ret_count != nullptr) {
-    *ret_count = names().size();
-  }
-  return names().data();
+  return names.list(ret_count);
 }
 
 namespace aoti_plugins {
 namespace {
 
-/// One list per library; there are as many as devices.
+/// One list per library: of the CPU, and of each other device.
 struct List {
   std::atomic<const char* const*> names{nullptr};
   size_t count = 0;
@@ -52,24 +48,15 @@ constexpr size_t kMaxLists = 8;
 List lists[kMaxLists];
 std::atomic<size_t> list_count{0};
 
-bool contains(const char* const* names, size_t count, std::string_view name) {
-  return std::binary_search(names, names + count, name,
-                            [](std::string_view a, std::string_view b) { return a < b; });
-}
-
 }  // namespace
 
 bool has_shim(const char* name) noexcept {
-  if (contains(names().data(), names().size(), name)) {
-    return true;
-  }
-  for (List& list : lists) {
-    const char* const* names = list.names.load(std::memory_order_acquire);
-    if (names != nullptr && contains(names, list.count, name)) {
-      return true;
-    }
-  }
-  return false;
+  return std::any_of(std::begin(lists), std::end(lists), [name](const List& list) {
+    const char* const* listed = list.names.load(std::memory_order_acquire);
+    return listed != nullptr &&
+           std::binary_search(listed, listed + list.count, std::string_view(name),
+                              std::less<std::string_view>());
+  });
 }
 
 void register_shims(const char* const* names, size_t count) noexcept {

@@ -13,18 +13,30 @@ namespace aoti_plugins {
 /// name.
 bool has_shim(const char* name) noexcept;
 
-/// Adds the shims that the library of another device provides: sorted names that live as long as
-/// the process.
+/// Adds the shims that a library provides: sorted names that live as long as the process.
 AOTIP_CORE void register_shims(const char* const* names, size_t count) noexcept;
 
-/// A library's names, sorted.
+/// The shims that a library provides: sorted, and known to `has_shim()` of all libraries. One for
+/// the life of the process.
 template <size_t kCount>
-std::array<const char*, kCount> sorted_names(const char* const (&names)[kCount]) {
-  std::array<const char*, kCount> sorted;
-  std::copy(names, names + kCount, sorted.begin());
-  std::sort(sorted.begin(), sorted.end(),
-            [](const char* a, const char* b) { return std::strcmp(a, b) < 0; });
-  return sorted;
-}
+class ShimNames {
+ public:
+  explicit ShimNames(const char* const (&names)[kCount]) noexcept {
+    std::copy(names, names + kCount, sorted_.begin());
+    std::sort(sorted_.begin(), sorted_.end(),
+              [](const char* a, const char* b) { return std::strcmp(a, b) < 0; });
+    register_shims(sorted_.data(), kCount);
+  }
+
+  const char* const* list(size_t* ret_count) const noexcept {
+    if (ret_count != nullptr) {
+      *ret_count = kCount;
+    }
+    return sorted_.data();
+  }
+
+ private:
+  std::array<const char*, kCount> sorted_;
+};
 
 }  // namespace aoti_plugins

@@ -15,6 +15,18 @@ AOTITorchError report_failure(const char* shim) noexcept {
   return kShimFailure;
 }
 
+Status refuse_handles(const char* names, std::initializer_list<AtenTensorHandle> handles) noexcept {
+  for (const AtenTensorHandle handle : handles) {
+    const size_t length = std::strcspn(names, ",");
+    if (!are_tensors(handle)) {
+      return fail("%.*s is %s", static_cast<int>(length), names,
+                  handle == nullptr ? "null" : "an undefined tensor");
+    }
+    names += length + (names[length] != '\0' ? std::strlen(", ") : 0);
+  }
+  return Status::kFailed;
+}
+
 }  // namespace aoti_plugins
 
 const char* aotip_shim_last_error() {

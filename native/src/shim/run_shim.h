@@ -3,6 +3,7 @@
 #include <aoti_plugins/shim.h>
 
 #include <exception>
+#include <initializer_list>
 #include <new>
 
 #include "slim/status.h"
@@ -48,6 +49,17 @@ inline const Tensor* unwrap_optional(AtenTensorHandle* handle) {
   return tensor != nullptr && tensor->defined() ? tensor : nullptr;
 }
 
+template <typename... Handles>
+bool are_tensors(Handles... handles) {
+  return ((handles != nullptr && unwrap(handles)->defined()) && ...);
+}
+
+/// Records which of the handles is null or holds no tensor; `names` are theirs, with commas
+/// between.
+AOTIP_CORE Status refuse_handles(const char* names,
+                                 std::initializer_list<AtenTensorHandle> handles) noexcept
+    __attribute__((cold, noinline));
+
 /// Hands a new tensor to the caller; a null one is a failure whose reason is recorded already.
 inline Status give(Tensor* tensor, AtenTensorHandle* ret) {
   if (tensor == nullptr) {
@@ -62,7 +74,10 @@ inline Status give(Tensor* tensor, AtenTensorHandle* ret) {
 /// Fails when a pointer argument is null, by its name.
 #define AOTIP_CHECK_ARG(pointer) AOTIP_CHECK((pointer) != nullptr, #pointer " is null")
 
-/// Fails when a handle is null or holds no tensor.
-#define AOTIP_CHECK_TENSOR(handle)                      \
-  AOTIP_CHECK((handle) != nullptr, #handle " is null"); \
-  AOTIP_CHECK(::aoti_plugins::unwrap(handle)->defined(), #handle " is an undefined tensor")
+/// Fails at the first handle that is null or holds no tensor.
+#define AOTIP_CHECK_TENSORS(...)                                          \
+  do {                                                                    \
+    if (__builtin_expect(!::aoti_plugins::are_tensors(__VA_ARGS__), 0)) { \
+      return ::aoti_plugins::refuse_handles(#__VA_ARGS__, {__VA_ARGS__}); \
+    }                                                                     \
+  } while (0)

@@ -13,7 +13,7 @@ namespace {
 
 /// Reads the only element of `handle` as `dtype` into `ret`, which has the size of that dtype.
 Status item(AtenTensorHandle handle, int32_t dtype, void* ret) {
-  AOTIP_CHECK_TENSOR(handle);
+  AOTIP_CHECK_TENSORS(handle);
   AOTIP_CHECK_ARG(ret);
   const Tensor* tensor = unwrap(handle);
   AOTIP_CHECK(tensor->numel() == 1, "expected a tensor with one element, found %lld",

@@ -8,7 +8,7 @@ using namespace aoti_plugins;
 namespace {
 
 Status view_dtype(AtenTensorHandle self, int32_t dtype, AtenTensorHandle* ret) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   AOTIP_CHECK(ret != nullptr, "the address for the result is null");
   const Tensor& t = *unwrap(self);
   const int64_t to = static_cast<int64_t>(element_nbytes(dtype));
@@ -36,7 +36,7 @@ Status view_dtype(AtenTensorHandle self, int32_t dtype, AtenTensorHandle* ret) {
 }
 
 Status view_as_real(AtenTensorHandle self, AtenTensorHandle* ret) {
-  AOTIP_CHECK_TENSOR(self);
+  AOTIP_CHECK_TENSORS(self);
   AOTIP_CHECK(ret != nullptr, "the address for the result is null");
   const Tensor& t = *unwrap(self);
   AOTIP_CHECK(t.dtype() == kComplex64 || t.dtype() == kComplex128,

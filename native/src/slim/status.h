@@ -35,6 +35,15 @@ AOTIP_CORE void clear_failure() noexcept;
     }                                                  \
   } while (0)
 
+/// Leaves the current function with `Status::kFailed` when `pointer`, of something that was made or
+/// looked for, is null: whoever did that recorded the reason.
+#define AOTIP_RETURN_IF_NULL(pointer)         \
+  do {                                        \
+    if ((pointer) == nullptr) {               \
+      return ::aoti_plugins::Status::kFailed; \
+    }                                         \
+  } while (0)
+
 /// Leaves the current function with a reason when `condition` does not hold.
 #define AOTIP_CHECK(condition, ...)             \
   do {                                          \

@@ -4,43 +4,11 @@
 #include <cstring>
 
 #include "slim/element.h"
+#include "slim/loops.h"
 #include "slim/tensor.h"
 
 namespace aoti_plugins {
 namespace {
-
-struct Dim {
-  int64_t size;
-  int64_t dst;
-  int64_t src;
-};
-
-/// The loops of one copy: dimensions of size 1 are gone, neighbours that make one run are merged,
-/// and the innermost loop is the one with the smallest step in `dst`.
-struct Loops {
-  int64_t count = 0;
-  Dim dims[Tensor::kMaxDims];
-
-  Loops(int64_t ndim, const int64_t* sizes, const int64_t* dst, const int64_t* src) noexcept {
-    for (int64_t d = 0; d < ndim; ++d) {
-      if (sizes[d] != 1) {
-        dims[count++] = {sizes[d], dst[d], src[d]};
-      }
-    }
-    std::stable_sort(dims, dims + count, [](const Dim& a, const Dim& b) { return a.dst > b.dst; });
-    int64_t kept = 0;
-    for (int64_t d = 0; d < count; ++d) {
-      Dim* outer = kept > 0 ? &dims[kept - 1] : nullptr;
-      if (outer != nullptr && outer->dst == dims[d].dst * dims[d].size &&
-          outer->src == dims[d].src * dims[d].size) {
-        *outer = {outer->size * dims[d].size, dims[d].dst, dims[d].src};
-      } else {
-        dims[kept++] = dims[d];
-      }
-    }
-    count = kept;
-  }
-};
 
 template <typename Inner>
 void for_each_run(const Loops& loops, const Inner& inner) noexcept {
@@ -73,7 +41,7 @@ void copy_typed(T* dst, const T* src, const Loops& loops) noexcept {
     *dst = *src;
     return;
   }
-  const Dim inner = loops.dims[loops.count - 1];
+  const Loops::Dim inner = loops.dims[loops.count - 1];
   for_each_run(loops, [&](int64_t dst_offset, int64_t src_offset) {
     T* to = dst + dst_offset;
     const T* from = src + src_offset;
@@ -94,7 +62,7 @@ struct Wide {
 void convert(Tensor& dst, const Tensor& src, const Loops& loops) noexcept {
   const int64_t dst_nbytes = static_cast<int64_t>(dst.itemsize());
   const int64_t src_nbytes = static_cast<int64_t>(src.itemsize());
-  const Dim inner = loops.count > 0 ? loops.dims[loops.count - 1] : Dim{1, 0, 0};
+  const Loops::Dim inner = loops.count > 0 ? loops.dims[loops.count - 1] : Loops::Dim{1, 0, 0};
   const auto run = [&](int64_t dst_offset, int64_t src_offset) {
     char* to = dst.data_as<char>() + dst_offset * dst_nbytes;
     const char* from = src.data_as<char>() + src_offset * src_nbytes;

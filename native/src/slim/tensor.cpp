@@ -119,7 +119,8 @@ Tensor* Tensor::undefined() noexcept {
 }
 
 Tensor* Tensor::make(int64_t ndim, const int64_t* sizes, const int64_t* strides,
-                     int64_t storage_offset, int32_t dtype, Device device) noexcept {
+                     int64_t storage_offset, int32_t dtype, Device device,
+                     size_t* ret_nbytes) noexcept {
   if (ndim < 0 || ndim > kMaxDims) {
     (void)fail("%lld dimensions, expected 0 to %lld", static_cast<long long>(ndim),
                static_cast<long long>(kMaxDims));
@@ -133,7 +134,7 @@ Tensor* Tensor::make(int64_t ndim, const int64_t* sizes, const int64_t* strides,
     (void)fail("%d is not the code of a known dtype", dtype);
     return nullptr;
   }
-  Tensor* tensor = undefined();
+  OwnedTensor tensor(undefined());
   if (tensor == nullptr) {
     return nullptr;
   }
@@ -142,7 +143,6 @@ Tensor* Tensor::make(int64_t ndim, const int64_t* sizes, const int64_t* strides,
     tensor->dims_ = static_cast<int64_t*>(std::malloc(2 * half));
     if (tensor->dims_ == nullptr) {
       tensor->dims_ = tensor->inline_dims_;
-      destroy(tensor);
       (void)fail("out of memory: sizes of a %lld-dim tensor", static_cast<long long>(ndim));
       return nullptr;
     }
@@ -155,7 +155,9 @@ Tensor* Tensor::make(int64_t ndim, const int64_t* sizes, const int64_t* strides,
   tensor->storage_offset_ = storage_offset;
   tensor->device_ = device;
   tensor->dtype_ = dtype;
-  return tensor;
+  const Status extent = storage_extent(ndim, sizes, strides, storage_offset, tensor->itemsize(),
+                                       &tensor->numel_, ret_nbytes);
+  return extent == Status::kOk ? tensor.release() : nullptr;
 }
 
 void Tensor::set_storage(Storage* storage, void* data, size_t nbytes) noexcept {
@@ -168,23 +170,14 @@ void Tensor::set_storage(Storage* storage, void* data, size_t nbytes) noexcept {
 
 Tensor* Tensor::empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                               int32_t dtype, Device device) noexcept {
-  Tensor* tensor = make(ndim, sizes, strides, 0, dtype, device);
   size_t nbytes = 0;
-  if (tensor == nullptr) {
-    return nullptr;
-  }
-  if (storage_extent(ndim, sizes, strides, 0, tensor->itemsize(), &tensor->numel_, &nbytes) !=
-      Status::kOk) {
-    destroy(tensor);
-    return nullptr;
-  }
-  Storage* storage = Storage::allocate(nbytes, device);
+  OwnedTensor tensor(make(ndim, sizes, strides, 0, dtype, device, &nbytes));
+  Storage* storage = tensor != nullptr ? Storage::allocate(nbytes, device) : nullptr;
   if (storage == nullptr) {
-    destroy(tensor);
     return nullptr;
   }
   tensor->set_storage(storage, storage->data(), nbytes);
-  return tensor;
+  return tensor.release();
 }
 
 Tensor* Tensor::empty(int64_t ndim, const int64_t* sizes, int32_t dtype, Device device) noexcept {
@@ -197,49 +190,37 @@ Tensor* Tensor::empty(int64_t ndim, const int64_t* sizes, int32_t dtype, Device 
 
 Tensor* Tensor::borrow(void* data, int64_t ndim, const int64_t* sizes, const int64_t* strides,
                        int64_t storage_offset, int32_t dtype, Device device) noexcept {
-  Tensor* tensor = make(ndim, sizes, strides, storage_offset, dtype, device);
   size_t nbytes = 0;
+  OwnedTensor tensor(make(ndim, sizes, strides, storage_offset, dtype, device, &nbytes));
   if (tensor == nullptr) {
-    return nullptr;
-  }
-  if (storage_extent(ndim, sizes, strides, storage_offset, tensor->itemsize(), &tensor->numel_,
-                     &nbytes) != Status::kOk) {
-    destroy(tensor);
     return nullptr;
   }
   if (data == nullptr && tensor->numel_ > 0) {
     (void)fail("data is null for a tensor of %lld elements",
                static_cast<long long>(tensor->numel_));
-    destroy(tensor);
     return nullptr;
   }
   tensor->set_storage(nullptr, data, nbytes);
-  return tensor;
+  return tensor.release();
 }
 
 Tensor* Tensor::view(int64_t ndim, const int64_t* sizes, const int64_t* strides,
                      int64_t storage_offset, int32_t dtype) const noexcept {
-  Tensor* tensor = make(ndim, sizes, strides, storage_offset, dtype, device_);
   size_t nbytes = 0;
+  OwnedTensor tensor(make(ndim, sizes, strides, storage_offset, dtype, device_, &nbytes));
   if (tensor == nullptr) {
-    return nullptr;
-  }
-  if (storage_extent(ndim, sizes, strides, storage_offset, tensor->itemsize(), &tensor->numel_,
-                     &nbytes) != Status::kOk) {
-    destroy(tensor);
     return nullptr;
   }
   if (nbytes > storage_nbytes_) {
     (void)fail("a view that ends at byte %zu leaves its storage of %zu bytes", nbytes,
                storage_nbytes_);
-    destroy(tensor);
     return nullptr;
   }
   if (storage_ != nullptr) {
     storage_->retain();
   }
   tensor->set_storage(storage_, storage_data_, storage_nbytes_);
-  return tensor;
+  return tensor.release();
 }
 
 Tensor* Tensor::alias() const noexcept {

@@ -93,8 +93,10 @@ class AOTIP_CORE Tensor final {
   Tensor() noexcept = default;
   ~Tensor();
 
+  /// All but the storage, of which it needs so many bytes.
   static Tensor* make(int64_t ndim, const int64_t* sizes, const int64_t* strides,
-                      int64_t storage_offset, int32_t dtype, Device device) noexcept;
+                      int64_t storage_offset, int32_t dtype, Device device,
+                      size_t* ret_nbytes) noexcept;
   void set_storage(Storage* storage, void* data, size_t nbytes) noexcept;
 
   Storage* storage_ = nullptr;

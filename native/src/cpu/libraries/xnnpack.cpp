@@ -48,27 +48,22 @@ void find(void* library, const char* name, Function* ret, const char** missing) 
 const char* fill(void* library, Xnnpack* ret) {
   const char* missing = nullptr;
 #define AOTIP_FIND(name) find(library, "xnn_" #name, &ret->name, &missing)
+#define AOTIP_FIND_OPERATOR(name) \
+  AOTIP_FIND(create_##name);      \
+  AOTIP_FIND(reshape_##name);     \
+  AOTIP_FIND(setup_##name)
   AOTIP_FIND(initialize);
   AOTIP_FIND(delete_operator);
   AOTIP_FIND(run_operator);
-  AOTIP_FIND(create_fully_connected_nc_f32);
-  AOTIP_FIND(reshape_fully_connected_nc_f32);
-  AOTIP_FIND(setup_fully_connected_nc_f32);
-  AOTIP_FIND(create_convolution2d_nhwc_f32);
-  AOTIP_FIND(reshape_convolution2d_nhwc_f32);
-  AOTIP_FIND(setup_convolution2d_nhwc_f32);
-  AOTIP_FIND(create_convolution2d_nhwc_qs8_qc8w);
-  AOTIP_FIND(reshape_convolution2d_nhwc_qs8_qc8w);
-  AOTIP_FIND(setup_convolution2d_nhwc_qs8_qc8w);
-  AOTIP_FIND(create_fully_connected_nc_qd8_f32_qc8w);
-  AOTIP_FIND(reshape_fully_connected_nc_qd8_f32_qc8w);
-  AOTIP_FIND(setup_fully_connected_nc_qd8_f32_qc8w);
-  AOTIP_FIND(create_fully_connected_nc_qd8_f32_qc4w);
-  AOTIP_FIND(reshape_fully_connected_nc_qd8_f32_qc4w);
-  AOTIP_FIND(setup_fully_connected_nc_qd8_f32_qc4w);
+  AOTIP_FIND_OPERATOR(fully_connected_nc_f32);
+  AOTIP_FIND_OPERATOR(convolution2d_nhwc_f32);
+  AOTIP_FIND_OPERATOR(convolution2d_nhwc_qs8_qc8w);
+  AOTIP_FIND_OPERATOR(fully_connected_nc_qd8_f32_qc8w);
+  AOTIP_FIND_OPERATOR(fully_connected_nc_qd8_f32_qc4w);
   AOTIP_FIND(create_fully_connected_nc_qd8_f32_qb4w_f16_scales);
   AOTIP_FIND(reshape_fully_connected_nc_qd8_f32_qb4w);
   AOTIP_FIND(setup_fully_connected_nc_qd8_f32_qb4w);
+#undef AOTIP_FIND_OPERATOR
 #undef AOTIP_FIND
   // Two functions that came with the signatures above, which earlier versions have otherwise.
   void* dated = nullptr;

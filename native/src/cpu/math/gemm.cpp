@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/math/best_kernels.h"
 #include "cpu/math/scratch.h"
 #include "cpu/threads/parallel.h"
 #include "slim/strided_copy.h"
@@ -14,19 +15,6 @@ constexpr int64_t kWorkPerThread = int64_t{1} << 19;
 // Fetching an operand's element costs as much as this many multiplications: it decides for products
 // with vectors.
 constexpr int64_t kFetchCost = 4;
-
-GemmKernels choose_kernels() noexcept {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-    return gemm_kernels_avx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return gemm_kernels_avx2();
-  }
-#endif
-  return gemm_kernels_baseline();
-}
 
 void run_kernel(const GemmProblem<float>& p) {
   gemm_kernels().f32(p);
@@ -134,7 +122,7 @@ Status gemm_any(GemmProblem<T> p) noexcept {
 }  // namespace
 
 const GemmKernels& gemm_kernels() noexcept {
-  static const GemmKernels kernels = choose_kernels();
+  static const GemmKernels kernels = AOTIP_BEST_KERNELS(gemm_kernels);
   return kernels;
 }
 

@@ -1,8 +1,8 @@
 #include "cpu/math/narrow_product.h"
 
 #include <algorithm>
-#include <atomic>
 
+#include "cpu/math/best_kernels.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/scratch.h"
 #include "cpu/threads/parallel.h"
@@ -17,21 +17,8 @@ constexpr int64_t kStep = 32;
 constexpr int64_t kWorkPerThread = int64_t{1} << 18;
 constexpr int64_t kFetchCost = 4;
 
-NarrowKernels choose_kernels() noexcept {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-    return narrow_kernels_avx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return narrow_kernels_avx2();
-  }
-#endif
-  return narrow_kernels_baseline();
-}
-
 const NarrowKernels& kernels() noexcept {
-  static const NarrowKernels chosen = choose_kernels();
+  static const NarrowKernels chosen = AOTIP_BEST_KERNELS(narrow_kernels);
   return chosen;
 }
 
@@ -84,25 +71,17 @@ Status narrow_product(const NarrowWeight& weight, int64_t m, const float* x, flo
     add_groups(x, m * weight.groups, weight.k / weight.groups, sums);
     problem.sums = sums;
   }
-  const int64_t parts = (weight.n + kStep - 1) / kStep;
-  std::atomic<bool> failed{false};
-  const auto run_part = [&](int64_t part) {
+  const int64_t threads = threads_for(weight.n * weight.k * (m + kFetchCost), kWorkPerThread);
+  const bool done = parallel_all(threads, (weight.n + kStep - 1) / kStep, [&](int64_t part) {
     const int64_t begin = part * kStep;
     const int64_t end = std::min(weight.n, begin + kStep);
-    if (!many) {
-      kernels().multiply(problem, begin, end);
-    } else if (!multiply_widened(problem, begin, end)) {
-      failed.store(true, std::memory_order_relaxed);
+    if (many) {
+      return multiply_widened(problem, begin, end);
     }
-  };
-  if (threads_for(weight.n * weight.k * (m + kFetchCost), kWorkPerThread) > 1) {
-    parallel_for(parts, run_part);
-  } else {
-    for (int64_t part = 0; part < parts; ++part) {
-      run_part(part);
-    }
-  }
-  AOTIP_CHECK(!failed.load(std::memory_order_relaxed), "out of memory: floats of a weight");
+    kernels().multiply(problem, begin, end);
+    return true;
+  });
+  AOTIP_CHECK(done, "out of memory: floats of a weight");
   return Status::kOk;
 }
 

@@ -1,7 +1,6 @@
 #include "cpu/math/packed_images.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "cpu/threads/parallel.h"
 #include "cpu/threads/thread_team.h"
@@ -63,12 +62,11 @@ Status PackedImages::run(const ConvPlan& plan, Run run) noexcept {
   const int64_t wanted = threads > 1 ? threads * kPartsPerThread : 1;
   const int64_t cuts = std::clamp<int64_t>(wanted / (channels * plan.batch), 1, plan.out[1]);
   const int64_t height = (plan.out[1] + cuts - 1) / cuts;
-  std::atomic<bool> failed{false};
-  const auto run_one = [&](int64_t i) {
+  const bool done = parallel_all(threads, plan.batch * cuts * channels, [&](int64_t i) {
     const int64_t begin = i / channels % cuts * height;
     const int64_t count = std::min(height, plan.out[1] - begin);
     if (count <= 0) {
-      return;
+      return true;
     }
     const int64_t channel = i % channels * step_;
     const ImageRows rows = rows_from(plan, begin, count);
@@ -76,20 +74,10 @@ Status PackedImages::run(const ConvPlan& plan, Run run) noexcept {
         *parts_[i % channels], variant_of(rows), [&](XnnWeightsCache* cache, XnnOperator** ret) {
           return create_(rows, channel, std::min(step_, plan.out_channels - channel), cache, ret);
         });
-    if (op.get() == nullptr || rows.in_count <= 0 ||
-        !run(op.get(), i / channels / cuts, rows, channel)) {
-      failed.store(true, std::memory_order_relaxed);
-    }
-  };
-  const int64_t count = plan.batch * cuts * channels;
-  if (threads > 1) {
-    parallel_for(count, run_one);
-  } else {
-    for (int64_t i = 0; i < count; ++i) {
-      run_one(i);
-    }
-  }
-  AOTIP_CHECK(!failed.load(std::memory_order_relaxed), "XNNPACK: a convolution failed");
+    return op.get() != nullptr && rows.in_count > 0 &&
+           run(op.get(), i / channels / cuts, rows, channel);
+  });
+  AOTIP_CHECK(done, "XNNPACK: a convolution failed");
   return Status::kOk;
 }
 

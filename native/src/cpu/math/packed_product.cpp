@@ -1,7 +1,6 @@
 #include "cpu/math/packed_product.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "cpu/threads/parallel.h"
 #include "cpu/threads/thread_team.h"
@@ -48,30 +47,20 @@ Status PackedProduct::run(int64_t m, Run run) noexcept {
   const int64_t wanted = threads > 1 ? threads * kPartsPerThread / columns : 1;
   const int64_t cuts = std::clamp<int64_t>(wanted, 1, divided_up(m, kRows));
   const int64_t rows = multiple_of(divided_up(m, cuts), kRows);
-  std::atomic<bool> failed{false};
-  const auto run_one = [&](int64_t i) {
+  const bool done = parallel_all(threads, cuts * columns, [&](int64_t i) {
     const int64_t row = i / columns * rows;
     const int64_t column = i % columns * step_;
     const int64_t count = std::min(m - row, rows);
     if (count <= 0) {
-      return;
+      return true;
     }
     const PackedWeights::Lease op(
         *parts_[i % columns], 0, [&](XnnWeightsCache* cache, XnnOperator** ret) {
           return create_(column, std::min(step_, n_ - column), cache, ret);
         });
-    if (op.get() == nullptr || !run(op.get(), row, count, column)) {
-      failed.store(true, std::memory_order_relaxed);
-    }
-  };
-  if (threads > 1) {
-    parallel_for(cuts * columns, run_one);
-  } else {
-    for (int64_t i = 0; i < cuts * columns; ++i) {
-      run_one(i);
-    }
-  }
-  AOTIP_CHECK(!failed.load(std::memory_order_relaxed), "XNNPACK: a product failed");
+    return op.get() != nullptr && run(op.get(), row, count, column);
+  });
+  AOTIP_CHECK(done, "XNNPACK: a product failed");
   return Status::kOk;
 }
 

@@ -42,8 +42,8 @@ void clamp_result(const ConvPlan& plan, const ConvData<float>& data) {
 
 Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
                             const Tensor* bias, float least, float most) {
-  Owned result(make_conv_output(plan, kFloat32, Device{}));
-  Owned owners[3];
+  OwnedTensor result(make_conv_output(plan, kFloat32, Device{}));
+  OwnedTensor owners[3];
   const Tensor* in = as_conv_layout(input, kFloat32, true, &owners[0]);
   const Tensor* w = as_conv_layout(weight, kFloat32, true, &owners[1]);
   const Tensor* b = bias != nullptr ? as_conv_layout(*bias, kFloat32, false, &owners[2]) : nullptr;
@@ -72,10 +72,10 @@ Tensor* Operators::convolution(const ConvPlan& plan, const Tensor& input, const 
     return nullptr;
   }
   const int32_t compute = reduced ? static_cast<int32_t>(kFloat32) : dtype;
-  Owned result(make_conv_output(plan, dtype, Device{}));
+  OwnedTensor result(make_conv_output(plan, dtype, Device{}));
   ConvPlan inner = plan;
   inner.channels_last = plan.channels_last && !plan.transposed;
-  Owned owners[4];
+  OwnedTensor owners[4];
   const Tensor* in = as_conv_layout(input, compute, inner.channels_last, &owners[0]);
   const Tensor* w = as_conv_layout(weight, compute, inner.channels_last, &owners[1]);
   const Tensor* b = bias != nullptr ? as_conv_layout(*bias, compute, false, &owners[2]) : nullptr;

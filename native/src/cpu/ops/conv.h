@@ -20,12 +20,12 @@ struct ConvData {
 };
 
 /// Runs a convolution that is not transposed.
-Status conv_forward(const ConvPlan& plan, const ConvData<float>& data) noexcept;
-Status conv_forward(const ConvPlan& plan, const ConvData<double>& data) noexcept;
+template <typename T>
+Status conv_forward(const ConvPlan& plan, const ConvData<T>& data) noexcept;
 
 /// Runs a transposed convolution; `data` is row-major.
-Status conv_transposed(const ConvPlan& plan, const ConvData<float>& data) noexcept;
-Status conv_transposed(const ConvPlan& plan, const ConvData<double>& data) noexcept;
+template <typename T>
+Status conv_transposed(const ConvPlan& plan, const ConvData<T>& data) noexcept;
 
 /// A new tensor with a convolution that is kept between two numbers, all of it float32 and
 /// channels-last as the plan; null, with a reason, where it fails.

@@ -2,7 +2,6 @@
 // one channel.
 
 #include <algorithm>
-#include <atomic>
 
 #include "cpu/math/gemm.h"
 #include "cpu/math/im2col.h"
@@ -173,12 +172,9 @@ Status depthwise(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   const int64_t work = plan.batch * plan.out_channels * plan.out_pixels() * plan.kernel_numel();
   const int64_t threads = threads_for(work, kDepthwiseWorkPerThread);
   if (!plan.channels_last) {
-    const int64_t count = plan.batch * plan.out_channels;
-    const int64_t parts = std::min(threads, count);
-    parallel_for(parts, [&](int64_t part) {
-      for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
-        run_depthwise(plan, data, i / plan.out_channels, i % plan.out_channels);
-      }
+    (void)parallel_shares(threads, plan.batch * plan.out_channels, [&](int64_t i) {
+      run_depthwise(plan, data, i / plan.out_channels, i % plan.out_channels);
+      return true;
     });
     return Status::kOk;
   }
@@ -191,18 +187,17 @@ Status depthwise(const ConvPlan& plan, const ConvData<T>& data) noexcept {
       weight[i * plan.out_channels + c] = data.weight[c * plan.kernel_numel() + i];
     }
   }
-  const int64_t count = plan.batch * plan.out_pixels();
-  const int64_t parts = std::min(threads, count);
-  parallel_for(parts, [&](int64_t part) {
-    for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
-      run_depthwise_channels_last(plan, data, weight, i / plan.out_pixels(), i % plan.out_pixels());
-    }
+  (void)parallel_shares(threads, plan.batch * plan.out_pixels(), [&](int64_t i) {
+    run_depthwise_channels_last(plan, data, weight, i / plan.out_pixels(), i % plan.out_pixels());
+    return true;
   });
   return Status::kOk;
 }
 
+}  // namespace
+
 template <typename T>
-Status forward(const ConvPlan& plan, const ConvData<T>& data) noexcept {
+Status conv_forward(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   if (plan.batch * plan.out_channels * plan.out_pixels() == 0) {
     return Status::kOk;
   }
@@ -213,34 +208,20 @@ Status forward(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   const int64_t depth = plan.in_per_group() * plan.kernel_numel();
   const Tiles tiles(plan, depth);
   const int64_t work = plan.batch * plan.out_pixels() * plan.out_channels * depth;
-  const int64_t parts = std::min(threads_for(work, kWorkPerThread), tiles.count);
-  std::atomic<bool> failed{false};
-  parallel_for(parts, [&](int64_t part) {
-    for (int64_t i = tiles.count * part / parts; i < tiles.count * (part + 1) / parts; ++i) {
-      const int64_t begin = i % tiles.per_image * tiles.pixels;
-      const int64_t count = std::min(tiles.pixels, plan.out_pixels() - begin);
-      const int64_t g = i / tiles.per_image % plan.groups;
-      const int64_t n = i / tiles.per_image / plan.groups;
-      const Status status = plan.channels_last
-                                ? run_tile_channels_last(plan, data, n, g, begin, count)
-                                : run_tile(plan, data, n, g, begin, count);
-      if (status != Status::kOk) {
-        failed.store(true, std::memory_order_relaxed);
-      }
-    }
+  const int64_t threads = threads_for(work, kWorkPerThread);
+  const bool done = parallel_shares(threads, tiles.count, [&](int64_t i) {
+    const int64_t begin = i % tiles.per_image * tiles.pixels;
+    const int64_t count = std::min(tiles.pixels, plan.out_pixels() - begin);
+    const int64_t g = i / tiles.per_image % plan.groups;
+    const int64_t n = i / tiles.per_image / plan.groups;
+    const auto run = plan.channels_last ? run_tile_channels_last<T> : run_tile<T>;
+    return run(plan, data, n, g, begin, count) == Status::kOk;
   });
-  AOTIP_CHECK(!failed.load(std::memory_order_relaxed), "out of memory in a convolution");
+  AOTIP_CHECK(done, "out of memory in a convolution");
   return Status::kOk;
 }
 
-}  // namespace
-
-Status conv_forward(const ConvPlan& plan, const ConvData<float>& data) noexcept {
-  return forward(plan, data);
-}
-
-Status conv_forward(const ConvPlan& plan, const ConvData<double>& data) noexcept {
-  return forward(plan, data);
-}
+template Status conv_forward(const ConvPlan& plan, const ConvData<float>& data) noexcept;
+template Status conv_forward(const ConvPlan& plan, const ConvData<double>& data) noexcept;
 
 }  // namespace aoti_plugins::cpu

@@ -67,8 +67,7 @@ AOTITorchError aoti_torch_cpu_clamped_convolution(
     int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,
     int64_t dilation_len_, int64_t groups, double* least, double* most, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(input);
-    AOTIP_CHECK_TENSOR(weight);
+    AOTIP_CHECK_TENSORS(input, weight);
     AOTIP_CHECK_ARG(ret0);
     const Tensor& in = *unwrap(input);
     const Tensor* b = unwrap_optional(bias);
@@ -92,9 +91,7 @@ AOTITorchError aoti_torch_cpu_quantized_convolution(
     const int64_t* dilation, int64_t dilation_len_, int64_t groups, double x_scale, int64_t x_zero,
     double y_scale, int64_t y_zero, double* least, double* most, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(input);
-    AOTIP_CHECK_TENSOR(weight);
-    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSORS(input, weight, scale);
     AOTIP_CHECK_ARG(ret0);
     const Places places{{"stride", stride, stride_len_},
                         {"padding", padding, padding_len_},

@@ -1,7 +1,6 @@
 // Transposed convolution: one product per image and group, its columns added up where they fall.
 
 #include <algorithm>
-#include <atomic>
 
 #include "cpu/math/gemm.h"
 #include "cpu/math/im2col.h"
@@ -69,35 +68,24 @@ Status run_group(const ConvPlan& plan, const ConvData<T>& data, int64_t n, int64
   return Status::kOk;
 }
 
+}  // namespace
+
 template <typename T>
-Status transposed(const ConvPlan& plan, const ConvData<T>& data) noexcept {
+Status conv_transposed(const ConvPlan& plan, const ConvData<T>& data) noexcept {
   if (plan.batch * plan.out_channels * plan.out_pixels() == 0) {
     return Status::kOk;
   }
   const int64_t count = plan.batch * plan.groups;
   const int64_t work =
       plan.batch * plan.in_channels * plan.in_pixels() * plan.out_per_group() * plan.kernel_numel();
-  const int64_t parts = std::min(threads_for(work, kWorkPerThread), count);
-  std::atomic<bool> failed{false};
-  parallel_for(parts, [&](int64_t part) {
-    for (int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) {
-      if (run_group(plan, data, i / plan.groups, i % plan.groups) != Status::kOk) {
-        failed.store(true, std::memory_order_relaxed);
-      }
-    }
+  const bool done = parallel_shares(threads_for(work, kWorkPerThread), count, [&](int64_t i) {
+    return run_group(plan, data, i / plan.groups, i % plan.groups) == Status::kOk;
   });
-  AOTIP_CHECK(!failed.load(std::memory_order_relaxed), "out of memory in a convolution");
+  AOTIP_CHECK(done, "out of memory in a convolution");
   return Status::kOk;
 }
 
-}  // namespace
-
-Status conv_transposed(const ConvPlan& plan, const ConvData<float>& data) noexcept {
-  return transposed(plan, data);
-}
-
-Status conv_transposed(const ConvPlan& plan, const ConvData<double>& data) noexcept {
-  return transposed(plan, data);
-}
+template Status conv_transposed(const ConvPlan& plan, const ConvData<float>& data) noexcept;
+template Status conv_transposed(const ConvPlan& plan, const ConvData<double>& data) noexcept;
 
 }  // namespace aoti_plugins::cpu

@@ -5,12 +5,12 @@
 
 namespace aoti_plugins::cpu {
 
-const Tensor* as_dense(const Tensor& tensor, int32_t dtype, Owned* owner) {
+const Tensor* as_dense(const Tensor& tensor, int32_t dtype, OwnedTensor* owner) {
   return as_conv_layout(tensor, dtype, false, owner);
 }
 
 const Tensor* as_conv_layout(const Tensor& tensor, int32_t dtype, bool channels_last,
-                             Owned* owner) {
+                             OwnedTensor* owner) {
   if (tensor.dtype() == dtype && (tensor.numel() == 0 || has_conv_strides(tensor, channels_last))) {
     return &tensor;
   }

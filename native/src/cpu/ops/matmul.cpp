@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <atomic>
 #include <optional>
 #include <type_traits>
 
@@ -211,16 +209,11 @@ Status Operators::matmul(Tensor& out, const Tensor* self, const Tensor& a, const
     return run(plan, out, self, a, b, beta, alpha, 0);
   }
   const int64_t work = plan.batch * plan.m * plan.n * plan.k;
-  const int64_t parts = std::min(threads_for(work, kBatchWorkPerThread), plan.batch);
-  std::atomic<bool> failed{false};
-  parallel_for(parts, [&](int64_t part) {
-    for (int64_t i = plan.batch * part / parts; i < plan.batch * (part + 1) / parts; ++i) {
-      if (run(plan, out, self, a, b, beta, alpha, i) != Status::kOk) {
-        failed.store(true, std::memory_order_relaxed);
-      }
-    }
+  const int64_t threads = threads_for(work, kBatchWorkPerThread);
+  const bool done = parallel_shares(threads, plan.batch, [&](int64_t i) {
+    return run(plan, out, self, a, b, beta, alpha, i) == Status::kOk;
   });
-  AOTIP_CHECK(!failed.load(std::memory_order_relaxed), "out of memory in a batched product");
+  AOTIP_CHECK(done, "out of memory in a batched product");
   return Status::kOk;
 }
 

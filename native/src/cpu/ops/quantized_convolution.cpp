@@ -127,8 +127,8 @@ Status convolve_doubles(const ConvPlan& plan, const Data& d, const QuantizedConv
 }  // namespace
 
 Tensor* quantized_convolution(const ConvPlan& given, const QuantizedConvolution& c) {
-  Owned result(make_conv_output(given, kInt8, Device{}));
-  Owned owners[4];
+  OwnedTensor result(make_conv_output(given, kInt8, Device{}));
+  OwnedTensor owners[4];
   const Tensor* in = as_conv_layout(*c.input, kInt8, true, &owners[0]);
   const Tensor* w = as_conv_layout(*c.weight, kInt8, true, &owners[1]);
   const float* scale = as_dense<float>(*c.scale, kFloat32, &owners[2]);

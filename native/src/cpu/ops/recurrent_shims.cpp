@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cpu/math/best_kernels.h"
 #include "cpu/math/gemm.h"
 #include "cpu/math/recurrent_kernels.h"
 #include "cpu/math/scratch.h"
@@ -19,41 +20,32 @@ namespace {
 // About 20 microseconds of a cell's functions on one core.
 constexpr int64_t kElementsPerThread = 4096;
 
-cpu::RecurrentKernels choose_kernels() noexcept {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) {
-    return cpu::recurrent_kernels_avx512();
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return cpu::recurrent_kernels_avx2();
-  }
-#endif
-  return cpu::recurrent_kernels_baseline();
+const cpu::RecurrentKernels& kernels() noexcept {
+  using namespace cpu;
+  static const RecurrentKernels chosen = AOTIP_BEST_KERNELS(recurrent_kernels);
+  return chosen;
 }
 
 const cpu::CellKernels<float>& kernels_of(float /*element*/) {
-  static const cpu::CellKernels<float> kernels = choose_kernels().f32;
-  return kernels;
+  return kernels().f32;
 }
 
 const cpu::CellKernels<double>& kernels_of(double /*element*/) {
-  static const cpu::CellKernels<double> kernels = choose_kernels().f64;
-  return kernels;
+  return kernels().f64;
 }
 
 template <typename T>
 auto kernel_of(RecurrentKind kind) -> decltype(cpu::CellKernels<T>::lstm) {
-  const cpu::CellKernels<T>& kernels = kernels_of(T{});
+  const cpu::CellKernels<T>& cells = kernels_of(T{});
   switch (kind) {
     case RecurrentKind::kLstm:
-      return kernels.lstm;
+      return cells.lstm;
     case RecurrentKind::kGru:
-      return kernels.gru;
+      return cells.gru;
     case RecurrentKind::kTanh:
-      return kernels.tanh;
+      return cells.tanh;
     default:
-      return kernels.relu;
+      return cells.relu;
   }
 }
 
@@ -97,27 +89,25 @@ Status run(const RecurrentPlan& plan) {
   const auto kernel = kernel_of<T>(plan.kind);
   const T* bias = plan.bias != nullptr ? plan.bias->data_as<T>() : nullptr;
   const T* before = plan.hidden->data_as<T>();
-  const int64_t parts = std::min<int64_t>(plan.batch, cpu::threads_for(state, kElementsPerThread));
+  const int64_t threads = cpu::threads_for(state, kElementsPerThread);
   for (int64_t index = 0; index < plan.steps; ++index) {
     const int64_t step = plan.step_at(index);
     const T* inputs = plan.inputs->data_as<T>() + step * plan.batch * columns;
     T* hidden = plan.outputs->data_as<T>() + step * state;
     AOTIP_RETURN_IF_FAILED(cpu::gemm(is_gru ? product<T>(plan, before, bias, 0, gates)
                                             : product<T>(plan, before, inputs, columns, gates)));
-    cpu::parallel_for(parts, [&](int64_t part) {
-      const int64_t end = plan.batch * (part + 1) / parts;
-      for (int64_t row = plan.batch * part / parts; row < end; ++row) {
-        cpu::CellStep<T> cell;
-        cell.width = plan.width;
-        cell.gates = gates + row * columns;
-        cell.inputs = inputs + row * columns;
-        cell.before = before + row * plan.width;
-        cell.cell = plan.kind == RecurrentKind::kLstm
-                        ? plan.last_cell->data_as<T>() + row * plan.width
-                        : nullptr;
-        cell.hidden = hidden + row * plan.width;
-        kernel(cell);
-      }
+    (void)cpu::parallel_shares(threads, plan.batch, [&](int64_t row) {
+      cpu::CellStep<T> cell;
+      cell.width = plan.width;
+      cell.gates = gates + row * columns;
+      cell.inputs = inputs + row * columns;
+      cell.before = before + row * plan.width;
+      cell.cell = plan.kind == RecurrentKind::kLstm
+                      ? plan.last_cell->data_as<T>() + row * plan.width
+                      : nullptr;
+      cell.hidden = hidden + row * plan.width;
+      kernel(cell);
+      return true;
     });
     before = hidden;
   }

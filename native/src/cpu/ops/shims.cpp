@@ -12,6 +12,13 @@ Status Operators::copy(Tensor& out, const Tensor& self) {
   return strided_copy(out, self);
 }
 
+Status Operators::fill(Tensor& tensor, const void* element) {
+  const int64_t zeros[Tensor::kMaxDims] = {};
+  strided_copy_raw(tensor.data(), tensor.strides(), element, zeros, tensor.ndim(), tensor.sizes(),
+                   tensor.itemsize());
+  return Status::kOk;
+}
+
 }  // namespace aoti_plugins::cpu
 
 #define AOTIP_DEVICE cpu

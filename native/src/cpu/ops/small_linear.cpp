@@ -14,6 +14,7 @@
 #include "cpu/math/scratch.h"
 #include "cpu/memory/constant_memory.h"
 #include "cpu/ops/dense.h"
+#include "shim/run_shim.h"
 #include "slim/element.h"
 #include "slim/half.h"
 #include "slim/strided_copy.h"
@@ -97,7 +98,7 @@ Status check(const SmallLinear& l, Sizes* ret) {
 }
 
 std::shared_ptr<Numbers> make_numbers(const SmallLinear& l) {
-  Owned owners[2];
+  OwnedTensor owners[2];
   const float* scale = as_dense<float>(*l.scale, kFloat32, &owners[0]);
   const float* zero = l.zero != nullptr ? as_dense<float>(*l.zero, kFloat32, &owners[1]) : nullptr;
   if (scale == nullptr || (l.zero != nullptr && zero == nullptr)) {
@@ -289,7 +290,7 @@ Status multiply_floats(const SmallLinear& l, const Sizes& s, const float* x, flo
   weight.offset = numbers.offset.data();
   AOTIP_RETURN_IF_FAILED(narrow_product(weight, s.m, x, out));
   if (l.bias != nullptr) {
-    Owned owner;
+    OwnedTensor owner;
     const float* bias = as_dense<float>(*l.bias, kFloat32, &owner);
     AOTIP_CHECK(bias != nullptr, "out of memory: a bias as float32");
     for (int64_t i = 0; i < s.m; ++i) {
@@ -300,7 +301,7 @@ Status multiply_floats(const SmallLinear& l, const Sizes& s, const float* x, flo
 }
 
 Status multiply_codes(const SmallLinear& l, const Sizes& s, float* out) {
-  Owned owners[3];
+  OwnedTensor owners[3];
   const auto* x = as_dense<int8_t>(*l.x, kInt8, &owners[0]);
   const auto* scale = as_dense<float>(*l.row_scale, kFloat32, &owners[1]);
   const auto* zero =
@@ -324,24 +325,19 @@ Status multiply_codes(const SmallLinear& l, const Sizes& s, float* out) {
 
 }  // namespace
 
-Status small_linear(const SmallLinear& linear, Tensor** ret) {
+Status small_linear(const SmallLinear& linear, AtenTensorHandle* ret) {
   Sizes s{};
   AOTIP_RETURN_IF_FAILED(check(linear, &s));
   const Tensor& x = *linear.x;
   int64_t sizes[Tensor::kMaxDims];
-  int64_t strides[Tensor::kMaxDims];
   std::copy_n(x.sizes(), x.ndim(), sizes);
   sizes[x.ndim() - 1] = s.n;
-  int64_t step = 1;
-  for (int64_t d = x.ndim(); d-- > 0; step *= sizes[d]) {
-    strides[d] = step;
-  }
   const int32_t dtype = x.dtype() == kInt8 ? static_cast<int32_t>(kFloat32) : x.dtype();
-  Owned out(Tensor::empty_strided(x.ndim(), sizes, strides, dtype, Device{}));
-  Owned floats;
+  OwnedTensor out(Tensor::empty(x.ndim(), sizes, dtype, Device{}));
+  OwnedTensor floats;
   Tensor* product = out.get();
   if (dtype != kFloat32) {
-    floats.reset(Tensor::empty_strided(x.ndim(), sizes, strides, kFloat32, Device{}));
+    floats.reset(Tensor::empty(x.ndim(), sizes, kFloat32, Device{}));
     product = floats.get();
   }
   if (out == nullptr || product == nullptr) {
@@ -351,7 +347,7 @@ Status small_linear(const SmallLinear& linear, Tensor** ret) {
     if (x.dtype() == kInt8) {
       AOTIP_RETURN_IF_FAILED(multiply_codes(linear, s, product->data_as<float>()));
     } else {
-      Owned owner;
+      OwnedTensor owner;
       const float* rows = as_dense<float>(x, kFloat32, &owner);
       AOTIP_CHECK(rows != nullptr, "out of memory: x as float32");
       AOTIP_RETURN_IF_FAILED(multiply_floats(linear, s, rows, product->data_as<float>()));
@@ -360,8 +356,7 @@ Status small_linear(const SmallLinear& linear, Tensor** ret) {
       AOTIP_RETURN_IF_FAILED(strided_copy(*out, *product));
     }
   }
-  *ret = out.release();
-  return Status::kOk;
+  return give(out.release(), ret);
 }
 
 }  // namespace aoti_plugins::cpu

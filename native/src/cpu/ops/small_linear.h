@@ -1,5 +1,7 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 
 #include "slim/status.h"
@@ -21,6 +23,6 @@ struct SmallLinear {
 };
 
 /// A new tensor with the result; fails, with a reason, where an argument does not fit.
-Status small_linear(const SmallLinear& linear, Tensor** ret);
+Status small_linear(const SmallLinear& linear, AtenTensorHandle* ret);
 
 }  // namespace aoti_plugins::cpu

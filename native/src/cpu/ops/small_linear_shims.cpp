@@ -13,9 +13,7 @@ AOTITorchError aoti_torch_cpu_small_linear(AtenTensorHandle x, AtenTensorHandle*
                                            AtenTensorHandle* bias, int64_t bits, int64_t zero_kind,
                                            AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(x);
-    AOTIP_CHECK_TENSOR(codes);
-    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSORS(x, codes, scale);
     AOTIP_CHECK_ARG(ret0);
     AOTIP_CHECK(unwrap(x)->device().type == kCpu, "x is on %s, expected cpu",
                 device_type_name(unwrap(x)->device().type));
@@ -23,9 +21,6 @@ AOTITorchError aoti_torch_cpu_small_linear(AtenTensorHandle x, AtenTensorHandle*
         unwrap(x),     unwrap_optional(row_scale), unwrap_optional(row_zero), unwrap(codes),
         unwrap(scale), unwrap_optional(zero),      unwrap_optional(bias),     bits,
         zero_kind};
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cpu::small_linear(linear, &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cpu::small_linear(linear, ret0);
   });
 }

@@ -14,10 +14,6 @@
 namespace aoti_plugins::cuda {
 namespace {
 
-CUdeviceptr address(const void* ptr) {
-  return reinterpret_cast<CUdeviceptr>(ptr);
-}
-
 /// Whether the bytes of two tensors of one dtype stand in the same order without gaps.
 bool same_bytes(const Tensor& dst, const Tensor& src) {
   if (dst.dtype() != src.dtype()) {
@@ -34,41 +30,21 @@ bool same_bytes(const Tensor& dst, const Tensor& src) {
   return dst.is_dense();
 }
 
-const char* copy_kernel(size_t itemsize) {
-  switch (itemsize) {
-    case 1:
-      return "aotip_copy_1";
-    case 2:
-      return "aotip_copy_2";
-    case 4:
-      return "aotip_copy_4";
-    case 8:
-      return "aotip_copy_8";
-    default:
-      return "aotip_copy_16";
-  }
-}
+// For elements of 1, 2, 4, 8 and 16 bytes.
+constexpr const char* kCopyKernels[] = {"aotip_copy_1", "aotip_copy_2", "aotip_copy_4",
+                                        "aotip_copy_8", "aotip_copy_16"};
+constexpr const char* kFillKernels[] = {"aotip_fill_1", "aotip_fill_2", "aotip_fill_4",
+                                        "aotip_fill_8", "aotip_fill_16"};
 
-const char* fill_kernel(size_t itemsize) {
-  switch (itemsize) {
-    case 1:
-      return "aotip_fill_1";
-    case 2:
-      return "aotip_fill_2";
-    case 4:
-      return "aotip_fill_4";
-    case 8:
-      return "aotip_fill_8";
-    default:
-      return "aotip_fill_16";
-  }
+const char* kernel_of(const char* const (&kernels)[5], size_t itemsize) {
+  return kernels[__builtin_ctzll(itemsize)];
 }
 
 /// Between two tensors on one GPU.
 Status copy_on_gpu(Tensor& dst, const Tensor& src) {
   if (same_bytes(dst, src)) {
-    AOTIP_CU(cuMemcpyDtoDAsync, address(dst.data()), address(src.data()), dst.nbytes(),
-             current_stream().handle);
+    AOTIP_CU(cuMemcpyDtoDAsync, device_address(dst.data()), device_address(src.data()),
+             dst.nbytes(), current_stream().handle);
     return Status::kOk;
   }
   StridedLoops loops;
@@ -77,7 +53,8 @@ Status copy_on_gpu(Tensor& dst, const Tensor& src) {
   const void* from = src.data();
   if (dst.dtype() == src.dtype()) {
     void* arguments[] = {&to, &from, &loops};
-    return launch_elements(dst.device().index, copy_kernel(dst.itemsize()), loops.numel, arguments);
+    return launch_elements(dst.device().index, kernel_of(kCopyKernels, dst.itemsize()), loops.numel,
+                           arguments);
   }
   AOTIP_CHECK(is_convertible(dst.dtype()) && is_convertible(src.dtype()),
               "copy: no conversion from %s to %s", dtype_name(src.dtype()),
@@ -93,13 +70,13 @@ Status copy_bytes(Tensor& dst, const Tensor& src) {
   const size_t nbytes = dst.nbytes();
   const CUstream stream = current_stream().handle;
   if (src.device().type == kCpu) {
-    AOTIP_CU(cuMemcpyHtoDAsync, address(dst.data()), src.data(), nbytes, stream);
+    AOTIP_CU(cuMemcpyHtoDAsync, device_address(dst.data()), src.data(), nbytes, stream);
     AOTIP_CU(cuStreamSynchronize, stream);  // the caller may free or change the source
   } else if (dst.device().type == kCpu) {
-    AOTIP_CU(cuMemcpyDtoHAsync, dst.data(), address(src.data()), nbytes, stream);
+    AOTIP_CU(cuMemcpyDtoHAsync, dst.data(), device_address(src.data()), nbytes, stream);
     AOTIP_CU(cuStreamSynchronize, stream);
   } else {
-    AOTIP_CU(cuMemcpyAsync, address(dst.data()), address(src.data()), nbytes, stream);
+    AOTIP_CU(cuMemcpyAsync, device_address(dst.data()), device_address(src.data()), nbytes, stream);
   }
   return Status::kOk;
 }
@@ -174,7 +151,7 @@ class CudaDevice final : public DeviceInterface {
     }
     const ContextGuard guard;
     AOTIP_RETURN_IF_FAILED(use_gpu(index));
-    AOTIP_CU(cuMemsetD8Async, address(ptr), 0, nbytes, current_stream().handle);
+    AOTIP_CU(cuMemsetD8Async, device_address(ptr), 0, nbytes, current_stream().handle);
     return Status::kOk;
   }
 
@@ -197,7 +174,7 @@ class CudaDevice final : public DeviceInterface {
     }
     const ContextGuard guard;
     AOTIP_RETURN_IF_FAILED(use_gpu(index));
-    AOTIP_CU(cuMemcpyDtoHAsync, dst, address(src), nbytes, current_stream().handle);
+    AOTIP_CU(cuMemcpyDtoHAsync, dst, device_address(src), nbytes, current_stream().handle);
     AOTIP_CU(cuStreamSynchronize, current_stream().handle);
     return Status::kOk;
   }
@@ -219,18 +196,26 @@ DeviceInterface& cuda_device() noexcept {
 
 int32_t gpu_of_address(const void* ptr) noexcept {
   unsigned int type = 0;
-  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(ptr)) !=
-          CUDA_SUCCESS ||
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     device_address(ptr)) != CUDA_SUCCESS ||
       type != CU_MEMORYTYPE_DEVICE) {
     return -1;
   }
   int index = 0;
   if (gpus().size() > 1 &&
-      driver().cuPointerGetAttribute(&index, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address(ptr)) !=
-          CUDA_SUCCESS) {
+      driver().cuPointerGetAttribute(&index, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                     device_address(ptr)) != CUDA_SUCCESS) {
     return -1;
   }
   return index;
+}
+
+OwnedTensor row_major_copy(const Tensor& from) noexcept {
+  OwnedTensor copy(Tensor::empty(from.ndim(), from.sizes(), from.dtype(), from.device()));
+  if (copy != nullptr && cuda_device().copy(*copy, from) != Status::kOk) {
+    copy.reset();
+  }
+  return copy;
 }
 
 Status fill(Tensor& tensor, const void* element) noexcept {
@@ -240,7 +225,7 @@ Status fill(Tensor& tensor, const void* element) noexcept {
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(tensor.device().index));
   const size_t count = static_cast<size_t>(tensor.numel());
-  const CUdeviceptr dst = address(tensor.data());
+  const CUdeviceptr dst = device_address(tensor.data());
   const CUstream stream = current_stream().handle;
   uint32_t bits = 0;
   std::memcpy(&bits, element, std::min(tensor.itemsize(), sizeof(bits)));
@@ -258,8 +243,8 @@ Status fill(Tensor& tensor, const void* element) noexcept {
     ElementBytes value;
     std::memcpy(value.bytes, element, tensor.itemsize());
     void* arguments[] = {&to, &value, &loops};
-    return launch_elements(tensor.device().index, fill_kernel(tensor.itemsize()), loops.numel,
-                           arguments);
+    return launch_elements(tensor.device().index, kernel_of(kFillKernels, tensor.itemsize()),
+                           loops.numel, arguments);
   }
   return Status::kOk;
 }

@@ -92,6 +92,10 @@ struct Driver {
 #undef AOTIP_DRIVER_MEMBER
 };
 
+inline CUdeviceptr device_address(const void* ptr) {
+  return reinterpret_cast<CUdeviceptr>(ptr);
+}
+
 /// Name of the environment variable with the path of a driver library to open instead of
 /// libcuda.so.1; for tests.
 inline constexpr const char* kDriverVariable = "AOTI_PLUGINS_CUDA_DRIVER";

@@ -109,9 +109,7 @@ Status check_not_forked() noexcept {
 
 Status use_gpu(int32_t index) noexcept {
   const Gpu* gpu = find_gpu(index);
-  if (gpu == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(gpu);
   AOTIP_RETURN_IF_FAILED(check_not_forked());
   std::atomic<CUcontext>& primary = contexts().primary[static_cast<size_t>(index)];
   CUcontext context = primary.load(std::memory_order_acquire);

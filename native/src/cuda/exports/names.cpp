@@ -16,19 +16,10 @@ const char* const kListed[] = {
 #include <aoti_plugins/operators.inc>
 };
 
-const auto& names() {
-  static const auto sorted = aoti_plugins::sorted_names(kListed);
-  return sorted;
-}
-
-[[maybe_unused]] const bool registered =
-    (aoti_plugins::register_shims(names().data(), names().size()), true);
+const aoti_plugins::ShimNames names(kListed);
 
 }  // namespace
 
 const char* const* aotip_cuda_shim_names(size_t* ret_count) {
-  if (ret_count != nullptr) {
-    *ret_count = names().size();
-  }
-  return names().data();
+  return names.list(ret_count);
 }

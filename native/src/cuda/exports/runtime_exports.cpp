@@ -16,6 +16,7 @@
 #include "cuda/memory/device_memory.h"
 
 using namespace aoti_plugins;
+using aoti_plugins::cuda::device_address;
 using aoti_plugins::cuda::driver;
 
 namespace {
@@ -45,10 +46,6 @@ cudaError_t ready() {
     return cudaSuccess;
   }
   return cuda::use_gpu(0) == Status::kOk ? cudaSuccess : last_error = cudaErrorNoDevice;
-}
-
-CUdeviceptr address(const void* ptr) {
-  return reinterpret_cast<CUdeviceptr>(ptr);
 }
 
 }  // namespace
@@ -111,7 +108,7 @@ cudaError_t CUDARTAPI cudaFree(void* ptr) {
   if (ptr == nullptr) {
     return cudaSuccess;
   }
-  AOTIP_READY(cudaFree, cuMemFree, address(ptr));
+  AOTIP_READY(cudaFree, cuMemFree, device_address(ptr));
 }
 
 // From the GPU's own default pool, as with cudart, is not worth a table entry: plain memory is
@@ -146,12 +143,13 @@ cudaError_t CUDARTAPI cudaFreeHost(void* ptr) {
 
 // The addresses say which way a copy goes, whatever its kind says.
 cudaError_t CUDARTAPI cudaMemcpy(void* dst, const void* src, size_t nbytes, cudaMemcpyKind) {
-  AOTIP_READY(cudaMemcpy, cuMemcpy, address(dst), address(src), nbytes);
+  AOTIP_READY(cudaMemcpy, cuMemcpy, device_address(dst), device_address(src), nbytes);
 }
 
 cudaError_t CUDARTAPI cudaMemcpyAsync(void* dst, const void* src, size_t nbytes, cudaMemcpyKind,
                                       cudaStream_t stream) {
-  AOTIP_READY(cudaMemcpyAsync, cuMemcpyAsync, address(dst), address(src), nbytes, stream);
+  AOTIP_READY(cudaMemcpyAsync, cuMemcpyAsync, device_address(dst), device_address(src), nbytes,
+              stream);
 }
 
 // Memory that the driver does not know is any host memory: no error, as with cudart. Only fields
@@ -165,13 +163,13 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes
   attributes->devicePointer = nullptr;
   attributes->hostPointer = const_cast<void*>(ptr);
   unsigned int type = 0;
-  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(ptr)) !=
-      CUDA_SUCCESS) {
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                     device_address(ptr)) != CUDA_SUCCESS) {
     return cudaSuccess;
   }
   unsigned int managed = 0;
-  if (driver().cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address(ptr)) !=
-      CUDA_SUCCESS) {
+  if (driver().cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                                     device_address(ptr)) != CUDA_SUCCESS) {
     managed = 0;
   }
   const bool on_host = type == CU_MEMORYTYPE_HOST;
@@ -181,13 +179,13 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(cudaPointerAttributes* attributes
   attributes->devicePointer = const_cast<void*>(ptr);
   attributes->hostPointer = managed != 0 || on_host ? const_cast<void*>(ptr) : nullptr;
   return noted("cudaPointerGetAttributes",
-               driver().cuPointerGetAttribute(&attributes->device,
-                                              CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address(ptr)));
+               driver().cuPointerGetAttribute(
+                   &attributes->device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, device_address(ptr)));
 }
 
 cudaError_t CUDARTAPI cudaMemsetAsync(void* ptr, int value, size_t nbytes, cudaStream_t stream) {
-  AOTIP_READY(cudaMemsetAsync, cuMemsetD8Async, address(ptr), static_cast<unsigned char>(value),
-              nbytes, stream);
+  AOTIP_READY(cudaMemsetAsync, cuMemsetD8Async, device_address(ptr),
+              static_cast<unsigned char>(value), nbytes, stream);
 }
 
 cudaError_t CUDARTAPI cudaMemset(void* ptr, int value, size_t nbytes) {

@@ -22,9 +22,7 @@ Status load(Library* table) {
                     has_13 ? "nvidia/cu13/lib nvidia/cublas/lib" : "nvidia/cublas/lib",
                     has_13 ? "Install it: pip install 'nvidia-cublas>=13'"
                            : "Install it: pip install nvidia-cublas-cu12"});
-  if (library == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(library);
   const char* missing = nullptr;
 #define AOTIP_LT_FIND(function) \
   find_function(library, "cublasLt" #function, &table->function, &missing)

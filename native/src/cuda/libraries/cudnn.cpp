@@ -31,9 +31,7 @@ Status load(Library* table) {
       open_library({"cuDNN", "AOTI_PLUGINS_CUDNN", "libcudnn.so.", "9", "nvidia/cudnn/lib",
                     has_13 ? "Install it: pip install nvidia-cudnn-cu13"
                            : "Install it: pip install nvidia-cudnn-cu12"});
-  if (library == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(library);
   const char* missing = nullptr;
 #define AOTIP_DNN_FIND(function) \
   find_function(library, "cudnn" #function, &table->function, &missing)
@@ -69,9 +67,7 @@ Handle take(int32_t gpu) {
 /// A handle of the current GPU, on the current stream.
 Status make_ready(int32_t gpu, Handle* ret) {
   const Library* library = open();
-  if (library == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(library);
   *ret = take(gpu);
   if (*ret == nullptr) {
     AOTIP_RETURN_IF_FAILED(refuse_in_capture("a handle of cuDNN"));

@@ -25,22 +25,17 @@ Plans& plans() {
 }
 
 const char* text(Result result) {
-  switch (result) {  // cufftResult
-    case 2:
-      return "CUFFT_ALLOC_FAILED";
-    case 4:
-      return "CUFFT_INVALID_VALUE";
-    case 5:
-      return "CUFFT_INTERNAL_ERROR";
-    case 6:
-      return "CUFFT_EXEC_FAILED";
-    case 7:
-      return "CUFFT_SETUP_FAILED";
-    case 8:
-      return "CUFFT_INVALID_SIZE";
-    default:
-      return "result";
+  constexpr struct {
+    Result code;
+    const char* name;
+  } kNames[] = {{2, "CUFFT_ALLOC_FAILED"}, {4, "CUFFT_INVALID_VALUE"}, {5, "CUFFT_INTERNAL_ERROR"},
+                {6, "CUFFT_EXEC_FAILED"},  {7, "CUFFT_SETUP_FAILED"},  {8, "CUFFT_INVALID_SIZE"}};
+  for (const auto& entry : kNames) {
+    if (entry.code == result) {
+      return entry.name;
+    }
   }
+  return "result";
 }
 
 #define AOTIP_FFT(library, function, ...)                                                     \
@@ -56,9 +51,7 @@ Status load(Library* table) {
                                 has_13 ? "12 11" : "11", "nvidia/cu13/lib nvidia/cufft/lib",
                                 has_13 ? "Install it: pip install nvidia-cufft"
                                        : "Install it: pip install nvidia-cufft-cu12"});
-  if (library == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(library);
   const char* missing = nullptr;
 #define AOTIP_FFT_FIND(function) \
   find_function(library, "cufft" #function, &table->function, &missing)
@@ -165,9 +158,7 @@ PlanScope::~PlanScope() {
 
 Status PlanScope::make_ready() {
   const Library* library = open();
-  if (library == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(library);
   bool captured = false;
   AOTIP_RETURN_IF_FAILED(is_captured(&captured));
   made_ = take(shape_, &plan_);

@@ -11,9 +11,7 @@ Status load(Library* table) {
   void* library = open_library({"NCCL", "AOTI_PLUGINS_NCCL", "libnccl.so.", "2", "nvidia/nccl/lib",
                                 driver_has_cuda_13() ? "Install it: pip install nvidia-nccl-cu13"
                                                      : "Install it: pip install nvidia-nccl-cu12"});
-  if (library == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(library);
   const char* missing = nullptr;
 #define AOTIP_NCCL_FIND(function) \
   find_function(library, "nccl" #function, &table->function, &missing)
@@ -51,50 +49,24 @@ Status fail_nccl(const Library& library, const char* what, Result result, Comm c
 }
 
 Status type_of(int32_t dtype, DataType* ret) noexcept {
-  switch (dtype) {
-    case kFloat32:
-      *ret = kFloat32Type;
+  constexpr struct {
+    int32_t dtype;
+    DataType type;
+  } kTypes[] = {{kFloat32, kFloat32Type},   {kFloat64, kFloat64Type}, {kFloat16, kFloat16Type},
+                {kBFloat16, kBFloat16Type}, {kUInt8, kUint8Type},     {kInt8, kInt8Type},
+                {kInt32, kInt32Type},       {kInt64, kInt64Type}};
+  for (const auto& entry : kTypes) {
+    if (entry.dtype == dtype) {
+      *ret = entry.type;
       return Status::kOk;
-    case kFloat64:
-      *ret = kFloat64Type;
-      return Status::kOk;
-    case kFloat16:
-      *ret = kFloat16Type;
-      return Status::kOk;
-    case kBFloat16:
-      *ret = kBFloat16Type;
-      return Status::kOk;
-    case kUInt8:
-      *ret = kUint8Type;
-      return Status::kOk;
-    case kInt8:
-      *ret = kInt8Type;
-      return Status::kOk;
-    case kInt32:
-      *ret = kInt32Type;
-      return Status::kOk;
-    case kInt64:
-      *ret = kInt64Type;
-      return Status::kOk;
-    default:
-      return fail("NCCL does not reduce %s", dtype_name(dtype));
+    }
   }
+  return fail("NCCL does not reduce %s", dtype_name(dtype));
 }
 
 RedOp op_of(ranks::Reduction reduction) noexcept {
-  switch (reduction) {
-    case ranks::Reduction::kSum:
-      return kSumOp;
-    case ranks::Reduction::kAverage:
-      return kAvgOp;
-    case ranks::Reduction::kMinimum:
-      return kMinOp;
-    case ranks::Reduction::kMaximum:
-      return kMaxOp;
-    case ranks::Reduction::kProduct:
-      return kProdOp;
-  }
-  return kSumOp;
+  constexpr RedOp kOps[] = {kSumOp, kAvgOp, kMinOp, kMaxOp, kProdOp};  // in its order
+  return kOps[static_cast<size_t>(reduction)];
 }
 
 }  // namespace aoti_plugins::cuda::nccl

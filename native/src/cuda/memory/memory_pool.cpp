@@ -12,10 +12,6 @@ namespace {
 
 std::atomic<size_t> most{SIZE_MAX};
 
-CUdeviceptr address(void* ptr) {
-  return reinterpret_cast<CUdeviceptr>(ptr);
-}
-
 }  // namespace
 
 void MemoryPool::set_limit(size_t nbytes) noexcept {
@@ -28,9 +24,7 @@ size_t MemoryPool::limit() noexcept {
 
 Status MemoryPool::create(int32_t index) noexcept {
   const Gpu* gpu = find_gpu(index);
-  if (gpu == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(gpu);
   if (!gpu->has_pools) {
     return Status::kOk;
   }
@@ -98,9 +92,9 @@ void MemoryPool::deallocate(void* ptr, size_t nbytes, CUstream stream) noexcept 
     return;
   }
   if (pool_ != nullptr) {
-    AOTIP_CU_LOG(cuMemFreeAsync, address(ptr), stream);
+    AOTIP_CU_LOG(cuMemFreeAsync, device_address(ptr), stream);
   } else {
-    AOTIP_CU_LOG(cuMemFree, address(ptr));
+    AOTIP_CU_LOG(cuMemFree, device_address(ptr));
   }
   used_.fetch_sub(nbytes, std::memory_order_relaxed);
 }

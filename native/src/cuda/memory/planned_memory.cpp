@@ -20,10 +20,6 @@ using ::executorch::runtime::etensor::DeviceType;
 // What the driver gives is aligned to this at least.
 constexpr size_t kAlignment = 256;
 
-CUdeviceptr address(const void* ptr) {
-  return reinterpret_cast<CUdeviceptr>(ptr);
-}
-
 /// Copies are made on the legacy default stream, which waits for the delegates' streams.
 class CudaPlannedMemory final : public DeviceAllocator {
  public:
@@ -43,7 +39,7 @@ class CudaPlannedMemory final : public DeviceAllocator {
   void deallocate(void* ptr, DeviceIndex index) override {
     const ContextGuard guard;
     if (ptr != nullptr && use_gpu(index) == Status::kOk) {
-      AOTIP_CU_LOG(cuMemFree, address(ptr));
+      AOTIP_CU_LOG(cuMemFree, device_address(ptr));
     }
   }
 
@@ -66,7 +62,7 @@ class CudaPlannedMemory final : public DeviceAllocator {
 
   static Status copy_on(int32_t gpu, void* dst, const void* src, size_t nbytes) {
     AOTIP_RETURN_IF_FAILED(use_gpu(gpu));
-    AOTIP_CU(cuMemcpy, address(dst), address(src), nbytes);
+    AOTIP_CU(cuMemcpy, device_address(dst), device_address(src), nbytes);
     AOTIP_CU(cuStreamSynchronize, nullptr);
     return Status::kOk;
   }

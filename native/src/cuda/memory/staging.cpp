@@ -12,10 +12,6 @@ namespace {
 constexpr size_t kAlignment = 256;
 constexpr size_t kMinBlockNbytes = size_t{64} << 10;
 
-CUdeviceptr address(const char* ptr) {
-  return reinterpret_cast<CUdeviceptr>(ptr);
-}
-
 }  // namespace
 
 Staging::~Staging() {
@@ -35,9 +31,7 @@ Status Staging::add_block(size_t nbytes) noexcept {
     AOTIP_RETURN_IF_FAILED(block->host.allocate(std::max(nbytes, kMinBlockNbytes)));
     blocks_.reserve(blocks_.size() + 1);
     block->device = static_cast<char*>(stream_.allocate(block->host.nbytes()));
-    if (block->device == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(block->device);
     blocks_.push_back(std::move(block));
     return Status::kOk;
   } catch (const std::exception& error) {
@@ -79,7 +73,7 @@ Status Staging::to_device(bool by_kernel) noexcept {
           copy_by_kernel(stream_.gpu(), block->device, block->host.data(), block->used, &done));
     }
     if (!done) {
-      AOTIP_CU(cuMemcpyHtoDAsync, address(block->device), block->host.data(), block->used,
+      AOTIP_CU(cuMemcpyHtoDAsync, device_address(block->device), block->host.data(), block->used,
                stream_.handle());
     }
   }

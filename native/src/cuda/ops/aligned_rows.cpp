@@ -15,11 +15,8 @@ Status as_aligned_rows(const Tensor& from, int64_t rows, int64_t columns, OwnedT
     ret->reset(from.view(2, sizes, strides, from.storage_offset(), from.dtype()));
     return *ret != nullptr ? Status::kOk : Status::kFailed;
   }
-  const OwnedTensor copy(Tensor::empty(from.ndim(), from.sizes(), from.dtype(), from.device()));
-  if (copy == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(cuda_device().copy(*copy, from));
+  const OwnedTensor copy = row_major_copy(from);
+  AOTIP_RETURN_IF_NULL(copy);
   ret->reset(copy->view(2, sizes, strides, 0, from.dtype()));
   return *ret != nullptr ? Status::kOk : Status::kFailed;
 }

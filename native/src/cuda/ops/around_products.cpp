@@ -28,9 +28,7 @@ Status check_vector(const Tensor* vector, const char* name, const Tensor& x, int
 /// Rows [m, k] divided by the root of their mean square, times the norm's factors.
 Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
   OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   AOTIP_CHECK(x.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
   NormOfRows rows{x.data(), around.norm->data(), out->data(), x.size(1),
                   static_cast<float>(around.epsilon)};
@@ -101,15 +99,13 @@ Status product_between(const Tensor& x, const Around& around, int64_t n, Multipl
   }
   const int64_t sizes[] = {x.size(0), n};
   const OwnedTensor columns(Tensor::empty(2, sizes, x.dtype(), x.device()));
-  if (columns == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(columns);
   AOTIP_RETURN_IF_FAILED(multiply(rows, product, *columns));
   return end_of_rows(*columns, around, residual, out);
 }
 
 Status product_of_rows(const Tensor& x, const Around& around, int64_t n, ProductOfRows compute,
-                       const void* product, Tensor** ret) {
+                       const void* product, AtenTensorHandle* ret) {
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
   const int64_t k = x.size(x.ndim() - 1);
@@ -119,9 +115,7 @@ Status product_of_rows(const Tensor& x, const Around& around, int64_t n, Product
   std::copy_n(x.sizes(), x.ndim(), sizes);
   sizes[x.ndim() - 1] = columns;
   OwnedTensor out(Tensor::empty(x.ndim(), sizes, x.dtype(), x.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   const Tensor* added = around.residual;
   AOTIP_CHECK(added == nullptr || (added->dtype() == x.dtype() && added->device() == x.device() &&
                                    added->ndim() == x.ndim() &&
@@ -137,13 +131,10 @@ Status product_of_rows(const Tensor& x, const Around& around, int64_t n, Product
     const int64_t out_sizes[] = {m, columns};
     const int64_t out_strides[] = {columns, 1};
     const OwnedTensor matrix(out->view(2, out_sizes, out_strides, 0, out->dtype()));
-    if (matrix == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(matrix);
     AOTIP_RETURN_IF_FAILED(compute(*rows, product, residual.get(), *matrix));
   }
-  *ret = out.release();
-  return Status::kOk;
+  return give(out.release(), ret);
 }
 
 }  // namespace aoti_plugins::cuda

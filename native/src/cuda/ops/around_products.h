@@ -1,5 +1,7 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 
 #include "slim/status.h"
@@ -43,6 +45,6 @@ using ProductOfRows = Status (*)(const Tensor& rows, const void* product, const 
 
 /// A new tensor, [..., columns] for x [..., k] of any strides, that `compute` writes.
 Status product_of_rows(const Tensor& x, const Around& around, int64_t n, ProductOfRows compute,
-                       const void* product, Tensor** ret);
+                       const void* product, AtenTensorHandle* ret);
 
 }  // namespace aoti_plugins::cuda

@@ -4,11 +4,11 @@
 #include <aoti_plugins/cuda_shim.h>
 
 #include "cuda/driver/cuda_device.h"
-#include "cuda/driver/gpu.h"
 #include "cuda/driver/stream.h"
 #include "cuda/libraries/nccl.h"
 #include "cuda/ops/all_reduce.h"
 #include "cuda/ops/linear_all_reduce.h"
+#include "cuda/ops/operators.h"
 #include "cuda/ops/peer_collectives.h"
 #include "cuda/ranks/communicators.h"
 #include "ops/collectives.h"
@@ -36,24 +36,14 @@ const uint8_t* at(const Tensor& t, size_t offset) {
 
 struct Collectives {
   static constexpr int32_t kType = kCuda;
-
-  class Scope {
-   public:
-    explicit Scope(const Tensor& x) : status_(use_gpu(x.device().index)) {}
-    Status status() const { return status_; }
-
-   private:
-    ContextGuard guard_;
-    Status status_;
-  };
+  using Scope = Operators::Scope;
 
   static const Tensor* dense(const Tensor& x, OwnedTensor* owner) {
     if (x.is_contiguous()) {
       return &x;
     }
-    owner->reset(Tensor::empty(x.ndim(), x.sizes(), x.dtype(), x.device()));
-    const bool copied = *owner != nullptr && cuda_device().copy(**owner, x) == Status::kOk;
-    return copied ? owner->get() : nullptr;
+    *owner = row_major_copy(x);
+    return owner->get();
   }
 
   static Status copy(Tensor& out, const Tensor& in) { return cuda_device().copy(out, in); }
@@ -142,14 +132,9 @@ AOTITorchError aoti_torch_cuda_linear_all_reduce(AtenTensorHandle x, AtenTensorH
                                                  int64_t world_size, int64_t group_size,
                                                  int64_t stride, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(x);
-    AOTIP_CHECK_TENSOR(weight);
+    AOTIP_CHECK_TENSORS(x, weight);
     AOTIP_CHECK_ARG(ret0);
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cuda::linear_all_reduce(*unwrap(x), *unwrap(weight),
-                                                   unwrap_optional(residual), reduction,
-                                                   {world_size, group_size, stride}, &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cuda::linear_all_reduce(*unwrap(x), *unwrap(weight), unwrap_optional(residual),
+                                   reduction, {world_size, group_size, stride}, ret0);
   });
 }

@@ -34,9 +34,7 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
   const dnn::HandleScope handle(gpu);
   const auto algorithm =
       handle.get() != nullptr ? ConvAlgorithm::find(plan, out.dtype(), handle.get()) : nullptr;
-  if (algorithm == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(algorithm);
   OwnedTensor owners[4];
   const bool layout = algorithm->channels_last();
   const Tensor* b = bias;

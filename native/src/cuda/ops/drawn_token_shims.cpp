@@ -72,8 +72,7 @@ Status draw_token(const Tensor& logits, const Tensor& settings, AtenTensorHandle
     AOTIP_RETURN_IF_FAILED(cuda::launch_early(logits.device().index, kernel,
                                               {blocks, cuda::kDrawThreads, 0}, arguments));
   }
-  *ret0 = wrap(token.release());
-  return Status::kOk;
+  return give(token.release(), ret0);
 }
 
 }  // namespace
@@ -81,8 +80,7 @@ Status draw_token(const Tensor& logits, const Tensor& settings, AtenTensorHandle
 AOTITorchError aoti_torch_cuda_drawn_token(AtenTensorHandle logits, AtenTensorHandle settings,
                                            AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(logits);
-    AOTIP_CHECK_TENSOR(settings);
+    AOTIP_CHECK_TENSORS(logits, settings);
     AOTIP_CHECK_ARG(ret0);
     return draw_token(*unwrap(logits), *unwrap(settings), ret0);
   });

@@ -78,11 +78,8 @@ Status Operators::fft(const Tensor& self, Tensor& out, const FftPlan& plan, bool
   if (reinterpret_cast<uintptr_t>(self.data()) % kAlignment == 0) {
     return transform(self, out, plan, real, forward);
   }
-  const OwnedTensor aligned(Tensor::empty(self.ndim(), self.sizes(), self.dtype(), self.device()));
-  if (aligned == nullptr) {
-    return Status::kFailed;
-  }
-  AOTIP_RETURN_IF_FAILED(cuda_device().copy(*aligned, self));
+  const OwnedTensor aligned = row_major_copy(self);
+  AOTIP_RETURN_IF_NULL(aligned);
   return transform(*aligned, out, plan, real, forward);
 }
 

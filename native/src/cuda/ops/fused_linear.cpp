@@ -39,7 +39,7 @@ Status compute(const Tensor& rows, const void* product, const Tensor* residual, 
 
 }  // namespace
 
-Status fused_linear(const Tensor& x, const FusedLinear& linear, Tensor** ret) noexcept {
+Status fused_linear(const Tensor& x, const FusedLinear& linear, AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(check_rows_of_halves(x));
   AOTIP_RETURN_IF_FAILED(check_small_weight(x, linear.weight, x.size(x.ndim() - 1)));
   const int64_t n = columns_of(linear.weight);

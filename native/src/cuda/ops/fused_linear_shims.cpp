@@ -15,17 +15,12 @@ AOTITorchError aoti_torch_cuda_fused_linear(AtenTensorHandle x, AtenTensorHandle
                                             int64_t group_size, int64_t zero_kind, double epsilon,
                                             int64_t gate, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(x);
-    AOTIP_CHECK_TENSOR(weight);
-    AOTIP_CHECK_TENSOR(scale);
+    AOTIP_CHECK_TENSORS(x, weight, scale);
     AOTIP_CHECK_ARG(ret0);
     const cuda::FusedLinear linear{
         {unwrap(weight), unwrap(scale), unwrap_optional(zero), bits, group_size, zero_kind},
         {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cuda::fused_linear(*unwrap(x), linear, &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cuda::fused_linear(*unwrap(x), linear, ret0);
   });
 }
 
@@ -35,15 +30,11 @@ AOTITorchError aoti_torch_cuda_row_linear(AtenTensorHandle x, AtenTensorHandle w
                                           AtenTensorHandle* residual, double epsilon, int64_t gate,
                                           AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(x);
-    AOTIP_CHECK_TENSOR(weight);
+    AOTIP_CHECK_TENSORS(x, weight);
     AOTIP_CHECK_ARG(ret0);
     const cuda::RowLinear linear{
         {unwrap(weight), unwrap_optional(second), unwrap_optional(third)},
         {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cuda::row_linear(*unwrap(x), linear, &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cuda::row_linear(*unwrap(x), linear, ret0);
   });
 }

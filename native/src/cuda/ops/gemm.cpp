@@ -87,9 +87,7 @@ class Plan {
   Status create(const Gemm& g, const Gpu& gpu) {
     library_ = lt::open();
     handle_ = library_ != nullptr ? lt::handle_for(gpu.index) : nullptr;
-    if (handle_ == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(handle_);
     AOTIP_RETURN_IF_FAILED(describe(g));
     lt::Preference preference = nullptr;
     AOTIP_LT(*library_, MatmulPreferenceCreate, &preference);

@@ -52,10 +52,8 @@ Status histc(const Tensor& self, int64_t bins, double low, double high, AtenTens
   AOTIP_RETURN_IF_FAILED(cuda::use_gpu(self.device().index));
   OwnedTensor dense;
   if (!self.is_dense()) {
-    dense.reset(Tensor::empty(self.ndim(), self.sizes(), self.dtype(), self.device()));
-    if (dense == nullptr || cuda::cuda_device().copy(*dense, self) != Status::kOk) {
-      return Status::kFailed;
-    }
+    dense = cuda::row_major_copy(self);
+    AOTIP_RETURN_IF_NULL(dense);
   }
   const OwnedTensor totals(Tensor::empty(1, &bins, kUInt32, self.device()));
   OwnedTensor out(Tensor::empty(1, &bins, self.dtype(), self.device()));
@@ -64,8 +62,7 @@ Status histc(const Tensor& self, int64_t bins, double low, double high, AtenTens
   }
   AOTIP_RETURN_IF_FAILED(count(dense != nullptr ? *dense : self, *totals, low, high));
   AOTIP_RETURN_IF_FAILED(cuda::cuda_device().copy(*out, *totals));
-  *ret0 = wrap(out.release());
-  return Status::kOk;
+  return give(out.release(), ret0);
 }
 
 }  // namespace
@@ -73,7 +70,7 @@ Status histc(const Tensor& self, int64_t bins, double low, double high, AtenTens
 AOTITorchError aoti_torch_cuda_histc(AtenTensorHandle self, int64_t bins, double min, double max,
                                      AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(self);
     AOTIP_CHECK_ARG(ret0);
     return histc(*unwrap(self), bins, min, max, ret0);
   });

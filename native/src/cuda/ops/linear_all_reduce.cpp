@@ -82,7 +82,8 @@ int64_t rows_ahead(int64_t m, int64_t n, int64_t multiprocessors) noexcept {
 }
 
 Status linear_all_reduce(const Tensor& x, const Tensor& weight, const Tensor* residual,
-                         int64_t reduction, const ranks::Group& group, Tensor** ret) noexcept {
+                         int64_t reduction, const ranks::Group& group,
+                         AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(group.check());
   AOTIP_RETURN_IF_FAILED(ranks::check_reduction(reduction, x.dtype()));
   ReducedLinear product{{{&weight}, {}}, group, static_cast<ranks::Reduction>(reduction)};

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 
 #include "ranks/collectives.h"
@@ -15,7 +17,8 @@ namespace aoti_plugins::cuda {
 ///
 /// @param residual as the result; null for none.
 Status linear_all_reduce(const Tensor& x, const Tensor& weight, const Tensor* residual,
-                         int64_t reduction, const ranks::Group& group, Tensor** ret) noexcept;
+                         int64_t reduction, const ranks::Group& group,
+                         AtenTensorHandle* ret) noexcept;
 
 /// How many rows of a product of [m, n] to compute first, so that they go to another GPU while the
 /// others are computed; 0 where two products would take longer than one on so many multiprocessors.

@@ -206,9 +206,7 @@ class Product {
     }
     target_copy_.reset(Tensor::empty(out_.ndim(), out_.sizes(), out_.dtype(), out_.device()));
     target_ = target_copy_.get();
-    if (target_ == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(target_);
     const Matrix matrix(*target_, true);
     int64_t leading = 0;
     (void)matrix.is_column_major(&leading);
@@ -251,9 +249,7 @@ class Product {
     }
     copy->reset(Tensor::empty_strided(tensor.ndim(), tensor.sizes(), strides, tensor.dtype(),
                                       tensor.device()));
-    if (*copy == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(*copy);
     AOTIP_RETURN_IF_FAILED(cuda_device().copy(**copy, tensor));
     const Matrix placed(**copy, swapped_);
     AOTIP_CHECK(as_operand(placed, operand), "an operand's copy has the wrong layout");
@@ -347,13 +343,9 @@ Status multiply_nothing(Tensor& out, const Tensor* self, double beta, int32_t dt
   b_sizes[r] = 1;
   b_sizes[r + 1] = out.size(r + 1);
   const OwnedTensor a(Tensor::empty(out.ndim(), a_sizes, dtype, out.device()));
-  if (a == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(a);
   const OwnedTensor b(Tensor::empty(out.ndim(), b_sizes, dtype, out.device()));
-  if (b == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(b);
   AOTIP_RETURN_IF_FAILED(fill(*a, zero));
   AOTIP_RETURN_IF_FAILED(fill(*b, zero));
   return Product(out, beta, 1.0, activation).run(self, *a, *b);

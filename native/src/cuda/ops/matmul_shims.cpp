@@ -11,8 +11,7 @@ using namespace aoti_plugins;
 AOTITorchError aoti_torch_cuda__int_mm_out(AtenTensorHandle out, AtenTensorHandle self,
                                            AtenTensorHandle mat2) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(out);
-    AOTIP_CHECK_TENSOR(self);
+    AOTIP_CHECK_TENSORS(out, self);
     AOTIP_CHECK(unwrap(self)->dtype() == kInt8 && unwrap(out)->dtype() == kInt32,
                 "%s matrices and a result of %s, expected int8 and int32",
                 dtype_name(unwrap(self)->dtype()), dtype_name(unwrap(out)->dtype()));
@@ -26,9 +25,7 @@ AOTITorchError aoti_torch_cuda__addmm_activation(AtenTensorHandle self, AtenTens
                                                  AtenTensorHandle mat2, double beta, double alpha,
                                                  int32_t use_gelu, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(mat1);
-    AOTIP_CHECK_TENSOR(mat2);
+    AOTIP_CHECK_TENSORS(self, mat1, mat2);
     AOTIP_CHECK_ARG(ret0);
     const Tensor& a = *unwrap(mat1);
     const Tensor& b = *unwrap(mat2);
@@ -36,9 +33,7 @@ AOTITorchError aoti_torch_cuda__addmm_activation(AtenTensorHandle self, AtenTens
                 static_cast<long long>(a.ndim()), static_cast<long long>(b.ndim()));
     const int64_t sizes[] = {a.size(0), b.size(1)};
     OwnedTensor out(Tensor::empty(2, sizes, a.dtype(), a.device()));
-    if (out == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(out);
     AOTIP_RETURN_IF_FAILED(ops::check_product(out.get(), unwrap(self), &a, &b, false, kCuda));
     AOTIP_RETURN_IF_FAILED(
         cuda::matmul(*out, unwrap(self), a, b, beta, alpha,

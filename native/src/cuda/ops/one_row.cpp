@@ -64,9 +64,7 @@ void set_around(const Around& around, const Tensor* residual, OneRowProduct& pro
 
 Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noexcept {
   const Gpu* where = find_gpu(gpu);
-  if (where == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(where);
   if (const std::optional<StreamedShape> shape = streamed_shape(*where, kind, product)) {
     return streamed_row(*where, kind, *shape, product);
   }

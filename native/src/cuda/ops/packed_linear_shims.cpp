@@ -8,32 +8,15 @@
 
 using namespace aoti_plugins;
 
-namespace {
-
-Status multiply(AtenTensorHandle self, const cuda::PlainWeight& weight, AtenTensorHandle* ret0) {
-  AOTIP_CHECK_ARG(ret0);
-  Tensor* out = nullptr;
-  AOTIP_RETURN_IF_FAILED(cuda::plain_product(*unwrap(self), weight, &out));
-  *ret0 = wrap(out);
-  return Status::kOk;
-}
-
-}  // namespace
-
 AOTITorchError aoti_torch_cuda__weight_int4pack_mm(AtenTensorHandle self, AtenTensorHandle mat2,
                                                    int64_t qGroupSize,
                                                    AtenTensorHandle qScaleAndZeros,
                                                    AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(mat2);
-    AOTIP_CHECK_TENSOR(qScaleAndZeros);
+    AOTIP_CHECK_TENSORS(self, mat2, qScaleAndZeros);
     AOTIP_CHECK_ARG(ret0);
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cuda::tile_packed_product(
-        *unwrap(self), {unwrap(mat2), unwrap(qScaleAndZeros), qGroupSize}, &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cuda::tile_packed_product(*unwrap(self),
+                                     {unwrap(mat2), unwrap(qScaleAndZeros), qGroupSize}, ret0);
   });
 }
 
@@ -43,16 +26,12 @@ AOTITorchError aoti_torch_cuda_int4_plain_mm(AtenTensorHandle self, AtenTensorHa
                                              AtenTensorHandle zero_point_step, int64_t group_size,
                                              AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(qdata);
-    AOTIP_CHECK_TENSOR(scale);
-    AOTIP_CHECK_TENSOR(scale_step);
-    AOTIP_CHECK_TENSOR(zero);
-    AOTIP_CHECK_TENSOR(zero_point_step);
-    return multiply(self,
-                    {4, unwrap(qdata), nullptr, unwrap(scale), unwrap(scale_step), unwrap(zero),
-                     unwrap(zero_point_step), group_size},
-                    ret0);
+    AOTIP_CHECK_TENSORS(self, qdata, scale, scale_step, zero, zero_point_step);
+    AOTIP_CHECK_ARG(ret0);
+    return cuda::plain_product(*unwrap(self),
+                               {4, unwrap(qdata), nullptr, unwrap(scale), unwrap(scale_step),
+                                unwrap(zero), unwrap(zero_point_step), group_size},
+                               ret0);
   });
 }
 
@@ -62,17 +41,12 @@ AOTITorchError aoti_torch_cuda_int5_plain_mm(AtenTensorHandle self, AtenTensorHa
                                              AtenTensorHandle zero_point_step, int64_t group_size,
                                              AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(ql);
-    AOTIP_CHECK_TENSOR(qh);
-    AOTIP_CHECK_TENSOR(scale);
-    AOTIP_CHECK_TENSOR(scale_step);
-    AOTIP_CHECK_TENSOR(zero);
-    AOTIP_CHECK_TENSOR(zero_point_step);
-    return multiply(self,
-                    {5, unwrap(ql), unwrap(qh), unwrap(scale), unwrap(scale_step), unwrap(zero),
-                     unwrap(zero_point_step), group_size},
-                    ret0);
+    AOTIP_CHECK_TENSORS(self, ql, qh, scale, scale_step, zero, zero_point_step);
+    AOTIP_CHECK_ARG(ret0);
+    return cuda::plain_product(*unwrap(self),
+                               {5, unwrap(ql), unwrap(qh), unwrap(scale), unwrap(scale_step),
+                                unwrap(zero), unwrap(zero_point_step), group_size},
+                               ret0);
   });
 }
 
@@ -81,13 +55,10 @@ AOTITorchError aoti_torch_cuda_int6_plain_mm(AtenTensorHandle self, AtenTensorHa
                                              AtenTensorHandle steps, int64_t group_size,
                                              AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(ql);
-    AOTIP_CHECK_TENSOR(qh);
-    AOTIP_CHECK_TENSOR(scale);
-    AOTIP_CHECK_TENSOR(steps);
-    return multiply(
-        self,
+    AOTIP_CHECK_TENSORS(self, ql, qh, scale, steps);
+    AOTIP_CHECK_ARG(ret0);
+    return cuda::plain_product(
+        *unwrap(self),
         {6, unwrap(ql), unwrap(qh), unwrap(scale), unwrap(steps), nullptr, nullptr, group_size},
         ret0);
   });
@@ -97,12 +68,10 @@ AOTITorchError aoti_torch_cuda_int8_plain_mm(AtenTensorHandle self, AtenTensorHa
                                              AtenTensorHandle scale, AtenTensorHandle zero,
                                              int64_t group_size, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(self);
-    AOTIP_CHECK_TENSOR(qdata);
-    AOTIP_CHECK_TENSOR(scale);
-    AOTIP_CHECK_TENSOR(zero);
-    return multiply(
-        self,
+    AOTIP_CHECK_TENSORS(self, qdata, scale, zero);
+    AOTIP_CHECK_ARG(ret0);
+    return cuda::plain_product(
+        *unwrap(self),
         {8, unwrap(qdata), nullptr, unwrap(scale), nullptr, unwrap(zero), nullptr, group_size},
         ret0);
   });

@@ -167,9 +167,7 @@ bool is_constant(const PlainWeight& weight) {
 
 Status few_rows(const Tensor& x, const PlainWeight& weight, PlainProduct& product, Tensor& out) {
   const Gpu* gpu = find_gpu(x.device().index);
-  if (gpu == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(gpu);
   product.x = x.data();
   product.m = static_cast<int32_t>(x.size(0));
   product.out = out.data();
@@ -201,15 +199,13 @@ Status many_rows(const Tensor& x, const PlainWeight& weight, PlainProduct& produ
 
 }  // namespace
 
-Status plain_product(const Tensor& x, const PlainWeight& weight, Tensor** ret) noexcept {
+Status plain_product(const Tensor& x, const PlainWeight& weight, AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(check(x, weight));
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
   const int64_t sizes[] = {x.size(0), weight.low->size(0)};
   OwnedTensor out(Tensor::empty(2, sizes, x.dtype(), x.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   if (out->numel() > 0) {
     OwnedTensor rows;
     AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, x.size(0), x.size(1), &rows));
@@ -217,8 +213,7 @@ Status plain_product(const Tensor& x, const PlainWeight& weight, Tensor** ret) n
     AOTIP_RETURN_IF_FAILED(
         (x.size(0) > kMostFewRows ? many_rows : few_rows)(*rows, weight, product, *out));
   }
-  *ret = out.release();
-  return Status::kOk;
+  return give(out.release(), ret);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 
 #include "slim/status.h"
@@ -23,6 +25,6 @@ struct PlainWeight {
 /// A new tensor [m, n]: x [m, k], bfloat16 on a GPU, of any strides, times the weight's transpose.
 /// The weight is read as it lies, once for each four rows up to 16; for more, parts of it become a
 /// matrix for cuBLASLt.
-Status plain_product(const Tensor& x, const PlainWeight& weight, Tensor** ret) noexcept;
+Status plain_product(const Tensor& x, const PlainWeight& weight, AtenTensorHandle* ret) noexcept;
 
 }  // namespace aoti_plugins::cuda

@@ -112,9 +112,7 @@ Status compute(const Tensor& rows, const void* given, const Tensor* residual, Te
 Status row_linear_into(const Tensor& rows, const RowLinear& linear, const Tensor* residual,
                        Tensor& out) {
   const Gpu* gpu = find_gpu(rows.device().index);
-  if (gpu == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(gpu);
   // A norm's factors may be too large for float16 before the row is divided.
   const bool is_exact = linear.around.norm == nullptr || rows.dtype() == kBFloat16;
   if (rows.size(0) == 1 && is_exact && are_aligned(linear)) {
@@ -138,7 +136,7 @@ Status check_row_linear(const Tensor& x, const RowLinear& linear) {
   return check_around(x, linear.around, columns_of(linear));
 }
 
-Status row_linear(const Tensor& x, const RowLinear& linear, Tensor** ret) noexcept {
+Status row_linear(const Tensor& x, const RowLinear& linear, AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(check_row_linear(x, linear));
   return product_of_rows(x, linear.around, columns_of(linear), compute, &linear, ret);
 }

@@ -17,7 +17,7 @@ Status check_row_linear(const Tensor& x, const RowLinear& linear);
 
 /// A new tensor: the product of x [..., k], float16 or bfloat16 on a GPU, of any strides. One row
 /// is one kernel where the GPU has it (compute capability 9.0 on); else cuBLASLt multiplies.
-Status row_linear(const Tensor& x, const RowLinear& linear, Tensor** ret) noexcept;
+Status row_linear(const Tensor& x, const RowLinear& linear, AtenTensorHandle* ret) noexcept;
 
 /// The same for rows [m, k] without gaps, aligned, which are not checked: writes to `out`
 /// [m, columns], which is not empty.

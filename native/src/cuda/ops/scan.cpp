@@ -3,15 +3,16 @@
 #include <algorithm>
 
 #include "cuda/driver/device_kernels.h"
-#include "cuda/ops/lines.h"
+#include "cuda/kernels/lines.h"
 #include "cuda/ops/operators.h"
+#include "ops/lines.h"
 
 namespace aoti_plugins::cuda {
 
 Status Operators::scan(const Tensor& self, Tensor& out, int64_t dim, bool product) {
   Lines lines;
   const Tensor* const tensors[] = {&out, &self};
-  AOTIP_RETURN_IF_FAILED(make_lines(tensors, 2, dim, &lines));
+  AOTIP_RETURN_IF_FAILED(describe_lines(tensors, 2, dim, kLinesMaxDims, &lines));
   unsigned int threads = 32;
   while (threads < kScanThreads && threads < lines.length) {
     threads *= 2;

@@ -121,9 +121,7 @@ unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors) {
 
 Status few_rows(const Tensor& x, const SmallWeightKind& kind, SmallWeightProduct& product) {
   const Gpu* gpu = find_gpu(x.device().index);
-  if (gpu == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(gpu);
   const bool is_wide = product.m > 8;
   const int32_t tiles = is_wide ? 2 : 4;
   char name[64];

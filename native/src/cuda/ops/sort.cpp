@@ -7,8 +7,9 @@
 #include "cuda/driver/driver.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/driver/stream.h"
-#include "cuda/ops/lines.h"
+#include "cuda/kernels/lines.h"
 #include "cuda/ops/operators.h"
+#include "ops/lines.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -265,7 +266,7 @@ Status select(Sort& s, bool ordered) {
 Status describe(const Tensor& self, Tensor& values, Tensor& places, int64_t dim, int64_t count,
                 bool descending, Sort* ret) {
   const Tensor* const tensors[] = {&values, &places, &self};
-  AOTIP_RETURN_IF_FAILED(make_lines(tensors, 3, dim, &ret->lines));
+  AOTIP_RETURN_IF_FAILED(describe_lines(tensors, 3, dim, kLinesMaxDims, &ret->lines));
   AOTIP_CHECK(ret->lines.length <= kMaxLength, "lines of %lld elements, at most %lld are sorted",
               static_cast<long long>(ret->lines.length), static_cast<long long>(kMaxLength));
   ret->gpu = self.device().index;

@@ -89,22 +89,20 @@ Status multiply(const Tensor& rows, const TilePackedWeight& weight, Tensor& out)
 
 }  // namespace
 
-Status tile_packed_product(const Tensor& x, const TilePackedWeight& weight, Tensor** ret) noexcept {
+Status tile_packed_product(const Tensor& x, const TilePackedWeight& weight,
+                           AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(check(x, weight));
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
   const int64_t sizes[] = {x.size(0), weight.codes->size(0) * kWeightTileRows};
   OwnedTensor out(Tensor::empty(2, sizes, x.dtype(), x.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   if (out->numel() > 0) {
     OwnedTensor rows;
     AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, x.size(0), x.size(1), &rows));
     AOTIP_RETURN_IF_FAILED(multiply(*rows, weight, *out));
   }
-  *ret = out.release();
-  return Status::kOk;
+  return give(out.release(), ret);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 
 #include "slim/status.h"
@@ -16,6 +18,7 @@ struct TilePackedWeight {
 
 /// A new tensor [m, n]: x [m, k], bfloat16 on a GPU, of any strides, times the weight's transpose.
 /// The weight is read as it lies; one row is one kernel, as are up to 16.
-Status tile_packed_product(const Tensor& x, const TilePackedWeight& weight, Tensor** ret) noexcept;
+Status tile_packed_product(const Tensor& x, const TilePackedWeight& weight,
+                           AtenTensorHandle* ret) noexcept;
 
 }  // namespace aoti_plugins::cuda

@@ -29,11 +29,8 @@ bool is_as_kernels_want(const Tensor& tensor) {
 Status as_kernels_want(const Tensor& from, OwnedTensor* copy, const Tensor** ret) {
   *ret = &from;
   if (!is_as_kernels_want(from)) {
-    copy->reset(Tensor::empty(from.ndim(), from.sizes(), from.dtype(), from.device()));
-    if (*copy == nullptr) {
-      return Status::kFailed;
-    }
-    AOTIP_RETURN_IF_FAILED(cuda_device().copy(**copy, from));
+    *copy = row_major_copy(from);
+    AOTIP_RETURN_IF_NULL(*copy);
     *ret = copy->get();
   }
   return Status::kOk;
@@ -190,7 +187,7 @@ Status launch(const CachedAttention& a, Tensor& out) {
 
 }  // namespace
 
-Status attended_range(const Tensor& mask, Tensor** ret) noexcept {
+Status attended_range(const Tensor& mask, AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(ops::check_on(mask, "mask", kCuda));
   AOTIP_CHECK(mask.dtype() == kBool && mask.is_contiguous(), "mask is not bool without gaps");
   AOTIP_CHECK(mask.numel() <= std::numeric_limits<int32_t>::max() / 2, "mask is too large");
@@ -198,20 +195,17 @@ Status attended_range(const Tensor& mask, Tensor** ret) noexcept {
   AOTIP_RETURN_IF_FAILED(use_gpu(mask.device().index));
   const int64_t sizes[] = {sizeof(AttendedRange) / sizeof(int32_t)};
   OwnedTensor out(Tensor::empty(1, sizes, kInt32, mask.device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   const void* from = mask.data();
   int32_t capacity = static_cast<int32_t>(mask.numel());
   void* to = out->data();
   void* arguments[] = {&from, &capacity, &to};
   AOTIP_RETURN_IF_FAILED(
       launch_early(mask.device().index, "aotip_attended_range", {1, kRangeThreads, 0}, arguments));
-  *ret = out.release();
-  return Status::kOk;
+  return give(out.release(), ret);
 }
 
-Status token_attention(const CachedAttention& attention, Tensor** ret) noexcept {
+Status token_attention(const CachedAttention& attention, AtenTensorHandle* ret) noexcept {
   AOTIP_RETURN_IF_FAILED(check(attention));
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(attention.query->device().index));
@@ -223,12 +217,9 @@ Status token_attention(const CachedAttention& attention, Tensor** ret) noexcept 
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.cos, &copies[3], &a.cos));
   AOTIP_RETURN_IF_FAILED(as_kernels_want(*attention.sin, &copies[4], &a.sin));
   OwnedTensor out(Tensor::empty(4, a.query->sizes(), a.query->dtype(), a.query->device()));
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   AOTIP_RETURN_IF_FAILED(launch(a, *out));
-  *ret = out.release();
-  return Status::kOk;
+  return give(out.release(), ret);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <aoti_plugins/shim.h>
+
 #include <cstdint>
 
 #include "slim/status.h"
@@ -29,10 +31,10 @@ struct CachedAttention {
 
 /// A new tensor [4] of int32: the first position that a mask (bool, without gaps, on a GPU) lets
 /// in, the one behind the last, and whether it lets in all between.
-Status attended_range(const Tensor& mask, Tensor** ret) noexcept;
+Status attended_range(const Tensor& mask, AtenTensorHandle* ret) noexcept;
 
 /// A new tensor [1, heads, 1, d]; zeros where nothing is attended to. A position outside of the
 /// cache is left out and fails the call, as every index out of range does.
-Status token_attention(const CachedAttention& attention, Tensor** ret) noexcept;
+Status token_attention(const CachedAttention& attention, AtenTensorHandle* ret) noexcept;
 
 }  // namespace aoti_plugins::cuda

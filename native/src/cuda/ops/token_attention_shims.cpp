@@ -9,12 +9,9 @@ using namespace aoti_plugins;
 
 AOTITorchError aoti_torch_cuda_attended_range(AtenTensorHandle mask, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(mask);
+    AOTIP_CHECK_TENSORS(mask);
     AOTIP_CHECK_ARG(ret0);
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cuda::attended_range(*unwrap(mask), &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cuda::attended_range(*unwrap(mask), ret0);
   });
 }
 
@@ -27,14 +24,7 @@ AOTITorchError aoti_torch_cuda_token_attention(AtenTensorHandle query, AtenTenso
                                                double scale, double epsilon,
                                                AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSOR(query);
-    AOTIP_CHECK_TENSOR(key);
-    AOTIP_CHECK_TENSOR(value);
-    AOTIP_CHECK_TENSOR(cos);
-    AOTIP_CHECK_TENSOR(sin);
-    AOTIP_CHECK_TENSOR(keys);
-    AOTIP_CHECK_TENSOR(values);
-    AOTIP_CHECK_TENSOR(position);
+    AOTIP_CHECK_TENSORS(query, key, value, cos, sin, keys, values, position);
     AOTIP_CHECK_ARG(ret0);
     const cuda::CachedAttention attention{unwrap(query),
                                           unwrap(key),
@@ -50,9 +40,6 @@ AOTITorchError aoti_torch_cuda_token_attention(AtenTensorHandle query, AtenTenso
                                           unwrap_optional(range),
                                           scale,
                                           epsilon};
-    Tensor* out = nullptr;
-    AOTIP_RETURN_IF_FAILED(cuda::token_attention(attention, &out));
-    *ret0 = wrap(out);
-    return Status::kOk;
+    return cuda::token_attention(attention, ret0);
   });
 }

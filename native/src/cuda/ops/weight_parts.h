@@ -24,9 +24,7 @@ Status multiply_by_parts(const Tensor& x, int64_t n, const Tensor* bias, Tensor&
   const int64_t most = std::min(std::max(kPartElements / k / 8 * 8, int64_t{8}), n);
   const int64_t part_sizes[] = {most, k};
   const OwnedTensor part(Tensor::empty(2, part_sizes, x.dtype(), x.device()));
-  if (part == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(part);
   for (int64_t first = 0; first < n; first += most) {
     const int64_t rows = std::min(most, n - first);
     AOTIP_RETURN_IF_FAILED(unpack(part->data(), first, rows));

@@ -93,9 +93,7 @@ Status find_or_make(const ranks::Group& group, int32_t gpu, nccl::Comm* ret) {
     }
   }
   ranks::World* world = ranks::world_of(group.world_size);
-  if (world == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(world);
   const nccl::Library* library = nccl::open();
   if (library == nullptr) {
     return end_for_last_failure(*world);

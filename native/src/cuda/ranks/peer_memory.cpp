@@ -94,17 +94,13 @@ Status filled(int32_t gpu, size_t nbytes, uint32_t word, CUdeviceptr* ret) {
 Status make_own(const ranks::Group& group, int32_t gpu, PeerUse use, PeerMemory* peers,
                 CUipcMemHandle* handle) {
   const Gpu* const own = find_gpu(gpu);
-  if (own == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(own);
   peers->multiprocessors = own->multiprocessors;
   const char* const wish = std::getenv(kNoPeersVariable);
   const bool refuses = wish != nullptr && wish[0] != '\0' && std::strcmp(wish, "0") != 0;
   AOTIP_CHECK(!refuses, "%s is set", kNoPeersVariable);
   for (const char* kernel : kPeerKernels) {
-    if (device_kernel(gpu, kernel) == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(device_kernel(gpu, kernel));
   }
   CUdeviceptr memory = 0;
   AOTIP_RETURN_IF_FAILED(filled(gpu, nbytes_of(group, use), 0, &memory));
@@ -210,9 +206,7 @@ Status find_or_make(const ranks::Group& group, int32_t gpu, PeerUse use, const P
     }
   }
   ranks::World* const world = ranks::world_of(group.world_size);
-  if (world == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(world);
   AOTIP_RETURN_IF_FAILED(world->check_over());
   AOTIP_RETURN_IF_FAILED(refuse_in_capture("memory that ranks share"));
   std::unique_ptr<const PeerMemory> made;

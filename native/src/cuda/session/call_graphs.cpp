@@ -21,10 +21,6 @@ constexpr size_t kMostGraphs = 32;
 constexpr int kMostBound = 2;
 constexpr int kMostTimes = 1 << 20;
 
-CUdeviceptr address(const void* ptr) {
-  return reinterpret_cast<CUdeviceptr>(ptr);
-}
-
 /// Whether all inputs are where a graph can read them. Numbers are on the host: the code computes
 /// with them, and a graph would keep those of the call that was captured.
 bool takes_numbers(ModelCall& call) {
@@ -409,8 +405,8 @@ Status CallGraphs::launch(ModelCall& call, Graph& graph) noexcept {
   for (size_t i = 0; i < graph.buffers.size(); ++i) {
     const Tensor& from = *unwrap(call.inputs()[i]);
     if (graph.buffers[i] != nullptr && from.numel() > 0) {
-      AOTIP_CU(cuMemcpyDtoDAsync, address(graph.buffers[i]->data()), address(from.data()),
-               from.nbytes(), stream_.handle());
+      AOTIP_CU(cuMemcpyDtoDAsync, device_address(graph.buffers[i]->data()),
+               device_address(from.data()), from.nbytes(), stream_.handle());
     }
   }
   AOTIP_CU(cuGraphLaunch, graph.exec, stream_.handle());

@@ -49,18 +49,6 @@ Verdict judge(const std::string& feature, const Gpu& gpu) {
   return verdict;
 }
 
-std::string describe(const Payload& payload) {
-  std::string text;
-  for (const TargetArtifact& target : payload.targets) {
-    text += (text.empty() ? "" : "; ") + target.name + " (" + target.machine;
-    for (const std::string& feature : target.features) {
-      text += " " + feature;
-    }
-    text += ")";
-  }
-  return text;
-}
-
 std::string describe(const std::vector<Gpu>& gpus) {
   std::string text;
   for (const Gpu& gpu : gpus) {
@@ -104,7 +92,8 @@ Status choose_gpu_target(const Payload& payload, const Gpu& gpu, const std::vect
     AOTIP_CHECK(best != nullptr,
                 "no code for GPU cuda:%d of this %s machine. The program was made for %s; here is "
                 "%s. Lower the model for this GPU.",
-                gpu.index, host_machine(), describe(payload).c_str(), describe(all).c_str());
+                gpu.index, host_machine(), describe_targets(payload).c_str(),
+                describe(all).c_str());
     *ret = best;
     return Status::kOk;
   } catch (const std::exception& error) {

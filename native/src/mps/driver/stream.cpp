@@ -70,9 +70,7 @@ void Stream::release_kept() noexcept {
 Status Stream::fault_word(int32_t** ret) noexcept {
   if (fault_word_ == nullptr) {
     fault_word_ = static_cast<int32_t*>(BufferPool::instance().allocate(sizeof(*fault_word_)));
-    if (fault_word_ == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(fault_word_);
     *fault_word_ = 0;
   }
   *ret = fault_word_;

@@ -71,9 +71,7 @@ Status dispatch(AOTIMetalKernelFunctionHandle func, const uint64_t* length, size
               "a grid of %zu dims in groups of %zu dims, expected 1 to 3", length_size,
               group_size_size);
   const mps::Kernel* kernel = func->find();
-  if (kernel == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(kernel);
   const auto size_of = [](const uint64_t* dims, size_t count) {
     return mps::Size{dims[0], count > 1 ? dims[1] : 1, count > 2 ? dims[2] : 1};
   };
@@ -132,7 +130,7 @@ AOTITorchError aoti_torch_mps_set_arg_tensor(AOTIMetalKernelFunctionHandle func,
                                              AtenTensorHandle tensor) {
   return run_kernel_shim(__func__, [&] {
     AOTIP_CHECK_ARG(func);
-    AOTIP_CHECK_TENSOR(tensor);
+    AOTIP_CHECK_TENSORS(tensor);
     return mps::bind_tensor(idx, *unwrap(tensor));
   });
 }

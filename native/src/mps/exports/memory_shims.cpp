@@ -38,13 +38,9 @@ Status finish_current() {
 AOTITorchError aoti_torch_mps_malloc(void** buffer, size_t num_bytes) {
   return run_shim(__func__, [&] {
     AOTIP_CHECK_ARG(buffer);
-    if (mps::open_gpu() == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(mps::open_gpu());
     void* data = mps::BufferPool::instance().allocate(num_bytes);
-    if (data == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(data);
     try {
       const std::lock_guard<std::mutex> lock(sizes().mutex);
       sizes().by_address[data] = num_bytes;

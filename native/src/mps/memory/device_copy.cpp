@@ -10,6 +10,7 @@
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
 #include "mps/ops/metal_types.h"
+#include "slim/loops.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -32,36 +33,11 @@ const char* raw_type(size_t itemsize) noexcept {
   }
 }
 
-/// The loops of a copy: dims of size 1 are gone, and neighbours that make one run are merged, the
-/// fastest of `dst` first. False where there are too many.
+/// The loops of a copy. False where there are too many.
 bool make_loops(const Tensor& dst, const Tensor& src, CopyArgs* ret) noexcept {
-  int64_t order[Tensor::kMaxDims];
-  int64_t count = 0;
-  for (int64_t d = 0; d < dst.ndim(); ++d) {
-    if (dst.size(d) != 1) {
-      order[count++] = d;
-    }
-  }
-  std::stable_sort(order, order + count,
-                   [&](int64_t a, int64_t b) { return dst.stride(a) < dst.stride(b); });
   *ret = {};
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t d = order[i];
-    const int32_t last = ret->ndim - 1;
-    if (last >= 0 && dst.stride(d) == ret->to[last] * int64_t{ret->sizes[last]} &&
-        src.stride(d) == ret->from[last] * int64_t{ret->sizes[last]}) {
-      ret->sizes[last] *= static_cast<uint32_t>(dst.size(d));
-      continue;
-    }
-    if (ret->ndim == COPY_DIMS) {
-      return false;
-    }
-    ret->sizes[ret->ndim] = static_cast<uint32_t>(dst.size(d));
-    ret->to[ret->ndim] = dst.stride(d);
-    ret->from[ret->ndim] = src.stride(d);
-    ++ret->ndim;
-  }
-  return true;
+  return Loops(dst.ndim(), dst.sizes(), dst.strides(), src.strides())
+      .describe(COPY_DIMS, &ret->ndim, ret->sizes, ret->to, ret->from);
 }
 
 std::string types_of(const Tensor& dst, const Tensor& src) {
@@ -95,9 +71,7 @@ Status copy_bytes(void* data, size_t nbytes, const void* from, size_t from_nbyte
     const std::string type = in_words ? "uint" : "uchar";
     const Kernel* kernel =
         find_kernel(metal_copy, "copy_elements", define("TO", type) + define("FROM", type));
-    if (kernel == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(kernel);
     CopyArgs loops = {};
     loops.ndim = 1;
     loops.sizes[0] = static_cast<uint32_t>(count);
@@ -130,9 +104,7 @@ Status copy_on_device(Tensor& dst, const Tensor& src) noexcept {
     AOTIP_CHECK(make_loops(dst, src, &loops), "copy: more than %d dims that cannot be merged",
                 COPY_DIMS);
     const Kernel* kernel = find_kernel(metal_copy, "copy_elements", types_of(dst, src));
-    if (kernel == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(kernel);
     return Launch(kernel).tensor(dst).tensor(src).value(loops).threads(
         {static_cast<size_t>(dst.numel()), 1, 1}, group_for(*kernel));
   } catch (const std::exception& error) {

@@ -180,9 +180,7 @@ Status run_rows(const Attention& call, const Plan& plan, const Tensor& out) {
   if (p.splits > 1) {
     const int64_t sizes[] = {plan.heads, p.rows, p.splits, plan.v.sizes[3] + 2};
     partial.reset(Tensor::empty(4, sizes, kFloat32, out.device()));
-    if (partial == nullptr) {
-      return Status::kFailed;
-    }
+    AOTIP_RETURN_IF_NULL(partial);
   }
   const size_t rows = static_cast<size_t>(p.rows);
   const size_t heads = static_cast<size_t>(plan.heads);

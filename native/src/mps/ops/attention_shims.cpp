@@ -15,9 +15,7 @@ Status attention(AtenTensorHandle query, AtenTensorHandle key, AtenTensorHandle 
                  AtenTensorHandle* attn_mask, double dropout_p, int32_t is_causal,
                  AtenTensorHandle* dropout_mask, const double* scale, bool grouped,
                  AtenTensorHandle* ret0, AtenTensorHandle* ret1) {
-  AOTIP_CHECK_TENSOR(query);
-  AOTIP_CHECK_TENSOR(key);
-  AOTIP_CHECK_TENSOR(value);
+  AOTIP_CHECK_TENSORS(query, key, value);
   AOTIP_CHECK_ARG(ret0);
   AOTIP_CHECK_ARG(ret1);
   AOTIP_CHECK(dropout_p == 0.0 && unwrap_optional(dropout_mask) == nullptr,
@@ -43,9 +41,7 @@ Status attention(AtenTensorHandle query, AtenTensorHandle key, AtenTensorHandle 
   const int64_t none = 0;
   OwnedTensor weights(Tensor::empty(1, &none, q.dtype(), q.device()));
   OwnedTensor out(weights != nullptr ? mps::attention(call) : nullptr);
-  if (out == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(out);
   *ret0 = wrap(out.release());
   *ret1 = wrap(weights.release());
   return Status::kOk;

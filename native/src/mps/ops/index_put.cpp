@@ -35,9 +35,7 @@ struct Indices {
 Status upload(const Sizes& numbers, Device device, OwnedTensor* ret) {
   const int64_t count = static_cast<int64_t>(numbers.size());
   ret->reset(Tensor::empty(1, &count, kInt64, device));
-  if (*ret == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(*ret);
   if (count == 0) {
     return Status::kOk;
   }
@@ -60,9 +58,7 @@ Status append_mask(const Tensor& mask, const Tensor& self, size_t first, Indices
                 ll(size), d, ll(expected));
   }
   const OwnedTensor host(Tensor::empty(mask.ndim(), mask.sizes(), mask.dtype(), Device{}));
-  if (host == nullptr) {
-    return Status::kFailed;
-  }
+  AOTIP_RETURN_IF_NULL(host);
   if (mask.numel() > 0) {
     AOTIP_RETURN_IF_FAILED(mps_device().copy(*host, mask));
   }

@@ -3,34 +3,19 @@
 namespace aoti_plugins::mps {
 
 const char* metal_type(int32_t dtype) noexcept {
-  switch (dtype) {
-    case kBool:
-      return "bool";
-    case kUInt8:
-      return "uchar";
-    case kInt8:
-      return "char";
-    case kInt16:
-      return "short";
-    case kUInt16:
-      return "ushort";
-    case kInt32:
-      return "int";
-    case kUInt32:
-      return "uint";
-    case kInt64:
-      return "long";
-    case kUInt64:
-      return "ulong";
-    case kFloat16:
-      return "half";
-    case kBFloat16:
-      return "bfloat";
-    case kFloat32:
-      return "float";
-    default:
-      return nullptr;
+  constexpr struct {
+    int32_t dtype;
+    const char* name;
+  } kTypes[] = {{kBool, "bool"},    {kUInt8, "uchar"},     {kInt8, "char"},
+                {kInt16, "short"},  {kUInt16, "ushort"},   {kInt32, "int"},
+                {kUInt32, "uint"},  {kInt64, "long"},      {kUInt64, "ulong"},
+                {kFloat16, "half"}, {kBFloat16, "bfloat"}, {kFloat32, "float"}};
+  for (const auto& type : kTypes) {
+    if (type.dtype == dtype) {
+      return type.name;
+    }
   }
+  return nullptr;
 }
 
 std::string define(const char* name, const std::string& value) {

@@ -8,18 +8,6 @@
 namespace aoti_plugins::mps {
 namespace {
 
-std::string describe(const Payload& payload) {
-  std::string text;
-  for (const TargetArtifact& target : payload.targets) {
-    text += (text.empty() ? "" : "; ") + target.name + " (" + target.machine;
-    for (const std::string& feature : target.features) {
-      text += " " + feature;
-    }
-    text += ")";
-  }
-  return text;
-}
-
 bool runs_here(const TargetArtifact& target, int macos) {
   return target.machine == host_machine() && (macos == 0 || minimum_macos(target) <= macos);
 }
@@ -53,7 +41,7 @@ Status choose_mps_target(const Payload& payload, int macos, const TargetArtifact
         best != nullptr,
         "no code for this machine. The program was made for %s; this machine is %s%s. Lower "
         "the model for this machine.",
-        describe(payload).c_str(), host_machine(), system.c_str());
+        describe_targets(payload).c_str(), host_machine(), system.c_str());
     *ret = best;
     return Status::kOk;
   } catch (const std::exception& error) {
