@@ -5,7 +5,7 @@ the second time without marks. Calls are timed in rounds that alternate between 
 of the rounds' ratios counts.
 
     python benchmarks/kernel_marks.py
-    python benchmarks/kernel_marks.py --target h100 --output benchmarks/results/kernel_marks_cuda.json
+    python benchmarks/kernel_marks.py --target h100 --output kernel_marks_cuda.json
 
 With a target the calls run on that NVIDIA GPU, inputs and outputs in host memory.
 """
