@@ -15,8 +15,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 from weakref import WeakKeyDictionary
 
 import sympy
@@ -29,6 +29,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
+from aoti_plugins.lowering.inductor.patching import replaced
 from aoti_plugins.lowering.quiet import quiet
 from aoti_plugins.lowering.values import hint
 
@@ -97,24 +98,21 @@ def as_exported(program: ExportedProgram) -> Iterator[None]:
         _set_ranges(shape_env, before)
 
 
-@contextlib.contextmanager
 def _kept(
     shape_env: ShapeEnv, ranges: Mapping[sympy.Symbol, ValueRanges[sympy.Expr]]
-) -> Iterator[None]:
+) -> AbstractContextManager[Any]:
     """What is found out about the example's sizes narrows no range, for the block.
 
     PyTorch takes every answer about a size for a promise: of one that it asked whether it is 1,
     which the example's is not, it would know that it never is.
     """
-    original = shape_env._refine_ranges
 
-    def refine(expr: Any) -> None:
+    def refine(original: Any, expr: Any) -> None:
         original(expr)
         if any(shape_env.var_to_range[symbol] != known for symbol, known in ranges.items()):
             _set_ranges(shape_env, ranges)
 
-    with mock.patch.object(shape_env, "_refine_ranges", refine):
-        yield
+    return replaced(shape_env, "_refine_ranges", refine)
 
 
 def _set_ranges(

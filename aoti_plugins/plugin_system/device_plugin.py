@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aoti_plugins import compile_specs as specs
@@ -63,14 +64,10 @@ class DevicePlugin:
         """
         if device != self.device.name:
             return ()
-        from aoti_plugins.lowering.passes import constants_as_bits
+        from aoti_plugins.lowering.passes import own_pass
         from aoti_plugins.lowering.passes.compared_values import compared_values
         from aoti_plugins.lowering.passes.edge_to_aten import edge_to_aten
-        from aoti_plugins.lowering.passes.equal_weights import equal_weights
-        from aoti_plugins.lowering.passes.gathered_rows import gathered_rows
-        from aoti_plugins.lowering.passes.norms_of_one import norms_of_one
         from aoti_plugins.lowering.passes.packed_weights import packed_weights
-        from aoti_plugins.lowering.passes.restore_views import restore_views
         from aoti_plugins.lowering.ranks import parts
 
         first = GraphPass("aoti_plugins.edge_to_aten", edge_to_aten)
@@ -80,21 +77,17 @@ class DevicePlugin:
             after=(first.name,),
             handles=parts.is_replaced,
         )
-        second = GraphPass("aoti_plugins.restore_views", restore_views, after=(ranks.name,))
-        bits = GraphPass(
-            "aoti_plugins.constants_as_bits",
-            constants_as_bits.constants_as_bits,
-            after=(second.name,),
-            handles=constants_as_bits.is_replaced,
-        )
-        equal = GraphPass("aoti_plugins.equal_weights", equal_weights, after=(bits.name,))
-        rows = GraphPass("aoti_plugins.gathered_rows", gathered_rows, after=(equal.name,))
-        norms = GraphPass("aoti_plugins.norms_of_one", norms_of_one, after=(rows.name,))
+        shared = partial(own_pass, "lowering")
+        views = shared("restore_views", after="parts_of_constants")
+        bits = shared("constants_as_bits", after="restore_views")
+        equal = shared("equal_weights", after="constants_as_bits")
+        rows = shared("gathered_rows", after="equal_weights")
+        norms = shared("norms_of_one", after="gathered_rows")
         own = tuple(self.device.passes(specs.decode(compile_specs)))
         matched = (rows.name, *(one.name for one in own))
         compared = GraphPass("aoti_plugins.compared_values", compared_values, after=matched)
         last = GraphPass("aoti_plugins.packed_weights", packed_weights, after=matched)
-        return (first, ranks, second, bits, equal, rows, norms, *own, compared, last)
+        return (first, ranks, views, bits, equal, rows, norms, *own, compared, last)
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

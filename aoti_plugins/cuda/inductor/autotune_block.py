@@ -7,7 +7,6 @@ the calls measure is answered by ``config_choice``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -15,33 +14,25 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 _GUARDS = torch._C._dynamo.guards
 _EMPTY = "_empty_strided_cuda"
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.wrapper.PythonWrapperCodegen.generate_and_run_autotune_block",
     "torch._C._dynamo.guards._empty_strided_cuda",
     why="Inductor's autotuning code makes tensors on the GPU.",
     until="aot_compile takes a target",
 )
-def autotune_block_on_fakes() -> Iterator[None]:
+def autotune_block_on_fakes(original: Any, self: Any) -> Any:
     """Run the autotuning block on fake tensors.
 
     Workspaces are made by a function of PyTorch's that fakes do not see; they are faked, too.
     """
-    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
-
-    original = PythonWrapperCodegen.generate_and_run_autotune_block
-
-    def run(self: Any) -> Any:
-        with FakeTensorMode(allow_non_fake_inputs=True), mock.patch.object(_GUARDS, _EMPTY, _empty):
-            return original(self)
-
-    with mock.patch.object(PythonWrapperCodegen, "generate_and_run_autotune_block", run):
-        yield
+    with FakeTensorMode(allow_non_fake_inputs=True), mock.patch.object(_GUARDS, _EMPTY, _empty):
+        return original(self)
 
 
 def _empty(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> Tensor:

@@ -18,7 +18,6 @@ import logging
 import math
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 
@@ -37,7 +36,7 @@ from aoti_plugins.cuda.inductor.product_choice import (
 )
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.cuda.tuning.records import Entry, Records
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 from aoti_plugins.lowering.inductor.versions import torch_version
 
 logger = logging.getLogger(__name__)
@@ -79,16 +78,13 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     }
     # A record may name any configuration of the kernel for few rows; else the best one will do.
     offered = few_rows.few_rows_choice(target, most=1 if records is None else few_rows.ALL)
-    precompile = kernels.precompile(CachingAutotuner.precompile)
     with (
         config.patch(options),
         offered,
-        mock.patch.multiple(CachingAutotuner, precompile=precompile, bench=kernels.bench),
-        mock.patch.multiple(
-            AlgorithmSelectorCache,
-            make_precompile_fn=no_precompilation,
-            do_autotuning=products.do_autotuning,
-        ),
+        replaced(CachingAutotuner, "precompile", kernels.precompile),
+        replaced(CachingAutotuner, "bench", kernels.bench),
+        replaced(AlgorithmSelectorCache, "make_precompile_fn", no_precompilation),
+        replaced(AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
     ):
         yield
     if records is not None:
@@ -115,28 +111,27 @@ def measured_configs(target: CudaTarget, records: Records) -> Iterator[None]:
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     made_with = _versions(target)
-    bench, autotune = CachingAutotuner.bench, AlgorithmSelectorCache.do_autotuning
 
-    def recorded_bench(self: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
-        milliseconds: float = bench(self, launcher, *args, **kwargs)
+    def bench(original: Any, self: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
+        milliseconds: float = original(self, launcher, *args, **kwargs)
         if has_choice(self) and math.isfinite(milliseconds) and milliseconds > 0:
             key = key_of(target, self)
             found = config_dict(launcher.config)
             records.add(Entry(key, found, milliseconds * 1e3, made_with))
         return milliseconds
 
-    def recorded_autotune(
-        self: Any, name: str, input_nodes: Any, layout: Any, *rest: Any, **more: Any
+    def autotune(
+        original: Any, self: Any, name: str, input_nodes: Any, layout: Any, *rest: Any, **more: Any
     ) -> Any:
-        timings = autotune(self, name, input_nodes, layout, *rest, **more) or {}
+        timings = original(self, name, input_nodes, layout, *rest, **more) or {}
         entry = measured_product(target, name, input_nodes, layout, timings, made_with)
         if entry is not None:
             records.add(entry)
         return with_cost_of_fusion(timings)
 
     with (
-        mock.patch.object(CachingAutotuner, "bench", recorded_bench),
-        mock.patch.object(AlgorithmSelectorCache, "do_autotuning", recorded_autotune),
+        replaced(CachingAutotuner, "bench", bench),
+        replaced(AlgorithmSelectorCache, "do_autotuning", autotune),
         # It would time templates with and without what is fused, but not the launch it saves.
         config.patch({timed_fusions(): False}),
     ):

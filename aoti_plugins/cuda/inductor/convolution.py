@@ -15,57 +15,52 @@ out. Patched: ``AlgorithmSelectorCache.__call__``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 from torch._prims_common import suggest_memory_format
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._C._conv_determine_backend_memory_format",
     why="A build of PyTorch without CUDA predicts another layout than our runtime's.",
     until="aot_compile takes a target",
 )
-def convolution_layout() -> Iterator[None]:
+def convolution_layout(
+    original: Any, input: torch.Tensor, weight: torch.Tensor, backend: Any
+) -> torch.memory_format:
     """Results are channels last where input or weight are, except in float64."""
-
-    def layout(input: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
-        del backend
-        if input.dtype == torch.float64:
-            return torch.contiguous_format
-        found = map(suggest_memory_format, (input, weight))
-        return next((f for f in found if f != torch.contiguous_format), torch.contiguous_format)
-
-    with mock.patch.object(torch._C, "_conv_determine_backend_memory_format", layout):
-        yield
+    del original, backend
+    if input.dtype == torch.float64:
+        return torch.contiguous_format
+    found = map(suggest_memory_format, (input, weight))
+    return next((f for f in found if f != torch.contiguous_format), torch.contiguous_format)
 
 
-@patch(
+@replacement(
     "torch._inductor.select_algorithm.AlgorithmSelectorCache.__call__("
     "self, name, choices, input_nodes, layout)",
     "torch._inductor.select_algorithm.TritonTemplateCaller",
     why="Templates without tensor cores are weighed against a library that uses them.",
     until="templates follow allow_tf32",
 )
-def convolution_choices() -> Iterator[None]:
+def convolution_choices(
+    original: Any,
+    self: Any,
+    name: str,
+    choices: list[Any],
+    input_nodes: Any,
+    *rest: Any,
+    **more: Any,
+) -> Any:
     """Weigh no template without tensor cores against a library that may use them."""
-    from torch._inductor.select_algorithm import AlgorithmSelectorCache, TritonTemplateCaller
+    from torch._inductor.select_algorithm import TritonTemplateCaller
 
-    original = AlgorithmSelectorCache.__call__
-
-    def call(
-        self: Any, name: str, choices: list[Any], input_nodes: Any, *rest: Any, **more: Any
-    ) -> Any:
-        cudnn = torch.backends.cudnn
-        rounds = cudnn.allow_tf32 and cudnn.fp32_precision != "tf32"
-        if name == "convolution" and rounds and input_nodes[0].get_dtype() == torch.float32:
-            kept = [one for one in choices if not isinstance(one, TritonTemplateCaller)]
-            choices = kept or choices
-        return original(self, name, choices, input_nodes, *rest, **more)
-
-    with mock.patch.object(AlgorithmSelectorCache, "__call__", call):
-        yield
+    cudnn = torch.backends.cudnn
+    rounds = cudnn.allow_tf32 and cudnn.fp32_precision != "tf32"
+    if name == "convolution" and rounds and input_nodes[0].get_dtype() == torch.float32:
+        kept = [one for one in choices if not isinstance(one, TritonTemplateCaller)]
+        choices = kept or choices
+    return original(self, name, choices, input_nodes, *rest, **more)

@@ -20,14 +20,13 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from unittest import mock
 
 import torch
 
 from aoti_plugins.cuda.target import CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
 from aoti_plugins.cuda.tuning.cost_model import Product, Tile
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 TEMPLATE_NAME = "aoti_few_rows"
 
@@ -106,10 +105,8 @@ def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
     from torch._inductor.fx_passes import post_grad
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
-    original = AlgorithmSelectorCache.__call__
-    prefer_unfused = post_grad.should_prefer_unfused_addmm
-
     def call(
+        original: Any,
         self: Any,
         name: str,
         choices: list[Any],
@@ -129,13 +126,13 @@ def few_rows_choice(target: CudaTarget, most: int = 1) -> Iterator[None]:
                 choices[:] = ours or choices
         return original(self, name, choices, input_nodes, layout, *rest, **more)
 
-    def stays_separate(match: Any) -> bool:
+    def stays_separate(original: Any, match: Any) -> bool:
         shape = match.args[0].meta["val"].shape
-        return has_few_rows(shape) or bool(prefer_unfused(match))
+        return has_few_rows(shape) or bool(original(match))
 
     with (
-        mock.patch.object(AlgorithmSelectorCache, "__call__", call),
-        mock.patch.object(post_grad, "should_prefer_unfused_addmm", stays_separate),
+        replaced(AlgorithmSelectorCache, "__call__", call),
+        replaced(post_grad, "should_prefer_unfused_addmm", stays_separate),
     ):
         yield
 

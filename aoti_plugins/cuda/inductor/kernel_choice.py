@@ -11,7 +11,7 @@ import hashlib
 import logging
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -47,25 +47,16 @@ class KernelChoice:
         self._target = target
         self._records = records
 
-    def precompile(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """The method that compiles all candidates, on fewer of them."""
+    def precompile(self, original: Any, tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compile all candidates, after some were left out."""
+        if tuner.configs and has_choice(tuner):
+            self._narrow(tuner)
+        return original(tuner, *args, **kwargs)
 
-        def precompile(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-            if tuner.configs and has_choice(tuner):
-                self._narrow(tuner)
-            return original(tuner, *args, **kwargs)
-
-        return precompile
-
-    @property
-    def bench(self) -> Callable[..., float]:
-        """The method that times one candidate."""
-
-        def bench(tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
-            del kwargs
-            return self._estimate(tuner, launcher, args) / 1e3
-
-        return bench
+    def bench(self, original: Any, tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
+        """Time one candidate, in milliseconds."""
+        del original, kwargs
+        return self._estimate(tuner, launcher, args) / 1e3
 
     def _narrow(self, tuner: Any) -> None:
         recorded = self._recorded(tuner)

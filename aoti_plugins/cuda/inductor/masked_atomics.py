@@ -10,14 +10,12 @@ PyTorch 2.13 on, whose ``indexing`` has an argument for it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replaced, replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.triton.TritonKernel.store(self, name, index, value, mode)",
     "torch._inductor.codegen.triton.TritonKernel.indexing("
     "self, index, copy_shape, dense_indexing, override_mask, block_ptr)",
@@ -26,29 +24,24 @@ from aoti_plugins.lowering.inductor.patching import patch
     until="PyTorch 2.12 is supported no more",
     before=(2, 13),
 )
-def masked_atomics() -> Iterator[None]:
+def masked_atomics(
+    original: Any, self: Any, name: str, index: Any, value: Any, mode: Any = None
+) -> None:
     """Atomic additions are masked, whatever they add and where."""
-    from torch._inductor.codegen.triton import IndexingOptions, TritonKernel
+    from torch._inductor.codegen.triton import IndexingOptions
 
-    store = TritonKernel.store
-    indexing = TritonKernel.indexing
+    def masked(indexing: Any, *args: Any, **kwargs: Any) -> Any:
+        found = indexing(*args, **kwargs)
+        if not isinstance(found, IndexingOptions):
+            return found
+        block = [f"{tree.prefix}mask" for tree in self.range_trees if _is_masked(self, tree)]
+        return dataclasses.replace(found, mask_vars=found.mask_vars | block)
 
-    def masked_store(self: Any, name: str, index: Any, value: Any, mode: Any = None) -> None:
-        def masked(*args: Any, **kwargs: Any) -> Any:
-            found = indexing(self, *args, **kwargs)
-            if not isinstance(found, IndexingOptions):
-                return found
-            block = [f"{tree.prefix}mask" for tree in self.range_trees if _is_masked(self, tree)]
-            return dataclasses.replace(found, mask_vars=found.mask_vars | block)
-
-        if mode != "atomic_add":
-            store(self, name, index, value, mode)
-            return
-        with mock.patch.object(self, "indexing", masked):
-            store(self, name, index, value, mode)
-
-    with mock.patch.object(TritonKernel, "store", masked_store):
-        yield
+    if mode != "atomic_add":
+        original(self, name, index, value, mode)
+        return
+    with replaced(self, "indexing", masked):
+        original(self, name, index, value, mode)
 
 
 def _is_masked(kernel: Any, tree: Any) -> bool:

@@ -10,31 +10,23 @@ decided when the first view is made of it. Patched:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.ir.is_contiguous_storage_and_layout(x)",
     "torch._inductor.ir.as_storage_and_layout("
     "x, freeze, want_contiguous, stride_order, allow_padding, exact_strides)",
     why="PyTorch 2.11 reads views of padded buffers with other strides.",
     until="PyTorch 2.11 and 2.12 are supported no more",
 )
-def padded_views() -> Iterator[None]:
+def padded_views(original: Any, x: Any) -> Any:
     """Views of padded buffers have the strides of these buffers."""
     from torch._inductor import ir
 
-    original = ir.is_contiguous_storage_and_layout
-
-    def is_contiguous(x: Any) -> bool:
-        found = original(x)
-        if not found and ir.is_storage_and_layout(x):
-            ir.as_storage_and_layout(x, freeze=True)
-        return found
-
-    with mock.patch.object(ir, "is_contiguous_storage_and_layout", is_contiguous):
-        yield
+    found = original(x)
+    if not found and ir.is_storage_and_layout(x):
+        ir.as_storage_and_layout(x, freeze=True)
+    return found

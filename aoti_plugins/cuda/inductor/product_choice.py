@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 _TILE_KEYS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_stages", "num_warps")
 
 
-def no_precompilation(self: Any, choices: Any, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+def no_precompilation(*args: Any, **kwargs: Any) -> Callable[[], Any]:
     """Stands in for ``AlgorithmSelectorCache.make_precompile_fn``."""
-    del self, choices, args, kwargs
+    del args, kwargs
     return dict
 
 
@@ -45,28 +45,20 @@ class ProductChoice:
         self._target = target
         self._records = records
 
-    @property
-    def do_autotuning(self) -> Callable[..., dict[Any, float]]:
-        """The method that times all choices of one product, in milliseconds."""
-
-        def do_autotuning(
-            cache: Any,
-            name: str,
-            input_nodes: Any,
-            layout: Any,
-            input_gen_fns: Any,
-            inputs_key: Any,
-            choices: Any,
-            *rest: Any,
-            **more: Any,
-        ) -> dict[Any, float]:
-            return self._timings(name, input_nodes, layout, choices)
-
-        return do_autotuning
-
-    def _timings(
-        self, name: str, input_nodes: Any, layout: Any, choices: Sequence[Any]
+    def do_autotuning(
+        self,
+        original: Any,
+        cache: Any,
+        name: str,
+        input_nodes: Any,
+        layout: Any,
+        input_gen_fns: Any,
+        inputs_key: Any,
+        choices: Sequence[Any],
+        *rest: Any,
+        **more: Any,
     ) -> dict[Any, float]:
+        """Time all choices of one product, in milliseconds."""
         product = product_of(name, input_nodes, layout)
         if product is None:
             return _first_library_choice(choices)

@@ -7,33 +7,23 @@ of elements by others stay as they are, since correct ones take more instruction
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.triton.TritonOverrides.truediv(x, y)",
     why="A norm of equal values would not be 0.",
     until="means are divided by div_rn",
 )
-def rounded_divisions() -> Iterator[None]:
+def rounded_divisions(original: Any, x: Any, y: Any) -> str:
     """Divide float32 correctly by numbers, and where there is one of a row."""
-    from torch._inductor.codegen.triton import TritonOverrides
-
-    original = TritonOverrides.truediv
-
-    def divided(x: Any, y: Any) -> str:
-        if _is_float(x) and _is_float(y) and (_is_number(y) or (_is_of_rows(x) and _is_of_rows(y))):
-            return f"triton.language.div_rn({x}, {y})"
-        return str(original(x, y))
-
-    with mock.patch.object(TritonOverrides, "truediv", staticmethod(divided)):
-        yield
+    if _is_float(x) and _is_float(y) and (_is_number(y) or (_is_of_rows(x) and _is_of_rows(y))):
+        return f"triton.language.div_rn({x}, {y})"
+    return str(original(x, y))
 
 
 def _is_float(value: Any) -> bool:

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import torch
 from torch._inductor.runtime import benchmarking
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 ROUNDS = 30
 _TRIAL_ROUNDS = 3
@@ -34,18 +33,13 @@ _LONGEST_SPIN_S = 0.2
 _LONGEST_MEASUREMENT_S = 0.05
 
 
-@patch(
+@replacement(
     "torch._inductor.runtime.benchmarking.InductorBenchmarker.benchmark_gpu(self, _callable)",
     why="The times of small kernels would be the host's.",
     until="Inductor measures that way",
 )
-def steady_times() -> Iterator[None]:
-    """Time everything that Inductor times on the GPU this way."""
-    with mock.patch.object(benchmarking.InductorBenchmarker, "benchmark_gpu", _benchmark_gpu):
-        yield
-
-
-def _benchmark_gpu(
+def steady_times(
+    original: Any,
     self: Any,
     _callable: Callable[[], Any],
     *args: Any,
@@ -53,9 +47,10 @@ def _benchmark_gpu(
     grad_to_none: Any = None,
     **kwargs: Any,
 ) -> float | list[float]:
-    """Milliseconds of a call, with a cold cache.
+    """Milliseconds of a call, with a cold cache: of everything that Inductor times on the GPU.
 
     Args:
+        original: Inductor's measurement; not used.
         self: the benchmarker.
         _callable: launches what is timed; Inductor also passes it by name.
         args: how many rounds of which kind, in Inductor's measurement; not used.
@@ -63,7 +58,7 @@ def _benchmark_gpu(
         grad_to_none: not used: nothing here has gradients.
         kwargs: as ``args``.
     """
-    del args, grad_to_none
+    del original, args, grad_to_none
     if not kwargs.get("is_vetted_benchmarking"):
         benchmarking.may_ban_benchmarking()  # torch._inductor.config.deterministic
     buffer = torch.empty(self.L2_cache_size, dtype=torch.int8, device="cuda")

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from unittest import mock
 
 import torch
 from torch.fx import Node
@@ -22,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from aoti_plugins.errors import UnsupportedError
 from aoti_plugins.lowering.inductor.blame import causes
-from aoti_plugins.lowering.inductor.patching import inductor_lock, patch
+from aoti_plugins.lowering.inductor.patching import inductor_lock, patch, replaced
 
 logger = logging.getLogger(__name__)
 
@@ -95,10 +94,9 @@ def inputs_in_memory(ops: Collection[Any]) -> Iterator[_Failure]:
     """
     from torch._inductor.graph import GraphLowering
 
-    original = GraphLowering.call_function
     failure = _Failure()
 
-    def call_function(self: Any, target: Any, args: Any, kwargs: Any) -> Any:
+    def call_function(original: Any, self: Any, target: Any, args: Any, kwargs: Any) -> Any:
         if target in ops:
             args, kwargs = pytree.tree_map(_stored, (args, kwargs))
         try:
@@ -108,7 +106,7 @@ def inputs_in_memory(ops: Collection[Any]) -> Iterator[_Failure]:
                 failure.node, failure.error = self.current_node, error
             raise
 
-    with mock.patch.object(GraphLowering, "call_function", call_function):
+    with replaced(GraphLowering, "call_function", call_function):
         yield failure
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 
 from aoti_plugins.errors import PatchError
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 from aoti_plugins.lowering.inductor.versions import tested_range
 
 # Must match native/src/mps/driver/kernel.h.
@@ -34,24 +33,27 @@ def told_faults() -> Iterator[None]:
     """Let every kernel that looks at indices tell what it finds."""
     from torch._inductor.codegen.mps import MetalKernel
 
-    generate = MetalKernel.codegen_kernel
-
-    def check_bounds(self: Any, expr: Any, size: Any, lower: bool, upper: bool) -> None:
-        index, end = self.index_to_str(expr), self.index_to_str(size)
-        outside = [f"{index} < 0"] * lower + [f"{index} >= {end}"] * upper
-        if outside:
-            self.compute.writeline(f"if ({' || '.join(outside)}) {{ {_TELL} return; }}")
-
-    def codegen_kernel(self: Any, *args: Any, **kwargs: Any) -> str:
-        source: str = generate(self, *args, **kwargs)
-        if _TELL not in source:
-            return source
-        if source.count(_HEAD) != 1:
-            raise PatchError(
-                f"PyTorch {torch.__version__} writes the head of Metal kernels in another form "
-                f"than PyTorch {tested_range()}, so that they cannot tell of wrong indices"
-            )
-        return source.replace(_HEAD, f"{_HEAD}\n{_ARGUMENT}")
-
-    with mock.patch.multiple(MetalKernel, check_bounds=check_bounds, codegen_kernel=codegen_kernel):
+    with (
+        replaced(MetalKernel, "check_bounds", _check_bounds),
+        replaced(MetalKernel, "codegen_kernel", _codegen_kernel),
+    ):
         yield
+
+
+def _check_bounds(original: Any, self: Any, expr: Any, size: Any, lower: bool, upper: bool) -> None:
+    index, end = self.index_to_str(expr), self.index_to_str(size)
+    outside = [f"{index} < 0"] * lower + [f"{index} >= {end}"] * upper
+    if outside:
+        self.compute.writeline(f"if ({' || '.join(outside)}) {{ {_TELL} return; }}")
+
+
+def _codegen_kernel(original: Any, *args: Any, **kwargs: Any) -> str:
+    source: str = original(*args, **kwargs)
+    if _TELL not in source:
+        return source
+    if source.count(_HEAD) != 1:
+        raise PatchError(
+            f"PyTorch {torch.__version__} writes the head of Metal kernels in another form "
+            f"than PyTorch {tested_range()}, so that they cannot tell of wrong indices"
+        )
+    return source.replace(_HEAD, f"{_HEAD}\n{_ARGUMENT}")

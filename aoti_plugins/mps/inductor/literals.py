@@ -7,16 +7,12 @@ printers of C++ see.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 from aoti_plugins.lowering.inductor.patching import patch
-
-_PRINTERS = ("torch.utils._sympy.printers", "torch._inductor.codegen.cpp_wrapper_cpu")
 
 
 @patch(
@@ -27,9 +23,14 @@ _PRINTERS = ("torch.utils._sympy.printers", "torch._inductor.codegen.cpp_wrapper
 )
 def literals_of_macos() -> Iterator[None]:
     """Print C++ as on macOS."""
-    with contextlib.ExitStack() as stack:
-        for module in map(importlib.import_module, _PRINTERS):
-            stack.enter_context(mock.patch.object(module, "sys", _OnMacOs()))
+    from torch._inductor.codegen import cpp_wrapper_cpu
+    from torch.utils._sympy import printers
+
+    there = _OnMacOs()
+    with (
+        mock.patch.object(printers, "sys", there),
+        mock.patch.object(cpp_wrapper_cpu, "sys", there),
+    ):
         yield
 
 

@@ -7,34 +7,26 @@ compiler takes. Patched: ``MetalOverrides.masked``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.mps.MetalOverrides.masked(mask, body, other)",
     why="Kernels of PyTorch 2.11 with padding inside padding do not compile.",
     until="PyTorch 2.12 is supported no more",
     before=(2, 13),
 )
-def scoped_names() -> Iterator[None]:
+def scoped_names(original: Any, mask: Any, body: Callable[[], Any], other: Any) -> Any:
     """Give each depth a prefix of its own, as later versions of PyTorch do."""
-    from torch._inductor.codegen.mps import MetalOverrides
     from torch._inductor.virtualized import V
 
-    original = MetalOverrides.masked
+    prefix = f"{V.kernel.cse.name_prefix}_scoped"
 
-    def masked(mask: Any, body: Callable[[], Any], other: Any) -> Any:
-        prefix = f"{V.kernel.cse.name_prefix}_scoped"
+    def named() -> Any:
+        V.kernel.cse.name_prefix = prefix
+        return body()
 
-        def named() -> Any:
-            V.kernel.cse.name_prefix = prefix
-            return body()
-
-        return original(mask, named, other)
-
-    with mock.patch.object(MetalOverrides, "masked", staticmethod(masked)):
-        yield
+    return original(mask, named, other)

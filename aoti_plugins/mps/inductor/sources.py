@@ -18,12 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
+from torch.utils._ordered_set import OrderedSet
 
 from aoti_plugins.errors import PatchError
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import patch, replaced
 from aoti_plugins.lowering.inductor.versions import tested_range
 from aoti_plugins.mps.inductor.conditions import (
     without_empty_conditions,
@@ -73,25 +73,27 @@ _COMBINE = {
 def small_sources() -> Iterator[None]:
     """Let every kernel's source have what it uses, and nothing else."""
     from torch._inductor.codegen.mps import MetalKernel
-    from torch.utils._ordered_set import OrderedSet
 
-    initialize, generate = MetalKernel.__init__, MetalKernel.codegen_kernel
-
-    def with_own_headers(self: Any, *args: Any, **kwargs: Any) -> None:
-        initialize(self, *args, **kwargs)
-        self.headers = OrderedSet(["utils"])
-
-    def codegen_kernel(self: Any, *args: Any, **kwargs: Any) -> str:
-        source, found = _SOURCE.subn(_with_small_source, generate(self, *args, **kwargs))
-        if not found:
-            raise PatchError(
-                f"PyTorch {torch.__version__} writes Metal source in another form than "
-                f"PyTorch {tested_range()}, so that it cannot be made right"
-            )
-        return source
-
-    with mock.patch.multiple(MetalKernel, __init__=with_own_headers, codegen_kernel=codegen_kernel):
+    with (
+        replaced(MetalKernel, "__init__", _with_own_headers),
+        replaced(MetalKernel, "codegen_kernel", _codegen_kernel),
+    ):
         yield
+
+
+def _with_own_headers(original: Any, self: Any, *args: Any, **kwargs: Any) -> None:
+    original(self, *args, **kwargs)
+    self.headers = OrderedSet(["utils"])
+
+
+def _codegen_kernel(original: Any, *args: Any, **kwargs: Any) -> str:
+    source, found = _SOURCE.subn(_with_small_source, original(*args, **kwargs))
+    if not found:
+        raise PatchError(
+            f"PyTorch {torch.__version__} writes Metal source in another form than "
+            f"PyTorch {tested_range()}, so that it cannot be made right"
+        )
+    return source
 
 
 def _with_small_source(found: re.Match[str]) -> str:

@@ -7,29 +7,19 @@ converts its other operand to the type of the first one, so that ``torch.where(x
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 import torch
 
-from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.patching import replacement
 
 
-@patch(
+@replacement(
     "torch._inductor.codegen.mps.MetalOverrides.constant(val, dtype)",
     why="Numbers of 64 bits would be cut to 32 where a constant is chosen instead of them.",
     until="Inductor gives constants in Metal their dtype",
 )
-def wide_constants() -> Iterator[None]:
+def wide_constants(original: Any, val: bool | float | int, dtype: torch.dtype) -> Any:
     """Write constants of int64 as ``long``."""
-    from torch._inductor.codegen.mps import MetalOverrides
-
-    original = MetalOverrides.constant
-
-    def constant(val: bool | float | int, dtype: torch.dtype) -> Any:
-        text = original(val, dtype)
-        return f"static_cast<long>({text})" if dtype == torch.int64 else text
-
-    with mock.patch.object(MetalOverrides, "constant", staticmethod(constant)):
-        yield
+    text = original(val, dtype)
+    return f"static_cast<long>({text})" if dtype == torch.int64 else text
