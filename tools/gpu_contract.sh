@@ -60,7 +60,7 @@ run_all() {
   done
 }
 
-for program in "$programs"/{conformance_cuda,cuda_{device,upload,graphs,matmul,matmul_refusals,scaled_matmul,fused_linear,packed_linear,conv,index,scatter,fft,random}}_test; do
+for program in "$programs"/{conformance_cuda,cuda_{device,upload,graphs,matmul,matmul_refusals,scaled_matmul,fused_linear,packed_linear,conv,index,scatter,fft,random,row_linear,token_attention,drawn_token}}_test; do
   run_all "$(basename "$program")" "$program" "--run_test=$left_out"
 done
 for program in ${CALLED:-}; do
