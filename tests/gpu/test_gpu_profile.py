@@ -1,0 +1,45 @@
+"""`aoti-plugins profile` on a GPU: each kernel with its time there, graphs or not."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from aoti_plugins.cli.app import app
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("restored_logging")]
+
+
+@pytest.mark.parametrize("way", ["estimated", "graphs"])
+def test_kernels_have_their_times(
+    gpu_programs: Callable[[str, str], Path], way: str, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    program = gpu_programs("transformer", way)
+    options = ["--repeat", "10", "--trace", str(trace), "--json"]
+    done = CliRunner().invoke(app, ["profile", str(program), *options])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    kernels = [one for one in found["kernels"] if one["delegate"] >= 0]
+    assert len(kernels) > 5
+    assert all(one["modules"] and one["lines"] for one in kernels)
+    # A kernel takes a microsecond at least, and no more than the call does that has all of them.
+    inside = sum(one["seconds"] for one in kernels)
+    assert all(one["seconds"] > 1e-6 for one in kernels)
+    assert inside < 10 * found["seconds"]
+    events = [one for one in json.loads(trace.read_text())["traceEvents"] if one["ph"] == "X"]
+    calls = {one["args"]["call"]: one for one in events if one["name"] == "DELEGATE_CALL"}
+    ran = [one for one in events if one["cat"] == "kernel"]
+    assert len(ran) == 10 * sum(one["launches"] for one in kernels)
+    by_time = sorted(ran, key=lambda one: one["ts"])
+    for one, after in itertools.pairwise(by_time):
+        assert one["ts"] + one["dur"] <= after["ts"] + 1  # one behind the other
+    for one in ran:
+        call = calls[one["args"]["call"]]
+        assert call["ts"] <= one["ts"]
+        assert one["ts"] + one["dur"] <= call["ts"] + call["dur"] + 20  # clocks meet that well
