@@ -11,8 +11,8 @@ using namespace aoti_plugins::testing;
 
 namespace {
 
-constexpr int32_t kDTypes[] = {kBool,  kUInt8,   kInt8,     kInt16,  kInt32,
-                               kInt64, kFloat16, kBFloat16, kFloat32};
+constexpr int32_t kConverted[] = {kBool,  kUInt8,   kInt8,     kInt16,  kInt32,
+                                  kInt64, kFloat16, kBFloat16, kFloat32};
 
 /// Small numbers, different in neighbouring elements.
 void count_up(Tensor& cpu) {
@@ -49,8 +49,8 @@ BOOST_AUTO_TEST_CASE(copies_keep_values_whatever_the_strides_and_dtypes) {
   for (const Layout& layout : kLayouts) {
     Ints dense(layout.sizes.size());
     contiguous_strides(static_cast<int64_t>(dense.size()), layout.sizes.data(), dense.data());
-    for (const int32_t from : kDTypes) {
-      for (const int32_t to : kDTypes) {
+    for (const int32_t from : kConverted) {
+      for (const int32_t to : kConverted) {
         const Handle source = make(layout.sizes, from);
         if (unwrap(source.get())->numel() > 0) {
           count_up(*unwrap(source.get()));

@@ -122,9 +122,9 @@ class AOTIP_CORE DeviceSession {
   /// Waits until the device is done with what calls, failed ones too, have given it to do.
   virtual void wait() noexcept {}
 
-  /// What times the kernels of the call that is about to begin; borrowed. Null where the thread that
-  /// calls a kernel runs it. A call that is watched may take another way: the same kernels, each by
-  /// itself.
+  /// What times the kernels of the call that is about to begin; borrowed. Null where the thread
+  /// that calls a kernel runs it. A call that is watched may take another way: the same kernels,
+  /// each by itself.
   virtual KernelClock* kernel_clock() noexcept { return nullptr; }
 
   /// The model is about to go: waits, and drops what was kept of its calls.
