@@ -95,7 +95,7 @@ Status KernelEvents::start_clock() noexcept {
   AOTIP_RETURN_IF_FAILED(record(&first));
   AOTIP_CU(cuEventSynchronize, events_[first].handle());
   begin_ns_ = now_ns();
-  if (!may_hold_ || driver().cuLaunchHostFunc == nullptr) {
+  if (overruns_ == kMostOverruns || driver().cuLaunchHostFunc == nullptr) {
     return Status::kOk;
   }
   released_ = false;
@@ -130,7 +130,7 @@ void KernelEvents::stop(EventTracer& tracer) noexcept {
   const Status done = stream_.synchronize();
   if (held_) {
     held_ = false;
-    may_hold_ = !ran_over_;
+    overruns_ = ran_over_ ? overruns_ + 1 : 0;
   }
   if (!failed_ && (done != Status::kOk || tell(tracer) != Status::kOk)) {
     log_missing_times();

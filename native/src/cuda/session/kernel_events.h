@@ -19,8 +19,10 @@ namespace aoti_plugins::cuda {
 /// would be idle between short kernels, waiting for the host, and the wait would be in their times.
 class KernelEvents final : public KernelClock {
  public:
-  /// Longer waits of the GPU are those of a call that waits for the GPU itself.
+  /// Longer waits of the GPU are those of a call that waits for the GPU itself: always, or as it
+  /// loads its kernels. After two of these in a row nothing is held.
   static constexpr int kMostHeldMs = 20;
+  static constexpr int kMostOverruns = 2;
 
   /// The stream outlives it.
   explicit KernelEvents(Stream& stream) : stream_(stream) {}
@@ -55,7 +57,7 @@ class KernelEvents final : public KernelClock {
   Stream& stream_;
   bool watches_ = false;
   bool failed_ = false;       // nothing more of this call is timed
-  bool may_hold_ = true;      // until a call waited for the GPU meanwhile
+  int overruns_ = 0;          // of the last holds, one after the other
   int64_t begin_ns_ = 0;      // when the first event was reached
   std::deque<Event> events_;  // kept for the next call
   size_t used_ = 0;
