@@ -1,4 +1,4 @@
-"""A part of a model with kernels of all kinds."""
+"""A part of a model with kernels of all kinds, and what a program says of them."""
 
 from __future__ import annotations
 
@@ -15,3 +15,14 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.smooth(torch.relu(self.project(x))[:, None]).softmax(-1)
+
+
+def check_kernels(kernels: list[dict[str, list[str]]]) -> None:
+    """The product, the convolution and what is fused are there, and where each is from."""
+    ops = [set(one["ops"]) for one in kernels]
+    assert any("aten.linear.default" in one for one in ops)
+    assert any("aten.conv1d.default" in one for one in ops)
+    assert any("aten.softmax.int" in one or "aten._softmax.default" in one for one in ops)
+    modules = {module for one in kernels for module in one["modules"]}
+    assert {"project (Linear)", "smooth (Conv1d)"} <= modules
+    assert all(one["lines"] for one in kernels)
