@@ -2,9 +2,18 @@
 
 #include <executorch/runtime/core/event_tracer.h>
 
+#include <chrono>
+#include <cstdint>
+
 #include "slim/export.h"
 
 namespace aoti_plugins {
+
+/// Nanoseconds of the steady clock.
+inline int64_t steady_now_ns() noexcept {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
 
 /// Times the kernels of one call on a device that works beside the thread that calls them. A call
 /// is `start`, `kernel_begins` and `kernel_ends` around each kernel, `stop`.

@@ -1,16 +1,8 @@
 #include "runner/call_trace.h"
 
-#include <chrono>
+#include "delegate/kernel_clock.h"
 
 namespace aoti_plugins::runner {
-namespace {
-
-int64_t now_ns() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
-}
-
-}  // namespace
 
 aotip_event CallTrace::described(size_t index) const noexcept {
   const Event& event = events_[index];
@@ -29,12 +21,12 @@ CallTrace::Entry CallTrace::begin(const char* name, bool in_delegate) {
   events_.push_back(std::move(event));
   Entry entry{};
   entry.event_id = static_cast<int64_t>(events_.size()) - 1;
-  events_.back().begin_ns = now_ns();
+  events_.back().begin_ns = steady_now_ns();
   return entry;
 }
 
 void CallTrace::end(const Entry& entry) noexcept {
-  const int64_t now = now_ns();
+  const int64_t now = steady_now_ns();
   if (entry.event_id >= 0 && static_cast<size_t>(entry.event_id) < events_.size()) {
     events_[static_cast<size_t>(entry.event_id)].end_ns = now;
   }

@@ -15,11 +15,6 @@ namespace {
 using ::executorch::runtime::EventTracer;
 using ::executorch::runtime::kUnsetDelegateDebugIntId;
 
-int64_t now_ns() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
-}
-
 void log_missing_times() noexcept {
   ET_LOG(Error, "a profile lacks kernels, as they cannot be timed: %s", last_failure());
 }
@@ -94,7 +89,7 @@ Status KernelEvents::start_clock() noexcept {
   size_t first = 0;
   AOTIP_RETURN_IF_FAILED(record(&first));
   AOTIP_CU(cuEventSynchronize, events_[first].handle());
-  begin_ns_ = now_ns();
+  begin_ns_ = steady_now_ns();
   if (overruns_ == kMostOverruns || driver().cuLaunchHostFunc == nullptr) {
     return Status::kOk;
   }

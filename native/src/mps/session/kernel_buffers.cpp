@@ -27,7 +27,10 @@ void KernelBuffers::kernel_begins(const char* name) noexcept {
 }
 
 void KernelBuffers::kernel_ends() noexcept {
-  if (!launches_.empty() && stream_.commands().end_own(&launches_.back().commands) != Status::kOk) {
+  if (launches_.empty() || launches_.back().commands) {
+    return;  // this kernel is not listed
+  }
+  if (stream_.commands().end_own(&launches_.back().commands) != Status::kOk) {
     stream_.note_fault();
   }
 }
