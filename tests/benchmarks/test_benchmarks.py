@@ -169,7 +169,7 @@ def test_stored_products_and_ops_keep_their_promises() -> None:
 
 def test_stored_contract_is_clean() -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "cuda_contract.json").read_text())
-    assert len(result["runs"]) == 11
+    assert len(result["runs"]) == 17
     assert any("graphs" in name for name in result["programs called"])
     for runs in (*result["runs"].values(), *result["programs called"].values()):
         assert set(runs) == {"alone", "memcheck", "racecheck", "synccheck"}
