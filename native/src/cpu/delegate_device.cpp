@@ -1,5 +1,6 @@
 #include "delegate/delegate_device.h"
 
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "cpu/memory/constant_memory.h"
+#include "cpu/memory/kept_blocks.h"
 #include "delegate/constants.h"
 #include "delegate/target.h"
 #include "ops/random.h"
@@ -25,8 +27,18 @@ struct Constant {
   cpu::ConstantMemory memory;
 };
 
+/// Programs that are loaded.
+std::atomic<int64_t> sessions{0};
+
 class CpuSession final : public DeviceSession {
  public:
+  CpuSession() noexcept { sessions.fetch_add(1, std::memory_order_relaxed); }
+  ~CpuSession() override {
+    if (sessions.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      cpu::release_kept_blocks();
+    }
+  }
+
   Device device() const noexcept override { return {}; }
   std::string model_device() const override { return "cpu"; }
 

@@ -3,28 +3,26 @@
 #include <cstdlib>
 #include <new>
 
+#include "cpu/memory/kept_blocks.h"
+
 namespace aoti_plugins {
 namespace {
 
-// Room for the counter in front of the bytes, and for moving the bytes to their alignment.
-constexpr size_t kOverhead = sizeof(Storage) + kStorageAlignment;
-
-void* align_up(void* ptr) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(ptr);
-  return reinterpret_cast<void*>((address + kStorageAlignment - 1) & ~(kStorageAlignment - 1));
-}
+// Room for the counter in front of the bytes.
+constexpr size_t kOverhead =
+    (sizeof(Storage) + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
+static_assert(cpu::kBlockAlignment % kStorageAlignment == 0);
 
 }  // namespace
 
 Storage* Storage::allocate(size_t nbytes, Device device) noexcept {
   if (device.type == kCpu) {
-    void* block = nbytes <= SIZE_MAX - kOverhead ? std::malloc(kOverhead + nbytes) : nullptr;
+    void* block = nbytes <= SIZE_MAX - kOverhead ? cpu::take_block(kOverhead + nbytes) : nullptr;
     if (block == nullptr) {
       (void)fail("out of memory: %zu bytes on the cpu", nbytes);
       return nullptr;
     }
-    return new (block)
-        Storage(align_up(static_cast<char*>(block) + sizeof(Storage)), nbytes, device);
+    return new (block) Storage(static_cast<char*>(block) + kOverhead, nbytes, device);
   }
   DeviceInterface* interface = find_device(device.type);
   if (interface == nullptr || !interface->has_index(device.index)) {
@@ -48,10 +46,14 @@ Storage* Storage::allocate(size_t nbytes, Device device) noexcept {
 }
 
 void Storage::free() noexcept {
-  if (device_.type != kCpu) {
-    if (DeviceInterface* interface = find_device(device_.type)) {
-      interface->deallocate(data_, nbytes_, device_.index, owner_);
-    }
+  if (device_.type == kCpu) {
+    const size_t nbytes = kOverhead + nbytes_;
+    this->~Storage();
+    cpu::give_block(this, nbytes);
+    return;
+  }
+  if (DeviceInterface* interface = find_device(device_.type)) {
+    interface->deallocate(data_, nbytes_, device_.index, owner_);
   }
   this->~Storage();
   std::free(static_cast<void*>(this));

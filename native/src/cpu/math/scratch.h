@@ -2,7 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+
+#include "cpu/memory/kept_blocks.h"
 
 namespace aoti_plugins::cpu {
 
@@ -10,7 +11,7 @@ namespace aoti_plugins::cpu {
 class Scratch {
  public:
   Scratch() = default;
-  ~Scratch() { std::free(block_); }
+  ~Scratch() { give_block(block_, nbytes_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
@@ -18,18 +19,17 @@ class Scratch {
   /// A second call frees what the first one returned.
   template <typename T>
   T* get(int64_t count) noexcept {
-    std::free(block_);
+    give_block(block_, nbytes_);
     block_ = nullptr;
-    size_t nbytes = 0;
-    if (count < 0 || __builtin_mul_overflow(static_cast<size_t>(count), sizeof(T), &nbytes) ||
-        posix_memalign(&block_, 64, nbytes > 0 ? nbytes : 1) != 0) {
-      block_ = nullptr;
+    if (count >= 0 && !__builtin_mul_overflow(static_cast<size_t>(count), sizeof(T), &nbytes_)) {
+      block_ = take_block(nbytes_);
     }
     return static_cast<T*>(block_);
   }
 
  private:
   void* block_ = nullptr;
+  size_t nbytes_ = 0;
 };
 
 }  // namespace aoti_plugins::cpu
