@@ -63,6 +63,11 @@ const char* fill(void* library, Xnnpack* ret) {
   AOTIP_FIND(create_fully_connected_nc_qd8_f32_qb4w_f16_scales);
   AOTIP_FIND(reshape_fully_connected_nc_qd8_f32_qb4w);
   AOTIP_FIND(setup_fully_connected_nc_qd8_f32_qb4w);
+  AOTIP_FIND_OPERATOR(fully_connected_nc_qdu8_f32_qc8w);
+  AOTIP_FIND_OPERATOR(fully_connected_nc_qdu8_f32_qc4w);
+  AOTIP_FIND(create_fully_connected_nc_qdu8_f32_qb4w_f16_scales);
+  AOTIP_FIND(reshape_fully_connected_nc_qdu8_f32_qb4w);
+  AOTIP_FIND(setup_fully_connected_nc_qdu8_f32_qb4w);
 #undef AOTIP_FIND_OPERATOR
 #undef AOTIP_FIND
   // Two functions that came with the signatures above, which earlier versions have otherwise.

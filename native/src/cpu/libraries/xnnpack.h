@@ -114,6 +114,18 @@ struct Xnnpack {
                                                  size_t* workspace_nbytes, XnnThreads* threads);
   int (*setup_fully_connected_nc_qd8_f32_qb4w)(XnnOperator* op, const int8_t* input, float* output,
                                                void* workspace, const XnnQuantization* rows);
+
+  // The same of rows without a sign, for processors that multiply these with numbers that have one.
+  decltype(create_fully_connected_nc_qd8_f32_qc8w) create_fully_connected_nc_qdu8_f32_qc8w;
+  decltype(reshape_fully_connected_nc_qd8_f32_qc8w) reshape_fully_connected_nc_qdu8_f32_qc8w;
+  decltype(setup_fully_connected_nc_qd8_f32_qc8w) setup_fully_connected_nc_qdu8_f32_qc8w;
+  decltype(create_fully_connected_nc_qd8_f32_qc4w) create_fully_connected_nc_qdu8_f32_qc4w;
+  decltype(reshape_fully_connected_nc_qd8_f32_qc4w) reshape_fully_connected_nc_qdu8_f32_qc4w;
+  decltype(setup_fully_connected_nc_qd8_f32_qc4w) setup_fully_connected_nc_qdu8_f32_qc4w;
+  decltype(create_fully_connected_nc_qd8_f32_qb4w_f16_scales)
+      create_fully_connected_nc_qdu8_f32_qb4w_f16_scales;
+  decltype(reshape_fully_connected_nc_qd8_f32_qb4w) reshape_fully_connected_nc_qdu8_f32_qb4w;
+  decltype(setup_fully_connected_nc_qd8_f32_qb4w) setup_fully_connected_nc_qdu8_f32_qb4w;
 };
 
 /// XNNPACK in the library of executorch's wheel, opened by the first call; null where it is not
