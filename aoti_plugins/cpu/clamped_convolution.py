@@ -32,7 +32,7 @@ def clamped_convolution(
         weight: ``[out, c / groups, height, width]``, float32, channels-last.
         bias: ``[out]``, float32.
         stride: of each dim.
-        padding: likewise, at both ends.
+        padding: likewise, at both ends; or four numbers, before each dim and then behind.
         dilation: likewise.
         groups: of channels.
         least: the smallest result; no limit where it is none.
@@ -41,8 +41,10 @@ def clamped_convolution(
     Returns:
         ``[n, out, h', w']``, channels-last without gaps.
     """
+    top, left, bottom, right = (*padding, *padding) if len(padding) == 2 else padding
+    padded = torch.nn.functional.pad(x, (left, right, top, bottom))
     found = torch.nn.functional.conv2d(
-        x, weight, bias, list(stride), list(padding), list(dilation), groups
+        padded, weight, bias, list(stride), 0, list(dilation), groups
     )
     if least is not None or most is not None:
         found = found.clamp(least, most)

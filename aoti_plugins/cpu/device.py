@@ -43,6 +43,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield own("folded_norms", after="restore_views")
     yield own("clamped_convolutions", after="folded_norms")
     yield own("quantized_convolutions", after="restore_views", before="clamped_convolutions")
+    yield own("pools_of_numbers", after="restore_views", before="clamped_convolutions")
     yield own("small_linears", after="gathered_rows")
     yield own("small_erf", after="restore_views")
 

@@ -15,6 +15,9 @@ from aoti_plugins.types import Target
 def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor generates for a CPU target."""
     del options
+    from aoti_plugins.cpu.inductor.channels_last_inputs import channels_last_inputs
+    from aoti_plugins.cpu.inductor.max_pools import max_pools
+    from aoti_plugins.cpu.inductor.short_vectors import short_vectors
     from aoti_plugins.lowering.inductor.direct_tiles import direct_tiles
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.no_triton import no_triton
@@ -41,6 +44,9 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         masked_truths(),
         truths_of_places(),
         wide_sums(),
+        channels_last_inputs(),
+        max_pools(),
+        short_vectors(),
     ):
         yield
 

@@ -82,11 +82,13 @@ def convolved(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> Tensor:
-    """An empty tensor like the result of a convolution over two dims, channels-last."""
+    """An empty tensor like the result of a convolution over two dims, channels-last.
+
+    ``padding`` has the numbers of both dims at both ends, or those before and then those behind.
+    """
+    padded = [x.size(d + 2) + padding[d] + padding[d - 2] for d in range(2)]
     sizes = [
-        (x.size(d + 2) + 2 * padding[d] - dilation[d] * (weight.size(d + 2) - 1) - 1) // stride[d]
-        + 1
-        for d in range(2)
+        (padded[d] - dilation[d] * (weight.size(d + 2) - 1) - 1) // stride[d] + 1 for d in range(2)
     ]
     shape = (x.size(0), weight.size(0), *sizes)
     return x.new_empty(shape).contiguous(memory_format=torch.channels_last)

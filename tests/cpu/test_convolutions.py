@@ -9,6 +9,7 @@ import torch
 from each_model import Each
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
+from torch.nn.functional import pad
 
 from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
 from aoti_plugins.cpu.passes.folded_norms import folded_norms
@@ -112,6 +113,41 @@ def test_what_others_read_stays(called: Called, run: Run) -> None:
     assert "aten::relu" in names
     assert "aten::clamp" not in names
     assert [name for name in names if "batch_norm" in name]
+    (found,) = run(model, x)
+    torch.testing.assert_close(found, model(x))
+
+
+class Padded(nn.Module):
+    """Zeros around images, as TensorFlow has them, and what looks like them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.uneven = nn.Conv2d(3, 8, 3, stride=2)
+        self.wide = nn.Conv2d(8, 8, (1, 3), padding=(0, 1), groups=8)
+        self.ones = nn.Conv2d(8, 8, 3)
+        self.mirrored = nn.Conv2d(8, 8, 3)
+        self.far = nn.Conv2d(8, 8, 3, padding=1)
+        self.cut = nn.Conv2d(8, 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.uneven(pad(x, (0, 1, 0, 1))).relu()
+        x = self.wide(pad(x, (1, 0)))
+        x = self.ones(pad(x, (1, 1, 1, 1), value=1.0))
+        x = self.mirrored(pad(x, (1, 1, 1, 1), mode="reflect"))
+        x = self.far(pad(x, (2, 0, 0, 0)))
+        return self.cut(pad(x, (-1, 2, 2, 2)))
+
+
+def test_zeros_around_images_are_the_convolutions(called: Called, run: Run) -> None:
+    model, x = Padded().eval(), torch.randn(2, 3, 16, 21)
+    program = export(model, (x,))
+    clamped_convolutions(program)
+    names = called(program)
+    assert names.count(OURS) == 6
+    # Ones, a mirror, more than the kernel reaches over, and less than the image.
+    assert len([name for name in names if "pad" in name]) == 4
+    torch.testing.assert_close(program.module()(x).contiguous(), model(x))
     (found,) = run(model, x)
     torch.testing.assert_close(found, model(x))
 

@@ -13,6 +13,7 @@ DEVICES = ("aoti_plugins.cpu", "aoti_plugins.cuda", "aoti_plugins.mps")
 # Where Inductor's and Triton's insides may be touched (decision 0034).
 INSIDES = (
     "aoti_plugins.lowering.inductor",
+    "aoti_plugins.cpu.inductor",
     "aoti_plugins.cuda.inductor",
     "aoti_plugins.mps.inductor",
 )

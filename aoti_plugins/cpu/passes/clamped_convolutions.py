@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -18,12 +20,19 @@ from aoti_plugins.cpu.passes.convolutions import (
 )
 from aoti_plugins.lowering.program_constants import constant_of
 
+# What puts numbers around an image, and the names of its arguments.
+_PADS = {
+    torch.ops.aten.constant_pad_nd.default: ("self", "pad", "value"),
+    torch.ops.aten.pad.default: ("self", "pad", "mode", "value"),
+}
+
 
 def clamped_convolutions(program: ExportedProgram) -> None:
     """Replace convolutions of float32 with constant weights, in place; expects ATen ops.
 
     In the outermost graph. A ``relu``, ``hardtanh`` or ``clamp`` that alone reads a result is made
-    a part of it. Weights become channels-last, and what the program is given is copied so.
+    a part of it, and so are zeros around the image. Weights become channels-last, and what the
+    program is given is copied so.
     """
     for node in list(program.graph.nodes):
         if is_convolution(node) and _is_taken(program, node):
@@ -51,11 +60,38 @@ def _replace(program: ExportedProgram, node: Node) -> None:
             last, limits = user, found
     places = places_of(node)
     assert places is not None
+    stride, padding, dilation, groups = places
     weight = channels_last_constant(program, node.args[1])
+    x, padding = _without_zeros(node.args[0], padding, weight.meta["val"].shape[2:], dilation)
     with node.graph.inserting_before(node):
-        x = channels_last_input(node.args[0])
+        x = channels_last_input(x)
         op = torch.ops.aoti_plugins.clamped_convolution.default
-        product = node.graph.call_function(op, (x, weight, bias_of(node), *places, *limits))
+        given = (x, weight, bias_of(node), stride, padding, dilation, groups, *limits)
+        product = node.graph.call_function(op, given)
     product.meta.update(last.meta)
     product.meta["val"] = last.meta["val"].contiguous(memory_format=torch.channels_last)
     last.replace_all_uses_with(product)
+
+
+def _without_zeros(
+    x: Node, padding: list[int], kernel: Sequence[int], dilation: list[int]
+) -> tuple[Node, list[int]]:
+    """What zeros were put around, and the padding that stands for them.
+
+    No more of them than the kernel reaches over: there it would see nothing but zeros.
+    """
+    names = _PADS.get(x.target)
+    if names is None:
+        return x, padding
+    given = dict(zip(names, x.args, strict=False)) | x.kwargs
+    zeros, is_constant = given["pad"], given.get("mode", "constant") == "constant"
+    is_known = len(zeros) in (2, 4) and all(isinstance(one, int) for one in zeros)
+    if not is_known or not is_constant or (given.get("value") or 0) != 0:
+        return x, padding
+    left, right, top, bottom = (*zeros, 0, 0)[:4]
+    height, width = padding
+    both = [height + top, width + left, height + bottom, width + right]
+    reach = [(size - 1) * step for size, step in zip(kernel, dilation, strict=True)]
+    if min(zeros) < 0 or any(one > most for one, most in zip(both, reach * 2, strict=True)):
+        return x, padding
+    return x.args[0], both

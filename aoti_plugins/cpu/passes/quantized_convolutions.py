@@ -18,14 +18,17 @@ from aoti_plugins.cpu.passes.convolutions import (
     limits_of,
     places_of,
 )
+from aoti_plugins.cpu.passes.numbers import (
+    DEQUANTIZE,
+    DEQUANTIZE_CHANNELS,
+    QUANTIZE,
+    is_between,
+    step_of,
+)
 from aoti_plugins.lowering.program_constants import add_constant, constant_of
 from aoti_plugins.lowering.small_weights.sources import arguments_of, name_of
 
 _aten = torch.ops.aten
-_QUANTIZE = "quantized_decomposed::quantize_per_tensor"
-_DEQUANTIZE = "quantized_decomposed::dequantize_per_tensor"
-_DEQUANTIZE_CHANNELS = "quantized_decomposed::dequantize_per_channel"
-_LEAST, _MOST = -128, 127
 
 
 class _Weight(NamedTuple):
@@ -61,7 +64,7 @@ def quantized_convolutions(program: ExportedProgram) -> None:
 
 def _layer(program: ExportedProgram, rounded: Node) -> _Layer | None:
     """What a node rounds, if the kernels compute it from numbers of 8 bits."""
-    if name_of(rounded) != _QUANTIZE or not _is_plain(rounded):
+    if not is_between(rounded, QUANTIZE):
         return None
     node = rounded.args[0]
     limits = limits_of(node)
@@ -71,7 +74,7 @@ def _layer(program: ExportedProgram, rounded: Node) -> _Layer | None:
     if not is_taken or len(node.users) != 1 or node.meta["val"].dtype != torch.float32:
         return None
     x, weight, bias = node.args[0], _weight(program, node.args[1]), bias_of(node)
-    if weight is None or name_of(x) != _DEQUANTIZE or not _is_plain(x):
+    if weight is None or not is_between(x, DEQUANTIZE):
         return None
     if bias is not None and constant_of(program, bias) is None:
         return None
@@ -84,25 +87,15 @@ def _layer(program: ExportedProgram, rounded: Node) -> _Layer | None:
     return _Layer(node, x, weight, limits or NO_LIMITS)
 
 
-def _is_plain(node: Node) -> bool:
-    """Whether a node goes between floats and all numbers of int8."""
-    given = arguments_of(node)
-    wanted = {"quant_min": _LEAST, "quant_max": _MOST, "dtype": torch.int8}
-    numbers = (given["scale"], given["zero_point"])
-    return all(given[name] == value for name, value in wanted.items()) and not any(
-        isinstance(one, Node) for one in numbers
-    )
-
-
 def _weight(program: ExportedProgram, node: Any) -> _Weight | None:
     """The weight that a node makes floats of, if it is a constant and its zeros are 0."""
-    if name_of(node) not in (_DEQUANTIZE, _DEQUANTIZE_CHANNELS):
+    if name_of(node) not in (DEQUANTIZE, DEQUANTIZE_CHANNELS):
         return None
     given = arguments_of(node)
     numbers = constant_of(program, given["input"])
     if numbers is None or numbers.dtype != torch.int8:
         return None
-    if name_of(node) == _DEQUANTIZE:
+    if name_of(node) == DEQUANTIZE:
         if isinstance(given["scale"], Node) or given["zero_point"] != 0:
             return None
         return _Weight(numbers, torch.full((len(numbers),), float(given["scale"])))
@@ -145,8 +138,8 @@ def _replace(program: ExportedProgram, rounded: Node, layer: _Layer) -> None:
                 scale,
                 bias_of(node),
                 *places,
-                *_step(layer.x),
-                *_step(rounded),
+                *step_of(layer.x),
+                *step_of(rounded),
                 *layer.limits,
             ),
         )
@@ -159,12 +152,6 @@ def _replace(program: ExportedProgram, rounded: Node, layer: _Layer) -> None:
             found.meta["val"] = value.contiguous(memory_format=torch.channels_last)
     found.meta = {**rounded.meta, "val": found.meta["val"]}
     rounded.replace_all_uses_with(found)
-
-
-def _step(node: Node) -> tuple[float, int]:
-    """Scale and zero of a node between floats and numbers."""
-    given = arguments_of(node)
-    return float(given["scale"]), int(given["zero_point"])
 
 
 def _reshaped(node: Node, sizes: list[int]) -> Node:

@@ -64,7 +64,7 @@ class Patch(Generic[_Given, _Yielded]):
 
     @property
     def device(self) -> str:
-        """``"cuda"``, ``"mps"``, or ``"any"`` where it is not one device's own."""
+        """``"cpu"``, ``"cuda"``, ``"mps"``, or ``"any"`` where it is not one device's own."""
         place = self.set_up.__module__.split(".")[1]
         return "any" if place == "lowering" else place
 

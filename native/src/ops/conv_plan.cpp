@@ -42,7 +42,7 @@ Status output_sizes(ConvPlan* plan, const int64_t* output_padding) {
       AOTIP_CHECK(plan->out[d] >= 0, "the result would have size %lld in spatial dim %d",
                   ll(plan->out[d]), d);
     } else {
-      const int64_t padded = plan->in[d] + 2 * plan->padding[d];
+      const int64_t padded = plan->in[d] + plan->padding[d] + plan->padding_end[d];
       AOTIP_CHECK(padded >= reach, "kernel of %lld does not fit into the padded input of %lld",
                   ll(reach), ll(padded));
       plan->out[d] = (padded - reach) / plan->stride[d] + 1;
@@ -55,7 +55,7 @@ Status output_sizes(ConvPlan* plan, const int64_t* output_padding) {
 
 bool ConvPlan::is_pointwise() const {
   for (int d = 0; d < 3; ++d) {
-    if (kernel[d] != 1 || stride[d] != 1 || padding[d] != 0) {
+    if (kernel[d] != 1 || stride[d] != 1 || padding[d] != 0 || padding_end[d] != 0) {
       return false;
     }
   }
@@ -83,7 +83,7 @@ bool is_channels_last(const Tensor& t) noexcept {
 Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* bias,
                       const ConvList& stride, const ConvList& padding, const ConvList& dilation,
                       const ConvList& output_padding, bool transposed, int64_t groups,
-                      int32_t device_type, ConvPlan* plan) noexcept {
+                      int32_t device_type, ConvPlan* plan, bool both_ends) noexcept {
   const int64_t ndim = weight.ndim() - 2;
   AOTIP_CHECK(ndim >= 1 && ndim <= 3, "weight has %lld dims, expected 3 to 5", ll(weight.ndim()));
   AOTIP_CHECK(input.ndim() == ndim + 2 || input.ndim() == ndim + 1,
@@ -112,7 +112,14 @@ Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* b
   }
   int64_t extra[3] = {0, 0, 0};
   AOTIP_RETURN_IF_FAILED(read_list(stride, ndim, 1, plan->stride));
-  AOTIP_RETURN_IF_FAILED(read_list(padding, ndim, 0, plan->padding));
+  ConvList begin = padding;
+  ConvList end = padding;
+  if (both_ends && padding.count == 2 * ndim && padding.values != nullptr) {
+    begin.count = ndim;
+    end = {padding.name, padding.values + ndim, ndim};
+  }
+  AOTIP_RETURN_IF_FAILED(read_list(begin, ndim, 0, plan->padding));
+  AOTIP_RETURN_IF_FAILED(read_list(end, ndim, 0, plan->padding_end));
   AOTIP_RETURN_IF_FAILED(read_list(dilation, ndim, 1, plan->dilation));
   if (transposed) {
     AOTIP_RETURN_IF_FAILED(read_list(output_padding, ndim, 0, extra));

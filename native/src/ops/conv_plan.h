@@ -22,7 +22,8 @@ struct AOTIP_CORE ConvPlan {
   int64_t out[3] = {1, 1, 1};
   int64_t kernel[3] = {1, 1, 1};
   int64_t stride[3] = {1, 1, 1};
-  int64_t padding[3] = {0, 0, 0};
+  int64_t padding[3] = {0, 0, 0};      ///< before the first pixel
+  int64_t padding_end[3] = {0, 0, 0};  ///< behind the last one
   int64_t dilation[3] = {1, 1, 1};
 
   int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
@@ -43,12 +44,13 @@ struct ConvList {
 };
 
 /// Checks all arguments, which belong on the input's device of type `device_type`, and works out
-/// the sizes; the reason of a failure names the argument.
+/// the sizes; the reason of a failure names the argument. `padding` has one number for each dim, or
+/// two where `both_ends` allows it: those of the beginnings, then those of the ends.
 AOTIP_CORE Status make_conv_plan(const Tensor& input, const Tensor& weight, const Tensor* bias,
                                  const ConvList& stride, const ConvList& padding,
                                  const ConvList& dilation, const ConvList& output_padding,
                                  bool transposed, int64_t groups, int32_t device_type,
-                                 ConvPlan* ret) noexcept;
+                                 ConvPlan* ret, bool both_ends = false) noexcept;
 
 /// A new tensor for the result, in the layout of the plan. Null, with a reason, when memory runs
 /// out.

@@ -86,8 +86,8 @@ bool fits_xnnpack(const ConvPlan& plan) noexcept {
   for (int d = 0; d < 3; ++d) {
     // More padding than the kernel reaches would make rows from nothing.
     if (plan.stride[d] > kMost || plan.dilation[d] * plan.kernel[d] > kMost ||
-        plan.padding[d] > (plan.kernel[d] - 1) * plan.dilation[d] || plan.in[d] > kMost ||
-        plan.out[d] < 1 || plan.in[d] < 1) {
+        std::max(plan.padding[d], plan.padding_end[d]) > (plan.kernel[d] - 1) * plan.dilation[d] ||
+        plan.in[d] > kMost || plan.out[d] < 1 || plan.in[d] < 1) {
       return false;
     }
   }
@@ -96,9 +96,10 @@ bool fits_xnnpack(const ConvPlan& plan) noexcept {
 }
 
 void add_to_key(const ConvPlan& plan, DerivedKey* key) noexcept {
+  const auto both_ends = [&plan](int d) { return plan.padding[d] << 32 | plan.padding_end[d]; };
   const int64_t numbers[] = {plan.in_channels, plan.out_channels, plan.groups,     plan.kernel[1],
-                             plan.kernel[2],   plan.stride[1],    plan.stride[2],  plan.padding[1],
-                             plan.padding[2],  plan.dilation[1],  plan.dilation[2]};
+                             plan.kernel[2],   plan.stride[1],    plan.stride[2],  both_ends(1),
+                             both_ends(2),     plan.dilation[1],  plan.dilation[2]};
   std::copy(std::begin(numbers), std::end(numbers), key->numbers.begin() + 5);
 }
 

@@ -31,7 +31,7 @@ Status plan_channels_last(const Tensor& input, const Tensor& weight, const Tenso
   const int64_t none = 0;
   AOTIP_RETURN_IF_FAILED(make_conv_plan(input, weight, bias, places.stride, places.padding,
                                         places.dilation, {"output_padding", &none, 1}, false,
-                                        groups, kCpu, ret));
+                                        groups, kCpu, ret, true));
   ret->channels_last = true;
   return Status::kOk;
 }

@@ -55,7 +55,7 @@ int create(const Xnnpack& library, const ConvPlan& plan, const Data& d,
     return ~kXnnSuccess;
   }
   return library.create_convolution2d_nhwc_qs8_qc8w(
-      number(rows.padding_top), number(plan.padding[2]), number(rows.padding_bottom),
+      number(rows.padding_top), number(plan.padding_end[2]), number(rows.padding_bottom),
       number(plan.padding[2]), number(plan.kernel[1]), number(plan.kernel[2]),
       number(plan.stride[1]), number(plan.stride[2]), number(plan.dilation[1]),
       number(plan.dilation[2]), number(plan.groups), plan.in_per_group(), count / plan.groups,

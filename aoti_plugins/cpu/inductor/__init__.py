@@ -1,0 +1,1 @@
+"""What touches Inductor's insides for CPUs: one concern per module."""
