@@ -55,12 +55,25 @@ function(aotip_device_kernels target)
       list(APPEND codes "-gencode=arch=compute_${arch},code=sm_${arch}")
     endif()
   endforeach()
+  set(inputs ${sources} ${parts})
+  foreach(input IN ITEMS src/slim/dtype.h src/slim/dtypes.inc src/ops/combine.h)
+    list(APPEND inputs "${CMAKE_CURRENT_SOURCE_DIR}/${input}")
+  endforeach()
+  execute_process(COMMAND "${AOTIP_NVCC}" --version OUTPUT_VARIABLE AOTIP_KERNELS_COMPILER ERROR_QUIET)
+  string(SHA256 AOTIP_KERNELS_COMPILER "${AOTIP_KERNELS_COMPILER}")
+  set(AOTIP_KERNELS_IMAGE "${image}")
+  set(AOTIP_KERNELS_COMMAND
+      "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets -Xfatbin -compress-all
+      -I "${CMAKE_CURRENT_SOURCE_DIR}/src" ${codes} -gencode=arch=compute_80,code=compute_80 ${sources})
+  set(AOTIP_KERNELS_INPUTS ${inputs})
+  foreach(list IN ITEMS AOTIP_KERNELS_COMMAND AOTIP_KERNELS_INPUTS)
+    list(TRANSFORM ${list} REPLACE "^(.+)$" "\"\\1\"")
+    list(JOIN ${list} "\n    " ${list})
+  endforeach()
+  set(script "${CMAKE_CURRENT_BINARY_DIR}/compile_kernels.cmake")
+  configure_file("${CMAKE_CURRENT_SOURCE_DIR}/cmake/compile_kernels.cmake.in" "${script}" @ONLY)
   add_custom_command(
-    OUTPUT "${image}"
-    COMMAND "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets -Xfatbin -compress-all
-            -I "${CMAKE_CURRENT_SOURCE_DIR}/src" ${codes} -gencode=arch=compute_80,code=compute_80
-            -o "${image}" ${sources}
-    DEPENDS ${sources} ${parts} src/slim/dtype.h src/slim/dtypes.inc src/ops/combine.h
+    OUTPUT "${image}" COMMAND "${CMAKE_COMMAND}" -P "${script}" DEPENDS ${inputs} "${script}"
     COMMENT "Compiling the kernels for NVIDIA GPUs" VERBATIM)
   add_custom_target(${target}_kernels DEPENDS "${image}")
   add_dependencies(${target} ${target}_kernels)

@@ -77,8 +77,13 @@ BOOST_AUTO_TEST_CASE(a_call_that_is_made_again_needs_nothing_new) {
 }
 
 BOOST_AUTO_TEST_CASE(small_blocks_are_the_c_librarys) {
-  give_block(take_block(1000), 1000);
-  give_block(take_block(0), 0);
+  for (const size_t nbytes : {0, 1, 63, 64, 65, 1000, 32767}) {
+    void* block = take_block(nbytes);
+    BOOST_TEST(reinterpret_cast<uintptr_t>(block) % kBlockAlignment == 0u);
+    std::memset(block, 1, nbytes);
+    give_block(block, nbytes);
+  }
+  give_block(nullptr, 0);
   give_block(nullptr, kBlock);
   BOOST_TEST(kept_nbytes() == 0u);
 }

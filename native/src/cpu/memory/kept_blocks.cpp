@@ -43,9 +43,29 @@ size_t rounded(size_t nbytes) noexcept {
   return (nbytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
 
+/// A block of the C library with room for its alignment, which is faster to get than an aligned
+/// one. The byte in front says how far it was moved.
+void* allocate_small(size_t nbytes) noexcept {
+  auto* block = static_cast<unsigned char*>(std::malloc(nbytes + kBlockAlignment));
+  if (block == nullptr) {
+    return nullptr;
+  }
+  const size_t moved = kBlockAlignment - reinterpret_cast<uintptr_t>(block) % kBlockAlignment;
+  block += moved;
+  block[-1] = static_cast<unsigned char>(moved);
+  return block;
+}
+
+void free_small(void* data) noexcept {
+  if (data != nullptr) {
+    auto* block = static_cast<unsigned char*>(data);
+    std::free(block - block[-1]);
+  }
+}
+
 void* allocate(size_t nbytes) noexcept {
   void* block = nullptr;
-  return posix_memalign(&block, kBlockAlignment, nbytes > 0 ? nbytes : 1) == 0 ? block : nullptr;
+  return posix_memalign(&block, kBlockAlignment, nbytes) == 0 ? block : nullptr;
 }
 
 /// Regions that are cut where they are used and joined where they are free.
@@ -213,15 +233,15 @@ KeptBlocks& kept_blocks() noexcept {
 
 void* take_block(size_t nbytes) noexcept {
   if (nbytes < kLeast) {
-    return allocate(nbytes);
+    return allocate_small(nbytes);
   }
   return nbytes <= kLargest ? kept_blocks().take(nbytes) : nullptr;
 }
 
 void give_block(void* block, size_t nbytes) noexcept {
-  if (block == nullptr || nbytes < kLeast) {
-    std::free(block);
-  } else {
+  if (nbytes < kLeast) {
+    free_small(block);
+  } else if (block != nullptr) {
     kept_blocks().give(block);
   }
 }
