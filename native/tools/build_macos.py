@@ -29,8 +29,8 @@ RUNNER = "libaoti_plugins_runner.dylib"
 BACKEND_FOLDERS = ("slim", "shim", "ops", "delegate", "mps")
 RUNNER_FOLDERS = ("slim", "runner", "generation")
 # What all devices share of the CPU's.
-HOST_MEMORY = Path("src/cpu/memory/cpu_device.cpp")
-SHARED = (HOST_MEMORY, Path("src/cpu/ops/index_put.cpp"))
+HOST_MEMORY = tuple(Path(f"src/cpu/memory/{name}.cpp") for name in ("cpu_device", "kept_blocks"))
+SHARED = (*HOST_MEMORY, Path("src/cpu/ops/index_put.cpp"))
 # Both libraries have a C++ library inside.
 NEW_DELETE = Path("src/delegate/new_delete_darwin.cpp")
 LEFT_OUT = "delegate/backend.cpp"  # the CPU delegate's registration
@@ -126,7 +126,7 @@ def build(executorch: Path, output: Path, compiler: str, jobs: int) -> None:
                 raise SystemExit(f"{needed} is not there: give the macOS wheel of executorch")
         toolchain = Toolchain(tuple(shlex.split(compiler)), include, library)
         backend = [*SHARED, *sources(BACKEND_FOLDERS), *embed_shaders(folder)]
-        runner = [NEW_DELETE, HOST_MEMORY, *sources(RUNNER_FOLDERS)]
+        runner = [NEW_DELETE, *HOST_MEMORY, *sources(RUNNER_FOLDERS)]
         objects = compile_all(toolchain, dict.fromkeys([*backend, *runner]), folder, jobs)
         output = output.resolve()
         output.mkdir(parents=True, exist_ok=True)
