@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import copy
 import math
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,14 @@ def fastest(calls: dict[str, Call], seconds: float, rounds: int) -> dict[str, fl
     return best
 
 
+def page_faults(call: Call) -> float:
+    """Pages that the system makes for one call, once all is warm."""
+    count, before = 10, resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(count):
+        call()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / count
+
+
 def measure(case: Case, ways: dict[str, Callable[[Case], tuple[Call, Any]]], args: Any) -> Any:
     """Times of a model, their ratios, and how far results are from eager's."""
     with torch.no_grad():
@@ -103,7 +112,12 @@ def measure(case: Case, ways: dict[str, Callable[[Case], tuple[Call, Any]]], arg
         errors[name] = float((result - expected).abs().max() / expected.abs().max())
     times = fastest(calls, args.seconds, args.rounds)
     ratios = {name: times[name] / times["ours"] for name in times if name != "ours"}
-    return {"us": times, "their_time_over_ours": ratios, "relative_error": errors}
+    return {
+        "us": times,
+        "their_time_over_ours": ratios,
+        "relative_error": errors,
+        "page_faults": {name: page_faults(call) for name, call in calls.items()},
+    }
 
 
 def main() -> None:
@@ -125,7 +139,9 @@ def main() -> None:
         row = "  ".join(f"{way} {us:9.1f} us" for way, us in measured["us"].items())
         ratios = "  ".join(f"{r:.2f}" for r in measured["their_time_over_ours"].values())
         errors = "  ".join(f"{e:.1e}" for e in measured["relative_error"].values())
-        print(f"{name:24} {row}  ratio {ratios}  error {errors}", flush=True)
+        faults = "  ".join(f"{n:.0f}" for n in measured["page_faults"].values())
+        row = f"{row}  ratio {ratios}  error {errors}  page faults {faults}"
+        print(f"{name:24} {row}", flush=True)
     means = {
         way: math.prod(r["their_time_over_ours"][way] for r in results.values())
         ** (1 / len(results))

@@ -1,5 +1,6 @@
 #include "cpu/memory/kept_blocks.h"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +13,7 @@ using namespace aoti_plugins::cpu;
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
+constexpr size_t kAround = 2 * kBlockAlignment;  // of a block: rounding, and a red zone
 
 /// Each case begins and ends with nothing kept.
 struct NothingKept {
@@ -92,7 +94,7 @@ BOOST_AUTO_TEST_CASE(no_more_is_kept_than_was_in_use_at_once) {
   for (size_t i = 1; i <= 40; ++i) {  // one at a time, each of another size
     const size_t nbytes = i * kBlock;
     give_block(take_block(nbytes), nbytes);
-    BOOST_TEST(kept_nbytes() <= 2 * nbytes);
+    BOOST_TEST(kept_nbytes() <= nbytes + kAround);
     BOOST_TEST(kept_nbytes() >= nbytes);
   }
 }
@@ -107,20 +109,22 @@ BOOST_AUTO_TEST_CASE(sizes_that_cannot_be_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_share_what_is_kept) {
+  std::atomic<bool> is_shared{false};
   std::vector<std::thread> threads;
   for (int number = 0; number < 4; ++number) {
-    threads.emplace_back([number] {
+    threads.emplace_back([number, &is_shared] {
       for (int i = 0; i < 200; ++i) {
         const size_t nbytes = (size_t{1} + (number + i) % 3) * kBlock / 8;
         auto* block = static_cast<unsigned char*>(take_block(nbytes));
         std::memset(block, number, nbytes);
-        BOOST_REQUIRE(block[nbytes / 2] == number);  // nobody else has it
+        if (block[0] != number || block[nbytes - 1] != number) is_shared = true;
         give_block(block, nbytes);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  BOOST_TEST(kept_nbytes() <= 2 * kBlock);
+  BOOST_TEST(!is_shared);
+  BOOST_TEST(kept_nbytes() <= 4 * (3 * kBlock / 8 + kAround));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

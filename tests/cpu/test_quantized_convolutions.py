@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+from aoti_plugins.cpu.inductor import channels_last_inputs
 from aoti_plugins.cpu.passes.quantized_convolutions import quantized_convolutions
 
 Called = Callable[[ExportedProgram], list[str]]
@@ -83,6 +85,25 @@ def test_results_are_those_of_eager(run: Run) -> None:
     model = quantised(x, per_channel=True)
     (found,) = run(model, x)
     assert is_close(found, model(x))
+
+
+def test_numbers_are_written_as_convolutions_read_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strides = []
+    original = channels_last_inputs._channels_last
+
+    def noted(x: Any) -> Any:
+        found = original(x)
+        strides.append([int(one) for one in found.get_stride()])
+        return found
+
+    monkeypatch.setattr(channels_last_inputs, "_channels_last", noted)
+    x = torch.randn(2, 3, 20, 16)
+    run(quantised(x, per_channel=True), x)
+    images = [one for one in strides if len(one) == 4 and one[2] != 1]
+    assert images
+    assert all(one[1] == 1 for one in images)
 
 
 def test_any_batch(run: Run) -> None:

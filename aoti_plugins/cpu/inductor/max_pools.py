@@ -61,7 +61,6 @@ def _is_plain_max_pool() -> bool:
     node = V.graph.current_node
     if node is None or node.target is not torch.ops.prims._low_memory_max_pool_with_offsets.default:
         return False
-    x, kernel_size, stride, padding, dilation = node.args[:5]
-    del x, kernel_size, stride, padding
+    dilation = node.args[4]
     places = [user for user in node.users if user.args[1] != 0]
     return not places and all(step == 1 for step in dilation)

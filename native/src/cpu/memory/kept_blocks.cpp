@@ -192,14 +192,14 @@ class KeptBlocks {
     }
   }
 
-  /// Gives a region to the system that is free as a whole.
+  /// Gives a region back that is free as a whole.
   void release(Piece& region) noexcept {
     leave_free(region);
     ASAN_UNPOISON_MEMORY_REGION(region.data(), region.nbytes);
     std::free(&region);
   }
 
-  /// Gives regions to the system, the smallest first as larger ones are cut anyway, until at most
+  /// Gives regions back, the smallest first as larger ones are cut anyway, until at most
   /// so much is kept or none is free as a whole.
   void release_regions(size_t most) noexcept {
     while (kept_ > most) {

@@ -20,7 +20,7 @@ void give_block(void* block, size_t nbytes) noexcept;
 /// Bytes that nobody uses and that are kept for later.
 size_t kept_nbytes() noexcept;
 
-/// Gives all that is kept to the system.
+/// Gives all that is kept back to the C library.
 void release_kept_blocks() noexcept;
 
 }  // namespace aoti_plugins::cpu

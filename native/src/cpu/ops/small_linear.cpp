@@ -214,20 +214,21 @@ bool takes_unsigned_rows(const Xnnpack& x, Source s) {
 
 bool run(const Xnnpack& x, const Source& s, XnnOperator* op, int64_t rows, const int8_t* input,
          const XnnQuantization* quantization, float* out) {
-  auto reshape = s.unsigned_rows ? x.reshape_fully_connected_nc_qdu8_f32_qb4w
-                                 : x.reshape_fully_connected_nc_qd8_f32_qb4w;
-  auto setup = s.unsigned_rows ? x.setup_fully_connected_nc_qdu8_f32_qb4w
-                               : x.setup_fully_connected_nc_qd8_f32_qb4w;
+  const auto of = [&s](auto signed_rows, auto unsigned_rows) {
+    return s.unsigned_rows ? unsigned_rows : signed_rows;
+  };
+  auto reshape =
+      of(x.reshape_fully_connected_nc_qd8_f32_qb4w, x.reshape_fully_connected_nc_qdu8_f32_qb4w);
+  auto setup =
+      of(x.setup_fully_connected_nc_qd8_f32_qb4w, x.setup_fully_connected_nc_qdu8_f32_qb4w);
   if (s.bits == 8) {
-    reshape = s.unsigned_rows ? x.reshape_fully_connected_nc_qdu8_f32_qc8w
-                              : x.reshape_fully_connected_nc_qd8_f32_qc8w;
-    setup = s.unsigned_rows ? x.setup_fully_connected_nc_qdu8_f32_qc8w
-                            : x.setup_fully_connected_nc_qd8_f32_qc8w;
+    reshape =
+        of(x.reshape_fully_connected_nc_qd8_f32_qc8w, x.reshape_fully_connected_nc_qdu8_f32_qc8w);
+    setup = of(x.setup_fully_connected_nc_qd8_f32_qc8w, x.setup_fully_connected_nc_qdu8_f32_qc8w);
   } else if (s.sizes.groups == 1) {
-    reshape = s.unsigned_rows ? x.reshape_fully_connected_nc_qdu8_f32_qc4w
-                              : x.reshape_fully_connected_nc_qd8_f32_qc4w;
-    setup = s.unsigned_rows ? x.setup_fully_connected_nc_qdu8_f32_qc4w
-                            : x.setup_fully_connected_nc_qd8_f32_qc4w;
+    reshape =
+        of(x.reshape_fully_connected_nc_qd8_f32_qc4w, x.reshape_fully_connected_nc_qdu8_f32_qc4w);
+    setup = of(x.setup_fully_connected_nc_qd8_f32_qc4w, x.setup_fully_connected_nc_qdu8_f32_qc4w);
   }
   size_t nbytes = 0;
   if (reshape(op, rows, &nbytes, nullptr) != kXnnSuccess) {
