@@ -37,18 +37,19 @@ def described(sites: Sequence[KernelSite], origins: Origins) -> tuple[KernelRef,
 
 
 def debug_handles(sites: Sequence[KernelSite], origins: Origins) -> Mapping[str, tuple[int, ...]]:
-    """ExecuTorch's ``debug_handle_map``: the debug handles of ops by the kernel's name."""
-    found = {
-        site.name: sorted(
-            {
-                handle
-                for node in _nodes(site, origins)
-                if isinstance(handle := node.meta.get("debug_handle"), int)
-            }
-        )
-        for site in sites
-    }
-    return {name: tuple(handles) for name, handles in found.items() if handles}
+    """ExecuTorch's ``debug_handle_map``: the debug handles of ops by the kernel's name.
+
+    And of the op whose result it is by the name of what a kernel writes.
+    """
+    found = {site.name: _handles(_nodes(site, origins)) for site in sites}
+    for site in sites:
+        found.update((one.name, _handles(origins.of(one.node))) for one in site.outputs)
+    return {name: handles for name, handles in found.items() if handles}
+
+
+def _handles(nodes: Iterable[Node]) -> tuple[int, ...]:
+    handles = {handle for node in nodes if isinstance(handle := node.meta.get("debug_handle"), int)}
+    return tuple(sorted(handles))
 
 
 def short_line(line: str) -> str:

@@ -1,19 +1,22 @@
 /**
  * Runs a program through ExecuTorch's C++ API, with the delegates of aoti_plugins linked in:
  *
- *     cpp_runner model.pte [input0.bin input1.bin ...]
+ *     cpp_runner [--etdump events.etdump [--outputs outputs.bin]] model.pte [input0.bin ...]
  *
  * Each input file holds the elements of one input; inputs without a file are filled with ones.
- * Prints the shape and the sum of every output.
+ * Prints the shape and the sum of every output. With --etdump, writes when each kernel ran, for
+ * ExecuTorch's Inspector; with --outputs as well, what each wrote instead.
  */
 
 #include <executorch/extension/module/module.h>
 #include <executorch/extension/tensor/tensor.h>
 
 #include <cstdio>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "dump.h"
 #include "raw_input.h"
 
 using executorch::aten::ScalarType;
@@ -83,8 +86,9 @@ Result<std::vector<TensorPtr>> make_inputs(const MethodMeta& method,
   return inputs;
 }
 
-Error run(const std::string& program, const std::vector<std::string>& paths) {
-  Module module(program);
+Error run(const std::string& program, const std::vector<std::string>& paths, Dump& dump) {
+  Module module(program, Module::LoadMode::File, dump.take_tracer());
+  ET_CHECK_OK_OR_RETURN_ERROR(dump.open());
   MethodMeta method = ET_UNWRAP(module.method_meta(kMethod));
   if (paths.size() > method.num_inputs()) {
     std::fprintf(stderr, "found %zu input files, expected at most %zu\n", paths.size(),
@@ -97,20 +101,31 @@ Error run(const std::string& program, const std::vector<std::string>& paths) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     print_output(i, outputs[i]);
   }
-  return Error::Ok;
+  return dump.write();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fprintf(stderr, "usage: %s model.pte [input0.bin ...]\n", argv[0]);
+  std::vector<std::string> paths;
+  std::map<std::string, std::string> files = {{"--etdump", ""}, {"--outputs", ""}};
+  for (int i = 1; i < argc; ++i) {
+    const auto option = files.find(argv[i]);
+    if (option != files.end() && i + 1 < argc) {
+      option->second = argv[++i];
+    } else {
+      paths.emplace_back(argv[i]);
+    }
+  }
+  if (paths.empty() || paths[0].rfind("--", 0) == 0) {
+    std::fprintf(stderr, "usage: %s [--etdump file [--outputs file]] model.pte [input0.bin ...]\n",
+                 argv[0]);
     return 2;
   }
-  const std::vector<std::string> paths(argv + 2, argv + argc);
-  const Error error = run(argv[1], paths);
+  Dump dump(files["--etdump"], files["--outputs"]);
+  const Error error = run(paths[0], {paths.begin() + 1, paths.end()}, dump);
   if (error != Error::Ok) {
-    std::fprintf(stderr, "%s failed with executorch error 0x%x\n", argv[1],
+    std::fprintf(stderr, "%s failed with executorch error 0x%x\n", paths[0].c_str(),
                  static_cast<unsigned>(error));
     return 1;
   }

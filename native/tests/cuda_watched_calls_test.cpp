@@ -5,6 +5,7 @@
 
 using namespace aoti_plugins;
 using namespace aoti_plugins::testing;
+using ::executorch::runtime::EventTracerDebugLogLevel;
 using runner::CallTrace;
 
 namespace {
@@ -15,6 +16,33 @@ void run_there(const LoadedDelegate& loaded, float calls, EventTracer* tracer) {
   const DeviceMemory y(24);
   (void)run_on_gpu(loaded, 2, x.data, y.data, calls, tracer);
 }
+
+/// Asks for what kernels write, and keeps it.
+class OutputTrace final : public CallTrace {
+ public:
+  struct Output {
+    std::string name;
+    std::vector<int32_t> sizes;
+    std::vector<float> elements;
+  };
+
+  OutputTrace() { set_event_tracer_debug_level(EventTracerDebugLogLevel::kIntermediateOutputs); }
+
+  using CallTrace::log_intermediate_output_delegate;
+  Result<bool> log_intermediate_output_delegate(const char* name, DebugId,
+                                                const Tensor& tensor) override {
+    if (has_no_room) {
+      return Error::OutOfResources;
+    }
+    const float* data = tensor.const_data_ptr<float>();
+    outputs.push_back(
+        {name, {tensor.sizes().begin(), tensor.sizes().end()}, {data, data + tensor.numel()}});
+    return true;
+  }
+
+  std::vector<Output> outputs;
+  bool has_no_room = false;
+};
 
 }  // namespace
 
@@ -109,6 +137,39 @@ BOOST_AUTO_TEST_CASE(the_reason_of_a_watched_call_that_fails_is_its_own) {
   Call call;
   BOOST_TEST((call.run(loaded, &trace) != Error::Ok));
   check_reason("cuLaunchKernel failed");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_kernel_wrote_is_told_in_place_of_its_time) {
+  const GraphProgram program;
+  const Loaded loaded(program);
+  OutputTrace trace;
+  for (int32_t round = 0; round < 4; ++round) {
+    trace.outputs.clear();
+    Call call;
+    BOOST_TEST_REQUIRE((call.run(loaded, &trace) == Error::Ok), reason());
+    BOOST_TEST(call.result() == expected(2, static_cast<float>(round)));
+    BOOST_TEST_REQUIRE(trace.outputs.size() == 2u);
+    const OutputTrace::Output& own = trace.outputs.front();
+    BOOST_TEST(own.name == "fake_scale_add:0.y");
+    BOOST_TEST((own.sizes == std::vector<int32_t>{2, 3}));
+    BOOST_TEST(own.elements == expected(2, static_cast<float>(round)));
+    BOOST_TEST((trace.outputs.back().sizes == std::vector<int32_t>{1, 6}));  // as a view of it
+    BOOST_TEST(trace.outputs.back().elements == own.elements);
+  }
+  BOOST_TEST(trace.events().empty());
+  BOOST_TEST(fake().calls("cuGraphLaunch") == 0u);
+  BOOST_TEST(fake().calls("cuLaunchHostFunc") == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_succeeds_whose_outputs_cannot_be_told) {
+  const Program program;
+  const Loaded loaded(program);
+  OutputTrace trace;
+  trace.has_no_room = true;
+  Call call;
+  BOOST_TEST_REQUIRE((call.run(loaded, &trace) == Error::Ok), reason());
+  BOOST_TEST(call.result() == expected(2, 0));
+  BOOST_TEST(trace.outputs.empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from click.testing import CliRunner
-from profiling_support import Block, check_kernels
+from profiling_support import Attention, Block, check_kernels, numeric_gaps, with_record
 from support import lower
 
-from aoti_plugins import MpsPartitioner
+from aoti_plugins import MpsPartitioner, native_files
 from aoti_plugins.cli.app import app
 
 X = torch.ones(3, 8)
@@ -37,3 +39,19 @@ def test_a_program_for_an_apple_gpu_is_profiled(tmp_path: Path) -> None:
         call = calls[one["args"]["call"]]
         assert call["ts"] <= one["ts"]
         assert one["ts"] + one["dur"] <= call["ts"] + call["dur"]
+
+
+@pytest.mark.usefixtures("metal")
+def test_outputs_of_kernels_are_those_of_ops(cpp_runner: Path, tmp_path: Path) -> None:
+    x = torch.linspace(-1, 1, 160).reshape(2, 5, 16)
+    program = with_record(Attention().eval(), x, MpsPartitioner(target="host"), tmp_path)
+    dump, outputs = tmp_path / "dump", tmp_path / "outputs"
+    x.numpy().tofile(tmp_path / "x.bin")
+    command = [cpp_runner, "--etdump", dump, "--outputs", outputs, program, tmp_path / "x.bin"]
+    # The program links the delegates of this system; the other one registers itself likewise.
+    delegate = native_files.library("libexecutorch_backend_aoti_mps.so")
+    environment = {**os.environ, "LD_PRELOAD": str(delegate)}
+    subprocess.run(list(map(str, command)), check=True, env=environment)
+    gaps = numeric_gaps(dump, outputs, program.with_suffix(".etrecord"))
+    assert {"layer_norm", "linear", "softmax", "cumsum"} <= set(gaps)
+    assert all(gap < 1e-3 for gap in gaps.values()), gaps

@@ -3,10 +3,11 @@
 Inductor asks at each call of a kernel whether to keep its provenance, and writes a comment with a
 number before the call if so. Patched: the function that it asks, which here keeps the nodes and
 the bytes, and gives the number. Behind such a comment the statement that calls the kernel is found
-in the text and put between two marks (``aoti_plugins/blob_kernels.h``); with nobody watching they
-are a load each. Inductor's own switch (``trace.provenance_tracking_level``) makes it write files,
-and its ``cpp.enable_kernel_profile`` needs libtorch's profiler. Tested with
-torch 2.11, 2.12, 2.13 and 2.15.
+in the text and put between two marks (``aoti_plugins/blob_kernels.h``), behind which each tensor
+that is what an op of the model gives has a mark, too; with nobody watching they are a load each.
+Inductor's own switch (``trace.provenance_tracking_level``) makes it write files, and its
+``cpp.enable_kernel_profile`` needs libtorch's profiler. Tested with torch 2.11, 2.12, 2.13 and
+2.15.
 
 On a GPU a mark is around the launch; the runtime asks the device when the kernel ran.
 """
@@ -15,15 +16,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from aoti_plugins.lowering.inductor.patching import patch
+
+
+@dataclass(frozen=True)
+class KernelOutput:
+    """A tensor that a kernel writes and that is what an op of the model gives.
+
+    Attributes:
+        name: the kernel's, a point, the buffer; empty before the text is known.
+        buffer: its variable in the wrapper.
+        node: the node of Inductor's graph whose result it holds, the last that was made of the op.
+        sizes: of that result, which may be a view of the buffer; ``None`` if a call decides them.
+    """
+
+    name: str
+    buffer: str
+    node: Node
+    sizes: tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,7 @@ class KernelSite:
         nbytes_read: of the tensors that it reads, at the sizes of the export; 0 if not known.
         nbytes_written: of those that it writes; likewise.
         flops: multiplications and additions of products and convolutions; 0 for others.
+        outputs: of the tensors that it writes, those that are what an op gives.
     """
 
     name: str
@@ -43,6 +62,7 @@ class KernelSite:
     nbytes_read: int
     nbytes_written: int
     flops: int
+    outputs: tuple[KernelOutput, ...] = ()
 
 
 @patch(
@@ -62,11 +82,13 @@ def kernel_sites() -> Iterator[list[KernelSite]]:
     import torch._inductor.debug
 
     sites: list[KernelSite] = []
+    last = _LastNodes()
 
     def keep(node_schedule: Any, kernel_name: str, is_extern: bool = False) -> int | None:
         if not kernel_name:
             return None
-        sites.append(_extern_site(node_schedule) if is_extern else _fused_site(node_schedule))
+        make = _extern_site if is_extern else _fused_site
+        sites.append(make(node_schedule, last))
         return len(sites) - 1
 
     name = "set_kernel_post_grad_provenance_tracing"
@@ -78,7 +100,63 @@ def kernel_sites() -> Iterator[list[KernelSite]]:
         yield sites
 
 
-def _fused_site(schedule: Sequence[Any]) -> KernelSite:
+class _LastNodes:
+    """Knows of each op of the model the last node that Inductor's graph has of it."""
+
+    def __init__(self) -> None:
+        self._graph: Graph | None = None
+        self._last: dict[str, Node] = {}
+
+    def output(self, buffer: str, node: Node | None) -> KernelOutput | None:
+        """What a buffer is to the model.
+
+        Args:
+            buffer: its name.
+            node: whose result it holds.
+
+        Returns:
+            ``None`` if it is only a step within an op.
+        """
+        while node is not None and node.op == "call_function":
+            if self._is_last(node) and isinstance(node.meta.get("val"), torch.Tensor):
+                return KernelOutput("", buffer, node, _sizes(node.meta["val"]))
+            node = _only_view(node)
+        return None
+
+    def _is_last(self, node: Node) -> bool:
+        if node.graph is not self._graph:
+            self._graph = node.graph
+            self._last = {source: one for one in node.graph.nodes if (source := _source(one))}
+        return self._last.get(_source(node)) is node
+
+
+def _source(node: Node) -> str:
+    """The name of the op that a node was made of; empty if it does not say."""
+    name, sources = "", node.meta.get("from_node", ())
+    while sources:
+        name, sources = sources[-1].name, sources[-1].from_node
+    return name
+
+
+_VIEWS = tuple(
+    getattr(torch.ops.aten, name)
+    for name in ("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze")
+)
+
+
+def _only_view(node: Node) -> Node | None:
+    """The same elements in the same order with other sizes, where nothing else uses them."""
+    users = list(node.users)
+    is_view = len(users) == 1 and getattr(users[0].target, "overloadpacket", None) in _VIEWS
+    return users[0] if is_view else None
+
+
+def _sizes(value: torch.Tensor) -> tuple[int, ...] | None:
+    fixed = tuple(size for size in value.shape if isinstance(size, int))
+    return fixed if len(fixed) == value.ndim else None
+
+
+def _fused_site(schedule: Sequence[Any], last: _LastNodes) -> KernelSite:
     from torch._inductor.virtualized import V
 
     nodes = [one for one in schedule if getattr(one, "node", None) is not None]
@@ -86,17 +164,31 @@ def _fused_site(schedule: Sequence[Any]) -> KernelSite:
     read = {dep.name for one in nodes for dep in one.read_writes.reads} - written
     origins = [origin for one in nodes for origin in one.node.get_origins()]
     kept = written - set(V.graph.removed_buffers)
-    return KernelSite("", _unique(origins), _nbytes(read), _nbytes(kept), 0)
+    made = [(one.node.get_name(), one.node.get_origin_node()) for one in nodes]
+    outputs = [last.output(name, origin) for name, origin in made if name in kept]
+    return KernelSite("", _unique(origins), _nbytes(read), _nbytes(kept), 0, _known_ones(outputs))
 
 
-def _extern_site(kernel: Any) -> KernelSite:
+def _extern_site(kernel: Any, last: _LastNodes) -> KernelSite:
     read_writes = kernel.get_read_writes()
-    written = {dep.name for dep in read_writes.writes}
+    results = _results(kernel)
+    written = {dep.name for dep in read_writes.writes} | set(results)
     read = {dep.name for dep in read_writes.reads} - written
     origin = kernel.get_origin_node()
     origins = _unique([origin] if origin is not None else kernel.get_origins())
     flops = sum(map(_flops, origins))
-    return KernelSite("", origins, _nbytes(read), _nbytes(written), flops)
+    output = last.output(results[0], origin) if len(results) == 1 else None
+    return KernelSite("", origins, _nbytes(read), _nbytes(written), flops, _known_ones([output]))
+
+
+def _results(kernel: Any) -> list[str]:
+    """The buffers that a call fills or makes, which for a call that makes them is not its own."""
+    made = [one for one in getattr(kernel, "outputs", ()) if one is not None]
+    return [one.get_name() for one in made] or [kernel.get_name()]
+
+
+def _known_ones(outputs: Iterable[KernelOutput | None]) -> tuple[KernelOutput, ...]:
+    return tuple(one for one in outputs if one is not None)
 
 
 def _unique(nodes: Iterable[Node]) -> tuple[Node, ...]:
@@ -171,6 +263,7 @@ _STATEMENT = re.compile(
 _MEMORY = re.compile(
     r"aoti_torch_(empty|create|delete|_?reinterpret|as_strided|get|new|_alloc|clone|assign)\w*"
 )
+_NAME = re.compile(r"\bbuf\w+")
 _PLAIN_CALL = re.compile(r"aoti_torch_\w+")
 # How wrappers launch kernels of Triton, and those of Metal, which have a library each.
 _TRITON_CALL = "call_"
@@ -191,22 +284,46 @@ def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[Ke
     lines: list[str] = []
     marked: list[KernelSite] = []
     waiting: tuple[str, KernelSite] | None = None
+    since = 0  # the line behind the comment of the kernel that is waited for
     for line in wrapper.split("\n"):
         comment = _COMMENT.match(line)
         if comment is not None and int(comment["number"]) < len(sites):
-            waiting = comment["kernel"], sites[int(comment["number"])]
+            waiting, since = (comment["kernel"], sites[int(comment["number"])]), len(lines)
             continue
+        lines.append(line)
         call = _STATEMENT.match(line) if waiting is not None else None
         if waiting is not None and call is not None and _is_call_of(call, waiting[0]):
             name = f"{_shown_name(call['function'], waiting[0])}:{len(marked)}"
-            marked.append(replace(waiting[1], name=name))
-            line = (
-                f'{call["indent"]}AOTIP_KERNEL_BEGIN("{name}");\n{line}\n'
-                f"{call['indent']}AOTIP_KERNEL_END();"
-            )
+            variables = set(_NAME.findall("\n".join(lines[since:])))
+            site = _named(waiting[1], name, variables)
+            marked.append(site)
+            lines[-1:] = [
+                f'{call["indent"]}AOTIP_KERNEL_BEGIN("{name}");',
+                line,
+                f"{call['indent']}AOTIP_KERNEL_END();",
+                *(f"{call['indent']}{_output_mark(one, variables)}" for one in site.outputs),
+            ]
             waiting = None
-        lines.append(line)
     return "\n".join(lines), tuple(marked)
+
+
+def _named(site: KernelSite, name: str, variables: Set[str]) -> KernelSite:
+    """A site with its name, and with those outputs that its call has variables for."""
+    outputs = tuple(
+        replace(one, name=f"{name}.{one.buffer}")
+        for one in site.outputs
+        if variables & {one.buffer, f"{one.buffer}_handle"}
+    )
+    return replace(site, name=name, outputs=outputs)
+
+
+def _output_mark(output: KernelOutput, variables: Set[str]) -> str:
+    """What shows a tensor that a call has written; a call that makes it has a plain handle."""
+    handle = f"{output.buffer}_handle"
+    variable = handle if handle in variables else output.buffer
+    sizes = output.sizes
+    shape = "-1, {}" if sizes is None else f"{len(sizes)}, {{{', '.join(map(str, sizes))}}}"
+    return f'AOTIP_KERNEL_OUTPUT("{output.name}", {variable}, {shape});'
 
 
 def _is_call_of(call: re.Match[str], kernel: str) -> bool:

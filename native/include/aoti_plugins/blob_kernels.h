@@ -8,6 +8,10 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#include <initializer_list>
+#endif
+
+#ifdef __cplusplus
 extern "C" {
 #endif
 
@@ -19,6 +23,12 @@ extern __attribute__((visibility("default"))) int32_t aotip_kernel_watches;
 /// this thread's call is not the one that is watched.
 __attribute__((visibility("default"))) void aotip_kernel_begin(const char* name);
 __attribute__((visibility("default"))) void aotip_kernel_end(void);
+
+/// The kernel that has just ended wrote a tensor, which the watch may want to see. `name` is what
+/// the program calls it ("cpp_fused_relu_0:3.buf7"); `tensor` is an `AtenTensorHandle` and stays
+/// the caller's. It is shown with `sizes`, of as many elements; with its own where `ndim` is -1.
+__attribute__((visibility("default"))) void aotip_kernel_output(const char* name, void* tensor,
+                                                                int64_t ndim, const int64_t* sizes);
 
 #ifdef __cplusplus
 }  // extern "C"
@@ -32,3 +42,10 @@ __attribute__((visibility("default"))) void aotip_kernel_end(void);
   if (AOTIP_KERNEL_IS_WATCHED) aotip_kernel_begin(name)
 #define AOTIP_KERNEL_END() \
   if (AOTIP_KERNEL_IS_WATCHED) aotip_kernel_end()
+
+/// Behind that, for a tensor that the kernel wrote. The sizes stand in braces.
+#define AOTIP_KERNEL_OUTPUT(name, handle, ndim, ...)                                             \
+  if (AOTIP_KERNEL_IS_WATCHED) {                                                                 \
+    const std::initializer_list<int64_t> aotip_sizes __VA_ARGS__;                                \
+    aotip_kernel_output(name, static_cast<AtenTensorHandle>(handle), ndim, aotip_sizes.begin()); \
+  }

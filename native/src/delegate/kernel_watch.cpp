@@ -2,6 +2,9 @@
 
 #include <aoti_plugins/blob_kernels.h>
 
+#include "delegate/kernel_output.h"
+#include "shim/run_shim.h"
+
 int32_t aotip_kernel_watches = 0;
 
 namespace aoti_plugins {
@@ -19,6 +22,7 @@ KernelClock::~KernelClock() = default;
 
 KernelWatch::KernelWatch(EventTracer* tracer, DeviceSession& session) noexcept : tracer_(tracer) {
   if (tracer_ != nullptr) {
+    wants_outputs_ = wants_kernel_outputs(tracer_);
     clock_ = session.kernel_clock();
     if (clock_ != nullptr) {
       clock_->start();
@@ -42,6 +46,9 @@ KernelWatch::~KernelWatch() {
 
 void KernelWatch::begin(const char* name) noexcept {
   end();
+  if (wants_outputs_) {
+    return;
+  }
   if (clock_ != nullptr) {
     clock_->kernel_begins(name);
   } else {
@@ -62,6 +69,13 @@ void KernelWatch::end() noexcept {
   running_ = false;
 }
 
+void KernelWatch::output(const char* name, const Tensor& tensor, int64_t ndim,
+                         const int64_t* sizes) noexcept {
+  if (wants_outputs_) {
+    log_kernel_output(*tracer_, name, tensor, ndim, sizes);
+  }
+}
+
 }  // namespace aoti_plugins
 
 void aotip_kernel_begin(const char* name) {
@@ -73,5 +87,13 @@ void aotip_kernel_begin(const char* name) {
 void aotip_kernel_end() {
   if (aoti_plugins::current != nullptr) {
     aoti_plugins::current->end();
+  }
+}
+
+void aotip_kernel_output(const char* name, void* tensor, int64_t ndim, const int64_t* sizes) {
+  if (aoti_plugins::current != nullptr && name != nullptr && tensor != nullptr) {
+    const aoti_plugins::Tensor* written =
+        aoti_plugins::unwrap(static_cast<AtenTensorHandle>(tensor));
+    aoti_plugins::current->output(name, *written, ndim, sizes);
   }
 }

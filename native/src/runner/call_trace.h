@@ -10,7 +10,7 @@
 namespace aoti_plugins::runner {
 
 /// An event tracer that keeps times and names, and nothing else: no file, no values.
-class CallTrace final : public ::executorch::runtime::EventTracer {
+class CallTrace : public ::executorch::runtime::EventTracer {
  public:
   struct Event {
     std::string name;
