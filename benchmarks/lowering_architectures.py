@@ -2,9 +2,12 @@
 
 Every model has a process of its own, which exports it and lowers it twice. The first lowering finds
 precompiled headers and nothing else, as a user's first lowering of a model does; the second finds
-what the first has left in the caches. Import and export are not counted, ``to_executorch`` is. Models
-are those of ``tests/zoo/catalogue.py``, evenly chosen: thirty of each package. timm, torchvision and
-transformers must be installed.
+what the first has left in the caches. Import and export are not counted, ``to_executorch`` is.
+Models are those of ``tests/zoo/catalogue.py``, evenly chosen: thirty of each package. timm,
+torchvision and transformers must be installed.
+
+With ``--side-by-side`` a larger machine lowers some models at a time, each on two cores of its own;
+no lowering sees a GPU.
 
     python benchmarks/lowering_architectures.py cuda --target h100
 """
@@ -13,13 +16,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
+import queue
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +45,9 @@ print(json.dumps({"names": list(catalogue.ENTRIES)}))
 """
 
 TASK = """
-import json, sys, time, warnings
+import json, os, sys, time, warnings
 warnings.simplefilter("ignore")
+os.sched_setaffinity(0, json.loads(sys.argv[5]))
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 import aoti_plugins
@@ -59,7 +65,7 @@ class Stages:
         if event.status == "end":
             self.seconds[event.stage] = self.seconds.get(event.stage, 0) + event.seconds
 
-name, device, target = sys.argv[2:]
+name, device, target = sys.argv[2:5]
 make = {"cpu": "CpuPartitioner", "cuda": "CudaPartitioner", "mps": "MpsPartitioner"}[device]
 options = {"allow_missing_kernels": True, **({"target": target} if target else {})}
 case = catalogue.make(name)
@@ -104,16 +110,21 @@ def forget_models(caches: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def lower(name: str, device: str, target: str, caches: Path) -> dict[str, Any]:
+def lower(
+    name: str, device: str, target: str, caches: Path, cores: Sequence[int]
+) -> dict[str, Any]:
     """Times of one model; ``{"failed": why}`` where it could not be lowered."""
     forget_models(caches)
     variables = {
         "AOTI_PLUGINS_CACHE_DIR": str(caches / "aoti_plugins"),
         "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
         "TRITON_CACHE_DIR": str(caches / "triton"),
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": str(len(cores)),
     }
+    how = (name, device, target, json.dumps(cores))
     try:
-        return result_of(TASK, str(ZOO), name, device, target, variables=variables)
+        return result_of(TASK, str(ZOO), *how, variables=variables)
     except subprocess.CalledProcessError as error:
         return {"failed": f"exit status {error.returncode}"}
 
@@ -139,11 +150,9 @@ def show(name: str, found: dict[str, Any]) -> None:
         return
     stages = found["cold"]["stages"]
     most = sorted(stages, key=lambda stage: -stages[stage])[:4]
-    print(
-        f"{name:44}{found['nodes']:6}{found['cold']['seconds']:8.1f}{found['warm']['seconds']:8.1f}  "
-        + ", ".join(f"{stage} {stages[stage]:.1f}" for stage in most),
-        flush=True,
-    )
+    times = "".join(f"{found[which]['seconds']:8.1f}" for which in ("cold", "warm"))
+    longest = ", ".join(f"{stage} {stages[stage]:.1f}" for stage in most)
+    print(f"{name:44}{found['nodes']:6}{times}  {longest}", flush=True)
 
 
 def main() -> None:
@@ -152,6 +161,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help="names of the catalogue; thirty of each package")
     parser.add_argument("--target", default="", help="such as h100; this machine's without it")
     parser.add_argument("--slow", action="store_true", help=f"also {', '.join(SLOW)}")
+    parser.add_argument("--side-by-side", type=int, default=1, help="models at a time")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
 
@@ -162,22 +172,43 @@ def main() -> None:
         results = json.loads(options.output.read_text())
     print(f"{'':44}{'ops':>6}{'cold s':>8}{'warm s':>8}  the longest stages of the first, s")
     models: dict[str, dict[str, Any]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        warm_up = lower(names[0], options.device, options.target, Path(folder))
-        if "failed" in warm_up:
-            sys.exit(f"{names[0]}: {warm_up['failed']}")
-        for name in names:
-            models[name] = lower(name, options.device, options.target, Path(folder))
-            show(name, models[name])
+    places: queue.Queue[tuple[Path, list[int]]] = queue.Queue()
+    storing = threading.Lock()
+
+    def one(name: str) -> None:
+        place = places.get()
+        try:
+            found = lower(name, options.device, options.target, *place)
+        finally:
+            places.put(place)
+        with storing:
+            models[name] = found
+            show(name, found)
             kept = {key: value for key, value in results.items() if key != "environment"}
             kept[options.device] = {
                 "target": options.target,
-                "load_average": os.getloadavg()[0],
+                "side by side": options.side_by_side,
                 "summary": summary(models),
                 "versions of models": _versions(),
-                "lowered": models,
+                "lowered": dict(sorted(models.items())),
             }
             environment.save(options.output, kept)
+
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ThreadPoolExecutor(options.side_by_side) as pool,
+    ):
+        for index in range(options.side_by_side):
+            caches = Path(folder) / str(index)
+            cores = [2 * index, 2 * index + 1]
+            if not index:  # compiles the headers that all have
+                first = lower(names[0], options.device, options.target, caches, cores)
+                if "failed" in first:
+                    sys.exit(f"{names[0]}: {first['failed']}")
+            else:
+                shutil.copytree(Path(folder) / "0", caches)
+            places.put((caches, cores))
+        list(pool.map(one, names))
     print(json.dumps(summary(models), indent=2))
 
 

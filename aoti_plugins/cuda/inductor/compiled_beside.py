@@ -44,8 +44,15 @@ class CompiledBeside:
 @contextmanager
 def compiled_beside() -> Iterator[CompiledBeside]:
     """Threads for the block, one for each processor; what none has begun by its end is dropped."""
-    pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="triton")
+    pool = ThreadPoolExecutor(_num_processors(), thread_name_prefix="triton")
     try:
         yield CompiledBeside(pool)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _num_processors() -> int:
+    """How many this process may use, where the system says so."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -182,9 +182,12 @@ def _extern_site(kernel: Any, last: _LastNodes) -> KernelSite:
 
 
 def _results(kernel: Any) -> list[str]:
-    """The buffers that a call fills or makes, which for a call that makes them is not its own."""
+    """The buffers that a call fills or makes; where it makes them they have nodes of their own.
+
+    None of a kernel that writes to its arguments: it has no name.
+    """
     made = [one for one in getattr(kernel, "outputs", ()) if one is not None]
-    return [one.get_name() for one in made] or [kernel.get_name()]
+    return [one.get_name() for one in made or [kernel] if one.name]
 
 
 def _known_ones(outputs: Iterable[KernelOutput | None]) -> tuple[KernelOutput, ...]:
