@@ -176,12 +176,13 @@ class Two(nn.Module):
     def forward(self, x: Tensor, position: Tensor) -> Tensor:
         pair = angles(position, x.dtype)
         for layer in self.layers:
-            x = x + layer(x, position, pair)[0]
+            begin = position[0].clone()  # as each layer of a cache of transformers has it
+            x = x + layer(x, torch.arange(1) + begin, pair)[0]
         return x
 
 
 def test_layers_share_what_they_look_at(tmp_path: Path) -> None:
-    """The angles are computed once, and caches are written in place."""
+    """Angles and positions are computed once, and caches are written in place."""
     partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
     lower(Two().bfloat16().eval(), inputs(), partitioner=partitioner)
     (wrapper,) = tmp_path.glob("*/wrapper.cpp")
@@ -193,6 +194,7 @@ def test_layers_share_what_they_look_at(tmp_path: Path) -> None:
         assert f"layers_{layer}_values" in call
     kernels = [line for line in lines if line.startswith("call_triton_")]
     assert len([line for line in kernels if "_cos_" in line]) == 1
+    assert len([line for line in kernels if "_arange_select" in line]) == 1
 
 
 TRANSFORMERS = {"llama": "LlamaConfig", "qwen3": "Qwen3Config"}

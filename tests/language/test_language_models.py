@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,20 +157,6 @@ def test_floats_of_8_bits_have_8_bits(exported: Callable[..., Path]) -> None:
     weights = weights_of_tied()
     program = exported("llama_tied", "fp8", *GPU).read_bytes()
     assert weights <= weights_nbytes(program) - zeros_of_caches(2) <= 1.05 * weights
-
-
-def test_where_a_token_is_is_computed_once(exported: Callable[..., Path]) -> None:
-    """Each layer of the model computes it from the positions, for the kernel that attends."""
-    styles = ("--method-style", "prefill-decode")
-    done = aoti("inspect", exported("llama_tied", "int4", *GPU, *styles), "--json")
-    (decode,) = (one for one in json.loads(done.stdout)["methods"] if one["name"] == "decode")
-    (delegate,) = decode["delegates"]
-    kernels = Counter(
-        one["name"].partition(":")[0] for one in delegate["payload"]["targets"][0]["kernels"]
-    )
-    assert kernels["aoti_torch_cuda_token_attention"] == config("llama_tied").num_hidden_layers > 1
-    own = {name: count for name, count in kernels.items() if name.startswith("triton_poi")}
-    assert set(own.values()) == {1}, own
 
 
 @pytest.mark.parametrize("more", [(), ("--option", "cuda_graphs=false")])
