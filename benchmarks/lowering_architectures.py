@@ -7,7 +7,8 @@ Models are those of ``tests/zoo/catalogue.py``, evenly chosen: thirty of each pa
 torchvision and transformers must be installed.
 
 With ``--side-by-side`` a larger machine lowers some models at a time, each on two cores of its own;
-no lowering sees a GPU.
+no lowering sees a GPU. What ``--output`` has of the same device, target and number side by side is
+not lowered again.
 
     python benchmarks/lowering_architectures.py cuda --target h100
 """
@@ -171,7 +172,13 @@ def main() -> None:
     if options.output.exists():
         results = json.loads(options.output.read_text())
     print(f"{'':44}{'ops':>6}{'cold s':>8}{'warm s':>8}  the longest stages of the first, s")
-    models: dict[str, dict[str, Any]] = {}
+    before = results.get(options.device, {})
+    same = (before.get("target"), before.get("side by side")) == (
+        options.target,
+        options.side_by_side,
+    )
+    models: dict[str, dict[str, Any]] = dict(before["lowered"]) if same else {}
+    names = [name for name in names if name not in models]
     places: queue.Queue[tuple[Path, list[int]]] = queue.Queue()
     storing = threading.Lock()
 
@@ -201,11 +208,11 @@ def main() -> None:
         for index in range(options.side_by_side):
             caches = Path(folder) / str(index)
             cores = [2 * index, 2 * index + 1]
-            if not index:  # compiles the headers that all have
+            if not index and names:  # compiles the headers that all have
                 first = lower(names[0], options.device, options.target, caches, cores)
                 if "failed" in first:
                     sys.exit(f"{names[0]}: {first['failed']}")
-            else:
+            elif names:
                 shutil.copytree(Path(folder) / "0", caches)
             places.put((caches, cores))
         list(pool.map(one, names))

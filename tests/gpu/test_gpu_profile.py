@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner
+from profiling_support import Attention, numeric_gaps, with_record
 
+from aoti_plugins import CudaPartitioner
 from aoti_plugins.cli.app import app
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("restored_logging")]
@@ -43,3 +47,17 @@ def test_kernels_have_their_times(
         call = calls[one["args"]["call"]]
         assert call["ts"] <= one["ts"]
         assert one["ts"] + one["dur"] <= call["ts"] + call["dur"] + 20  # clocks meet that well
+
+
+def test_outputs_of_kernels_are_those_of_ops(cpp_runner: Path, tmp_path: Path) -> None:
+    x = torch.linspace(-1, 1, 160).reshape(2, 5, 16)
+    partitioner = CudaPartitioner(target="native", cuda_graphs=True)
+    program = with_record(Attention().eval(), x, partitioner, tmp_path)
+    dump, outputs = tmp_path / "dump", tmp_path / "outputs"
+    x.numpy().tofile(tmp_path / "x.bin")
+    command = [cpp_runner, "--etdump", dump, "--outputs", outputs, program, tmp_path / "x.bin"]
+    subprocess.run(list(map(str, command)), check=True)
+    gaps = numeric_gaps(dump, outputs, program.with_suffix(".etrecord"))
+    assert {"layer_norm", "linear", "cumsum"} <= set(gaps)
+    # Sums of absolute differences over up to 480 numbers of about 1; products may be of TF32.
+    assert all(gap < 0.5 for gap in gaps.values()), gaps

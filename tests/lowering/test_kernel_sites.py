@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
+from profiling_support import Attention
+from support import lower
 from torch import nn
 from torch._decomp import get_decompositions
 
+from aoti_plugins import CudaPartitioner
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.kernel_origins import short_line
@@ -183,3 +187,18 @@ def test_histories_begin_at_the_partition() -> None:
     made = [node for node in parts.graph.nodes if origins.of(node) == (gelu,)]
     assert len(made) > 3
     assert f"aten.gelu.default (node '{gelu.name}')" in origins.described(made[-1])
+
+
+def test_what_a_kernel_does_not_write_is_not_shown(tmp_path: Path) -> None:
+    """Where nobody reads a sum as it is, Inductor has its memory as an argument and no store.
+
+    What the kernel writes instead is the sum's transpose, for the convolution.
+    """
+    x = torch.linspace(-1, 1, 160).reshape(2, 5, 16)
+    partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
+    lower(Attention().eval(), (x,), partitioner=partitioner)
+    (wrapper,) = tmp_path.glob("*/wrapper.cpp")
+    shown = re.findall(r'AOTIP_KERNEL_OUTPUT\("(\w+):.*\)', wrapper.read_text())
+    assert any("layer_norm" in name for name in shown)
+    assert any("addmm" in name for name in shown)
+    assert not any("fused_add_addmm_convolution_transpose" in name for name in shown)

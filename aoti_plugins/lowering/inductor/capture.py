@@ -143,7 +143,8 @@ def captured_code(
         additional_files: list[str],
     ) -> list[Any]:
         del device_type
-        marked, captured.sites = with_marks(wrapper_code, sites)
+        left_out = {*graph.removed_buffers, *graph.inplaced_to_remove}
+        marked, captured.sites = with_marks(wrapper_code, sites, left_out)
         captured.wrapper = with_checked_calls(marked)
         captured.kernels = with_kept_failures(kernel_code)
         captured.constants = _constants_of(graph, find_value)

@@ -106,28 +106,42 @@ class _LastNodes:
     def __init__(self) -> None:
         self._graph: Graph | None = None
         self._last: dict[str, Node] = {}
+        self._position: dict[Node, int] = {}
 
-    def output(self, buffer: str, node: Node | None) -> KernelOutput | None:
+    def output(
+        self, buffer: str, node: Node | None, origins: Iterable[Node]
+    ) -> KernelOutput | None:
         """What a buffer is to the model.
 
         Args:
             buffer: its name.
-            node: whose result it holds.
+            node: whose result it holds, as Inductor says.
+            origins: the nodes whose work it is. With one behind ``node`` it is a copy that this one
+                asked for, maybe of a view, which Inductor says to be ``node``'s, too.
 
         Returns:
-            ``None`` if it is only a step within an op.
+            ``None`` if it is only a step within an op, or such a copy.
         """
-        while node is not None and node.op == "call_function":
+        if node is None or node.op != "call_function":
+            return None
+        self._know(node.graph)
+        position = self._position[node]
+        if any(self._position.get(one, -1) > position for one in origins):
+            return None
+        while node is not None:
             if self._is_last(node) and isinstance(node.meta.get("val"), torch.Tensor):
                 return KernelOutput("", buffer, node, _sizes(node.meta["val"]))
             node = _only_view(node)
         return None
 
     def _is_last(self, node: Node) -> bool:
-        if node.graph is not self._graph:
-            self._graph = node.graph
-            self._last = {source: one for one in node.graph.nodes if (source := _source(one))}
         return self._last.get(_source(node)) is node
+
+    def _know(self, graph: Graph) -> None:
+        if graph is not self._graph:
+            self._graph = graph
+            self._last = {source: one for one in graph.nodes if (source := _source(one))}
+            self._position = {one: index for index, one in enumerate(graph.nodes)}
 
 
 def _source(node: Node) -> str:
@@ -164,8 +178,8 @@ def _fused_site(schedule: Sequence[Any], last: _LastNodes) -> KernelSite:
     read = {dep.name for one in nodes for dep in one.read_writes.reads} - written
     origins = [origin for one in nodes for origin in one.node.get_origins()]
     kept = written - set(V.graph.removed_buffers)
-    made = [(one.node.get_name(), one.node.get_origin_node()) for one in nodes]
-    outputs = [last.output(name, origin) for name, origin in made if name in kept]
+    made = [one.node for one in nodes if one.node.get_name() in kept]
+    outputs = [last.output(b.get_name(), b.get_origin_node(), b.get_origins()) for b in made]
     return KernelSite("", _unique(origins), _nbytes(read), _nbytes(kept), 0, _known_ones(outputs))
 
 
@@ -177,7 +191,8 @@ def _extern_site(kernel: Any, last: _LastNodes) -> KernelSite:
     origin = kernel.get_origin_node()
     origins = _unique([origin] if origin is not None else kernel.get_origins())
     flops = sum(map(_flops, origins))
-    output = last.output(results[0], origin) if len(results) == 1 else None
+    only = results[0] if len(results) == 1 else ""
+    output = last.output(only, origin, kernel.get_origins()) if only else None
     return KernelSite("", origins, _nbytes(read), _nbytes(written), flops, _known_ones([output]))
 
 
@@ -274,12 +289,16 @@ _METAL_CALL = "aoti_torch_mps_run_command_block"
 _METAL_LIBRARY = re.compile(r"mps_lib_\d+")
 
 
-def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[KernelSite, ...]]:
+def with_marks(
+    wrapper: str, sites: Sequence[KernelSite], left_out: Set[str] = frozenset()
+) -> tuple[str, tuple[KernelSite, ...]]:
     """Put marks around the calls of kernels.
 
     Args:
         wrapper: as Inductor wrote it.
         sites: by the numbers in its comments; empty to mark nothing.
+        left_out: buffers that kernels do not write after all, for nobody reads them: Inductor knows
+            when all is written. A kernel may still have the memory of one as an argument.
 
     Returns:
         The wrapper, and the sites that it marks, with their names.
@@ -298,7 +317,7 @@ def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[Ke
         if waiting is not None and call is not None and _is_call_of(call, waiting[0]):
             name = f"{_shown_name(call['function'], waiting[0])}:{len(marked)}"
             variables = set(_NAME.findall("\n".join(lines[since:])))
-            site = _named(waiting[1], name, variables)
+            site = _named(waiting[1], name, variables - left_out)
             marked.append(site)
             lines[-1:] = [
                 f'{call["indent"]}AOTIP_KERNEL_BEGIN("{name}");',
@@ -311,7 +330,7 @@ def with_marks(wrapper: str, sites: Sequence[KernelSite]) -> tuple[str, tuple[Ke
 
 
 def _named(site: KernelSite, name: str, variables: Set[str]) -> KernelSite:
-    """A site with its name, and with those outputs that its call has variables for."""
+    """A site with its name, and with those outputs that there are variables for."""
     outputs = tuple(
         replace(one, name=f"{name}.{one.buffer}")
         for one in site.outputs
