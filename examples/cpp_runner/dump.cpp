@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 using executorch::etdump::ETDumpGen;
 using executorch::etdump::FileDataSink;

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 /// What ExecuTorch's Inspector reads of calls: when each kernel ran, or what it wrote.
 class Dump {

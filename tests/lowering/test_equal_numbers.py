@@ -82,6 +82,20 @@ def test_what_is_written_to_stays_apart() -> None:
         equal_numbers(program)
         assert ops(program)["aten.mul.Tensor"] == 2
 
+        again = torch.export.export(_ReadAgain(), (POSITION,))
+        equal_numbers(again)
+        assert ops(again)["aten.mul.Tensor"] == 2
+
+
+class _ReadAgain(nn.Module):
+    """Two products with what an op has written to in between."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        before = (x * 2).float()
+        torch.ops.equal_numbers_test.next_(x)
+        return before - (x * 2).float()
+
 
 class _Twice(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -125,8 +125,8 @@ class _LastNodes:
         if node is None or node.op != "call_function":
             return None
         self._know(node.graph)
-        position = self._position[node]
-        if any(self._position.get(one, -1) > position for one in origins):
+        position = self._position.get(node)
+        if position is None or any(self._position.get(one, -1) > position for one in origins):
             return None
         while node is not None:
             if self._is_last(node) and isinstance(node.meta.get("val"), torch.Tensor):

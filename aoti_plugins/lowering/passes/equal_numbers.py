@@ -26,7 +26,8 @@ _TAGS = (
 def equal_numbers(program: ExportedProgram) -> None:
     """Merge equal tensors of whole numbers or truth values, in place; expects ATen ops.
 
-    In the outermost graph. What the program returns stays, and so does what an op may write to.
+    In the outermost graph. What the program returns stays, and so do what an op may write to and
+    what reads such a tensor: it may be another one the next time.
     """
     first: dict[Hashable, Node] = {}
     for node in list(program.graph.nodes):
@@ -48,13 +49,19 @@ def _is_number(node: Node) -> bool:
         return False
     if op._schema.is_mutable or any(tag in op.tags for tag in _TAGS):
         return False
-    return not any(user.op == "output" or _may_write(user) for user in node.users)
+    readers = {user for one in node.all_input_nodes for user in one.users}
+    if any(_writes(one) for one in readers):
+        return False
+    return not any(one.op == "output" or _writes(one) or _has_graphs(one) for one in node.users)
 
 
-def _may_write(node: Node) -> bool:
-    """Whether an op writes to an argument, or runs graphs that could."""
-    if isinstance(node.target, torch._ops.OpOverload):
-        return bool(node.target._schema.is_mutable)
+def _writes(node: Node) -> bool:
+    """Whether an op writes to an argument."""
+    op = node.target
+    return isinstance(op, torch._ops.OpOverload) and bool(op._schema.is_mutable)
+
+
+def _has_graphs(node: Node) -> bool:
     return isinstance(node.target, torch._ops.HigherOrderOperator)
 
 
