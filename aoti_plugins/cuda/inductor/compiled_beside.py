@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
 
+from aoti_plugins.lowering.artifacts.compiler import stopped_together
+
 
 class CompiledBeside:
     """The kernels that are being compiled, by their ``CachingAutotuner``.
@@ -43,10 +45,14 @@ class CompiledBeside:
 
 @contextmanager
 def compiled_beside() -> Iterator[CompiledBeside]:
-    """Threads for the block, one for each processor; what none has begun by its end is dropped."""
+    """Threads for the block, one for each processor.
+
+    What none has begun by its end is dropped; if it is left early, assemblers are stopped.
+    """
     pool = ThreadPoolExecutor(_num_processors(), thread_name_prefix="triton")
     try:
-        yield CompiledBeside(pool)
+        with stopped_together():
+            yield CompiledBeside(pool)
     finally:
         pool.shutdown(cancel_futures=True)
 
