@@ -7,10 +7,9 @@ records in the place of the measurements, and where there is no record the cost 
 call, and writes down what it found.
 
 Patched: ``CachingAutotuner.precompile`` (a recorded configuration is the only candidate, of many
-candidates only the promising are compiled, and kernels beside each other),
-``CachingAutotuner.bench``, and of ``AlgorithmSelectorCache`` ``make_precompile_fn`` and
-``do_autotuning``: templates are ranked without being compiled, because what they need is known from
-their tiles.
+candidates only the promising are compiled), ``CachingAutotuner.bench``, and of
+``AlgorithmSelectorCache`` ``make_precompile_fn`` and ``do_autotuning``: templates are ranked
+without being compiled, because what they need is known from their tiles.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any
 import torch
 
 from aoti_plugins.cuda.inductor import few_rows
-from aoti_plugins.cuda.inductor.compiled_beside import compiled_beside
 from aoti_plugins.cuda.inductor.kernel_choice import (
     KernelChoice,
     config_dict,
@@ -70,6 +68,7 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     asked = Records() if records is None else records
+    kernels = KernelChoice(target, asked)
     products = ProductChoice(target, asked)
     # These would be timed too: fusions with templates, and whether padding a product pays.
     options = {
@@ -79,15 +78,15 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     }
     # A record may name any configuration of the kernel for few rows; else the best one will do.
     offered = few_rows.few_rows_choice(target, most=1 if records is None else few_rows.ALL)
-    with config.patch(options), offered, compiled_beside() as beside:
-        kernels = KernelChoice(target, asked, beside)
-        with (
-            replaced(CachingAutotuner, "precompile", kernels.precompile),
-            replaced(CachingAutotuner, "bench", kernels.bench),
-            replaced(AlgorithmSelectorCache, "make_precompile_fn", no_precompilation),
-            replaced(AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
-        ):
-            yield
+    with (
+        config.patch(options),
+        offered,
+        replaced(CachingAutotuner, "precompile", kernels.precompile),
+        replaced(CachingAutotuner, "bench", kernels.bench),
+        replaced(AlgorithmSelectorCache, "make_precompile_fn", no_precompilation),
+        replaced(AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
+    ):
+        yield
     if records is not None:
         _report(records)
 

@@ -7,7 +7,6 @@ compiled candidate needs.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import logging
 import math
@@ -17,7 +16,6 @@ from typing import Any
 
 import torch
 
-from aoti_plugins.cuda.inductor.compiled_beside import CompiledBeside
 from aoti_plugins.cuda.target import WARP_SIZE, CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
 from aoti_plugins.cuda.tuning.cost_model import Launch, Traffic
@@ -45,23 +43,15 @@ _LINE_NBYTES = 128
 class KernelChoice:
     """Stands in for ``CachingAutotuner``'s measurements."""
 
-    def __init__(self, target: CudaTarget, records: Records, beside: CompiledBeside) -> None:
+    def __init__(self, target: CudaTarget, records: Records) -> None:
         self._target = target
         self._records = records
-        self._beside = beside
 
     def precompile(self, original: Any, tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compile all candidates, after some were left out.
-
-        As the kernel is made they are begun; it asks again when it is called.
-        """
-        if self._beside.is_begun(tuner):
-            self._beside.wait(tuner)
-            return original(tuner, *args, **kwargs)
+        """Compile all candidates, after some were left out."""
         if tuner.configs and has_choice(tuner):
             self._narrow(tuner)
-        self._beside.begin(tuner, functools.partial(original, tuner, warm_cache_only=True))
-        return None
+        return original(tuner, *args, **kwargs)
 
     def bench(self, original: Any, tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:
         """Time one candidate, in milliseconds."""
