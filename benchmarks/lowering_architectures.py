@@ -52,19 +52,9 @@ os.sched_setaffinity(0, json.loads(sys.argv[5]))
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 import aoti_plugins
-from aoti_plugins.hooks import hookimpl
-from aoti_plugins.plugin_system.manager import get_manager
+from lowering_stages import timed
 sys.path.insert(0, sys.argv[1])
 import catalogue
-
-class Stages:
-    def __init__(self):
-        self.seconds = {}
-
-    @hookimpl
-    def aoti_progress(self, event):
-        if event.status == "end":
-            self.seconds[event.stage] = self.seconds.get(event.stage, 0) + event.seconds
 
 name, device, target = sys.argv[2:5]
 make = {"cpu": "CpuPartitioner", "cuda": "CudaPartitioner", "mps": "MpsPartitioner"}[device]
@@ -76,19 +66,14 @@ with torch.no_grad():
     exported = torch.export.export(case.model, case.calls[0], strict=case.strict)
     found["nodes"] = sum(node.op == "call_function" for node in exported.graph.nodes)
     found["export_s"] = time.perf_counter() - start
-    for which in ("cold", "warm"):
-        stages = Stages()
-        with get_manager().registered(stages, "stages"):
-            start = time.perf_counter()
-            edge = to_edge_transform_and_lower(
-                exported,
-                partitioner=[getattr(aoti_plugins, make)(**options)],
-                compile_config=EdgeCompileConfig(_check_ir_validity=False),
-            )
-            edge.to_executorch()
-            seconds = time.perf_counter() - start
-        stages.seconds["partition and the rest"] = seconds - sum(stages.seconds.values())
-        found[which] = {"seconds": seconds, "stages": stages.seconds}
+    def lower():
+        edge = to_edge_transform_and_lower(
+            exported,
+            partitioner=[getattr(aoti_plugins, make)(**options)],
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        )
+        edge.to_executorch()
+    found |= {which: timed(lower) for which in ("cold", "warm")}
 print(json.dumps(found))
 """
 

@@ -31,35 +31,20 @@ start = time.perf_counter()
 import torch
 from executorch.exir import to_edge_transform_and_lower
 from aoti_plugins import CudaPartitioner
-from aoti_plugins.hooks import hookimpl
-from aoti_plugins.plugin_system.manager import get_manager
+from lowering_stages import timed
 sys.path.insert(0, sys.argv[1])
 import models
-
-class Stages:
-    def __init__(self):
-        self.seconds = {}
-
-    @hookimpl
-    def aoti_progress(self, event):
-        if event.status == "end":
-            self.seconds[event.stage] = self.seconds.get(event.stage, 0) + event.seconds
 
 imported = time.perf_counter()
 found = {"import": imported - start, "lowerings": []}
 for _ in range(2):
     exported = torch.export.export(*models.mlp())
-    stages = Stages()
-    with get_manager().registered(stages, "stages"):
-        start = time.perf_counter()
+    def lower():
         edge = to_edge_transform_and_lower(
             exported, partitioner=[CudaPartitioner(target=sys.argv[2])]
         )
         edge.to_executorch()
-        seconds = time.perf_counter() - start
-    rest = seconds - sum(stages.seconds.values())
-    stages.seconds["partition and the rest"] = rest
-    found["lowerings"].append({"seconds": seconds, "stages": stages.seconds})
+    found["lowerings"].append(timed(lower))
 print(json.dumps(found))
 """
 

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 
 def result_of(code: str, *arguments: str, variables: Mapping[str, str]) -> dict[str, Any]:
-    """Run Python code, whose last line of output is JSON.
+    """Run Python code, whose last line of output is JSON; it may import what lies in this folder.
 
     Args:
         code: the source.
@@ -21,12 +22,14 @@ def result_of(code: str, *arguments: str, variables: Mapping[str, str]) -> dict[
     Raises:
         subprocess.CalledProcessError: it failed.
     """
+    places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    path = os.pathsep.join(filter(None, places))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *arguments],
         check=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env={**os.environ, **variables},
+        env={**os.environ, "PYTHONPATH": path, **variables},
     )
     return dict(json.loads(done.stdout.splitlines()[-1]))

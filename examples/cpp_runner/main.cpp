@@ -117,7 +117,8 @@ int main(int argc, char** argv) {
       paths.emplace_back(argv[i]);
     }
   }
-  if (paths.empty() || paths[0].rfind("--", 0) == 0) {
+  const bool has_events = !files["--etdump"].empty() || files["--outputs"].empty();
+  if (paths.empty() || paths[0].rfind("--", 0) == 0 || !has_events) {
     std::fprintf(stderr, "usage: %s [--etdump file [--outputs file]] model.pte [input0.bin ...]\n",
                  argv[0]);
     return 2;

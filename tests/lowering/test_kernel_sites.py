@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+from executorch.exir import to_edge_transform_and_lower
 from profiling_support import Attention
 from support import lower
 from torch import nn
 from torch._decomp import get_decompositions
 
-from aoti_plugins import CudaPartitioner
+from aoti_plugins import CpuPartitioner, CudaPartitioner
 from aoti_plugins.cli._pte import inspect_program
 from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.kernel_origins import short_line
@@ -143,10 +144,6 @@ def test_branches(tmp_path: Path) -> None:
 
 
 def lowered(exported: torch.export.ExportedProgram) -> bytes:
-    from executorch.exir import to_edge_transform_and_lower
-
-    from aoti_plugins.cpu.partitioner import CpuPartitioner
-
     edge = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
     return bytes(edge.to_executorch().buffer)
 
@@ -167,6 +164,9 @@ def test_a_kernel_with_two_results(tmp_path: Path) -> None:
         method = program.method(trace=True)
         torch.testing.assert_close(method(x), Sorted()(x))
         assert any("sort" in event.name for event in method.events() if event.is_kernel)
+    (delegate,) = inspect_program(path)["methods"][0]["delegates"]
+    (sort,) = (one for one in delegate["payload"]["targets"][0]["kernels"] if "sort" in one["name"])
+    assert (sort["nbytes_read"], sort["nbytes_written"]) == (3 * 4, 3 * 4 + 3 * 8)
 
 
 def test_histories_begin_at_the_partition() -> None:
@@ -202,3 +202,32 @@ def test_what_a_kernel_does_not_write_is_not_shown(tmp_path: Path) -> None:
     assert any("layer_norm" in name for name in shown)
     assert any("addmm" in name for name in shown)
     assert not any("fused_add_addmm_convolution_transpose" in name for name in shown)
+
+
+class Batches(nn.Module):
+    """A linear layer over three dimensions, of which a product over two and a view are made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.linear(x)).sum(-1)
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+def test_a_view_is_shown_with_sizes_that_are_known(is_fixed: bool, tmp_path: Path) -> None:
+    """Inspector would broadcast a buffer of other sizes than the op's result."""
+    sizes = None if is_fixed else {"x": {0: torch.export.Dim("batch", max=64)}}
+    exported = torch.export.export(Batches().eval(), (torch.ones(3, 5, 4),), dynamic_shapes=sizes)
+    edge = to_edge_transform_and_lower(
+        exported, partitioner=[CpuPartitioner(keep_sources=str(tmp_path))]
+    )
+    edge.to_executorch()
+    (wrapper,) = tmp_path.glob("*/wrapper.cpp")
+    marks = re.findall(r'AOTIP_KERNEL_OUTPUT\("([\w:.]+)", \w+, (.*)\);', wrapper.read_text())
+    products = [shape for name, shape in marks if "mm" in name]
+    assert products == (["3, {3, 5, 6}"] if is_fixed else [])
+    assert [shape for name, shape in marks if "mm" not in name] == (
+        ["2, {3, 5}"] if is_fixed else ["-1, {}"]
+    )

@@ -80,3 +80,19 @@ def test_a_program_for_a_gpu_without_a_driver(cpp_runner: Path, tmp_path: Path) 
     assert found.returncode == 1
     assert "AotiCudaBackend" in found.stderr
     assert "no_driver.so" in found.stderr
+
+
+def test_outputs_need_events(cpp_runner: Path, lowered_programs: Lowered, tmp_path: Path) -> None:
+    """The file of outputs says nothing without that of events, which has their names."""
+    found = run(cpp_runner, "--outputs", tmp_path / "outputs", lowered_programs("mlp"))
+    assert found.returncode == 2
+    assert "usage" in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_events_that_cannot_be_written(
+    cpp_runner: Path, lowered_programs: Lowered, tmp_path: Path
+) -> None:
+    found = run(cpp_runner, "--etdump", tmp_path / "missing" / "dump", lowered_programs("mlp"))
+    assert found.returncode == 1
+    assert "cannot write" in found.stderr

@@ -120,8 +120,10 @@ class _LastNodes:
                 asked for, maybe of a view, which Inductor says to be ``node``'s, too.
 
         Returns:
-            ``None`` if it is only a step within an op, or such a copy.
+            ``None`` if it is only a step within an op, or such a copy; or if the op's result is a
+            view of it whose sizes are known only in a call.
         """
+        own = node
         if node is None or node.op != "call_function":
             return None
         self._know(node.graph)
@@ -130,7 +132,9 @@ class _LastNodes:
             return None
         while node is not None:
             if self._is_last(node) and isinstance(node.meta.get("val"), torch.Tensor):
-                return KernelOutput("", buffer, node, _sizes(node.meta["val"]))
+                sizes = _sizes(node.meta["val"])
+                known = sizes is not None or node is own
+                return KernelOutput("", buffer, node, sizes) if known else None
             node = _only_view(node)
         return None
 
@@ -317,7 +321,7 @@ def with_marks(
         if waiting is not None and call is not None and _is_call_of(call, waiting[0]):
             name = f"{_shown_name(call['function'], waiting[0])}:{len(marked)}"
             variables = set(_NAME.findall("\n".join(lines[since:])))
-            site = _named(waiting[1], name, variables - left_out)
+            site = _named(waiting[1], name, variables, left_out)
             marked.append(site)
             lines[-1:] = [
                 f'{call["indent"]}AOTIP_KERNEL_BEGIN("{name}");',
@@ -329,12 +333,12 @@ def with_marks(
     return "\n".join(lines), tuple(marked)
 
 
-def _named(site: KernelSite, name: str, variables: Set[str]) -> KernelSite:
-    """A site with its name, and with those outputs that there are variables for."""
+def _named(site: KernelSite, name: str, variables: Set[str], left_out: Set[str]) -> KernelSite:
+    """A site with its name, and with those outputs that are written and have a variable."""
     outputs = tuple(
         replace(one, name=f"{name}.{one.buffer}")
         for one in site.outputs
-        if variables & {one.buffer, f"{one.buffer}_handle"}
+        if one.buffer not in left_out and variables & {one.buffer, f"{one.buffer}_handle"}
     )
     return replace(site, name=name, outputs=outputs)
 

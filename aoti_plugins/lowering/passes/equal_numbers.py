@@ -62,6 +62,7 @@ def _writes(node: Node) -> bool:
 
 
 def _has_graphs(node: Node) -> bool:
+    """Whether an op runs graphs or kernels of a user's, which may write to what they are given."""
     return isinstance(node.target, torch._ops.HigherOrderOperator)
 
 
