@@ -6,13 +6,13 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "slim/device.h"
 #include "slim/dtype.h"
 #include "slim/element.h"
 #include "slim/status.h"
-#include "slim/strided_copy.h"
 
 namespace aoti_plugins {
 namespace {
@@ -45,24 +45,14 @@ int32_t shown_dtype(int32_t dtype) {
 
 /// The elements, row-major, in host memory. Null with a reason.
 OwnedTensor on_host(const Tensor& tensor, int32_t dtype) {
-  OwnedTensor same(Tensor::empty(tensor.ndim(), tensor.sizes(), tensor.dtype(), Device{}));
-  if (same == nullptr) {
-    return nullptr;
-  }
   DeviceInterface* device = find_device(tensor.device().type);
   if (device == nullptr) {
     (void)fail("it is on a device that is not here: %s", device_type_name(tensor.device().type));
     return nullptr;
   }
-  if (device->copy(*same, tensor) != Status::kOk) {
-    return nullptr;
-  }
-  if (dtype == tensor.dtype()) {
-    return same;
-  }
-  OwnedTensor converted(Tensor::empty(tensor.ndim(), tensor.sizes(), dtype, Device{}));
-  const bool done = converted != nullptr && strided_copy(*converted, *same) == Status::kOk;
-  return done ? std::move(converted) : nullptr;
+  OwnedTensor host(Tensor::empty(tensor.ndim(), tensor.sizes(), dtype, Device{}));
+  const bool done = host != nullptr && device->copy(*host, tensor) == Status::kOk;
+  return done ? std::move(host) : nullptr;
 }
 
 Status log(EventTracer& tracer, const char* name, const Tensor& tensor, int64_t ndim,
