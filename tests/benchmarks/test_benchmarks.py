@@ -75,6 +75,36 @@ def test_lowering_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert case["first"]["seconds"] > case["second_in_process"]["seconds"]
 
 
+def test_kernel_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("kernel_marks")
+    found = benchmark.measure(calls=2, rounds=2, target=None)
+    assert found["kernels"] == 2 * benchmark.LAYERS
+    assert found["call_us"].keys() == {"marked", "plain", "watched"}
+    assert b"tanh_0:" in benchmark.build(True, None)
+    assert b"tanh_0:" not in benchmark.build(False, None)
+
+
+def test_chosen_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many of each package, evenly, without those that are measured apart."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("lowering_architectures")
+    names = [f"{package}.net{index}" for package in benchmark.PACKAGES for index in range(75)]
+    found = benchmark.chosen([*names, *benchmark.SLOW, "torchvision.net"])
+    assert len(found) == len(set(found)) == len(benchmark.PACKAGES) * benchmark.OF_EACH
+    assert found[0] == names[0]
+    assert set(found) <= set(names)
+    done = {"cold": {"seconds": 3.0}, "warm": {"seconds": 1.0}}
+    slow = {"cold": {"seconds": 99.0}, "warm": {"seconds": 99.0}}
+    models = {"timm.a": done, "timm.b": {"failed": "exit status 1"}, benchmark.SLOW[0]: slow}
+    assert benchmark.summary(models) == {
+        "models": 1,
+        "cold median s": 3.0,
+        "warm median s": 1.0,
+        "failed": ["timm.b"],
+    }
+
+
 def test_ratios_of_lowering_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module("lowering_time")

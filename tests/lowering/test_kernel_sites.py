@@ -198,7 +198,7 @@ def test_what_a_kernel_does_not_write_is_not_shown(tmp_path: Path) -> None:
     partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
     lower(Attention().eval(), (x,), partitioner=partitioner)
     (wrapper,) = tmp_path.glob("*/wrapper.cpp")
-    shown = re.findall(r'AOTIP_KERNEL_OUTPUT\("(\w+):.*\)', wrapper.read_text())
+    shown = re.findall(r'AOTIP_KERNEL_OUTPUT\("(\w+):', wrapper.read_text())
     assert any("layer_norm" in name for name in shown)
     assert any("addmm" in name for name in shown)
     assert not any("fused_add_addmm_convolution_transpose" in name for name in shown)
@@ -225,7 +225,7 @@ def test_a_view_is_shown_with_sizes_that_are_known(is_fixed: bool, tmp_path: Pat
     )
     edge.to_executorch()
     (wrapper,) = tmp_path.glob("*/wrapper.cpp")
-    marks = re.findall(r'AOTIP_KERNEL_OUTPUT\("([\w:.]+)", \w+, (.*)\);', wrapper.read_text())
+    marks = re.findall(r'AOTIP_KERNEL_OUTPUT\("([\w:.]+)", \w+, ([^)]*)\)', wrapper.read_text())
     products = [shape for name, shape in marks if "mm" in name]
     assert products == (["3, {3, 5, 6}"] if is_fixed else [])
     assert [shape for name, shape in marks if "mm" not in name] == (

@@ -3,8 +3,8 @@
 Inductor asks at each call of a kernel whether to keep its provenance, and writes a comment with a
 number before the call if so. Patched: the function that it asks, which here keeps the nodes and
 the bytes, and gives the number. Behind such a comment the statement that calls the kernel is found
-in the text and put between two marks (``aoti_plugins/blob_kernels.h``), behind which each tensor
-that is what an op of the model gives has a mark, too; with nobody watching they are a load each.
+in the text and put between two marks (``aoti_plugins/blob_kernels.h``), the second with those
+tensors that are what an op of the model gives; with nobody watching they are a load each.
 Inductor's own switch (``trace.provenance_tracking_level``) makes it write files, and its
 ``cpp.enable_kernel_profile`` needs libtorch's profiler. Tested with torch 2.11, 2.12, 2.13 and
 2.15.
@@ -323,11 +323,11 @@ def with_marks(
             variables = set(_NAME.findall("\n".join(lines[since:])))
             site = _named(waiting[1], name, variables, left_out)
             marked.append(site)
+            outputs = " ".join(_output_mark(one, variables) for one in site.outputs)
             lines[-1:] = [
                 f'{call["indent"]}AOTIP_KERNEL_BEGIN("{name}");',
                 line,
-                f"{call['indent']}AOTIP_KERNEL_END();",
-                *(f"{call['indent']}{_output_mark(one, variables)}" for one in site.outputs),
+                f"{call['indent']}AOTIP_KERNEL_END({outputs});",
             ]
             waiting = None
     return "\n".join(lines), tuple(marked)
@@ -349,7 +349,7 @@ def _output_mark(output: KernelOutput, variables: Set[str]) -> str:
     variable = handle if handle in variables else output.buffer
     sizes = output.sizes
     shape = "-1, {}" if sizes is None else f"{len(sizes)}, {{{', '.join(map(str, sizes))}}}"
-    return f'AOTIP_KERNEL_OUTPUT("{output.name}", {variable}, {shape});'
+    return f'AOTIP_KERNEL_OUTPUT("{output.name}", {variable}, {shape})'
 
 
 def _is_call_of(call: re.Match[str], kernel: str) -> bool:

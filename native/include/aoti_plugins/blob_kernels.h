@@ -37,15 +37,18 @@ __attribute__((visibility("default"))) void aotip_kernel_output(const char* name
 #define AOTIP_KERNEL_IS_WATCHED \
   __builtin_expect(__atomic_load_n(&aotip_kernel_watches, __ATOMIC_RELAXED) != 0, 0)
 
-/// Before the statement that calls a kernel, and behind it.
+/// Before the statement that calls a kernel, and behind it, with what it wrote.
 #define AOTIP_KERNEL_BEGIN(name) \
   if (AOTIP_KERNEL_IS_WATCHED) aotip_kernel_begin(name)
-#define AOTIP_KERNEL_END() \
-  if (AOTIP_KERNEL_IS_WATCHED) aotip_kernel_end()
+#define AOTIP_KERNEL_END(...)    \
+  if (AOTIP_KERNEL_IS_WATCHED) { \
+    aotip_kernel_end();          \
+    __VA_ARGS__                  \
+  }
 
-/// Behind that, for a tensor that the kernel wrote. The sizes stand in braces.
+/// In `AOTIP_KERNEL_END()`: a tensor that the kernel wrote. The sizes stand in braces.
 #define AOTIP_KERNEL_OUTPUT(name, handle, ndim, ...)                                             \
-  if (AOTIP_KERNEL_IS_WATCHED) {                                                                 \
+  {                                                                                              \
     const std::initializer_list<int64_t> aotip_sizes __VA_ARGS__;                                \
     aotip_kernel_output(name, static_cast<AtenTensorHandle>(handle), ndim, aotip_sizes.begin()); \
   }

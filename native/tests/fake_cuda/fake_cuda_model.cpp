@@ -133,9 +133,8 @@ void run(Container* model, AtenTensorHandle* inputs, AtenTensorHandle* outputs, 
     AOTIP_KERNEL_BEGIN("fake_scale_add:0");
     check_driver(cuLaunchKernel(model->kernel, 1, 1, 1, 32, 1, 1, 0, static_cast<CUstream>(stream),
                                 arguments, nullptr));
-    AOTIP_KERNEL_END();
-    AOTIP_KERNEL_OUTPUT("fake_scale_add:0.y", y.get(), -1, {});
-    AOTIP_KERNEL_OUTPUT("fake_scale_add:0.row", y.get(), 2, {1, n});
+    AOTIP_KERNEL_END(AOTIP_KERNEL_OUTPUT("fake_scale_add:0.y", y.get(), -1, {})
+                         AOTIP_KERNEL_OUTPUT("fake_scale_add:0.row", y.get(), 2, {1, n}));
   }
   outputs[0] = y.release();
 }
