@@ -27,6 +27,7 @@ import environment
 import gpu_models
 import gpu_times
 import torch
+from torch.nn.utils import parametrize
 
 RESULTS = Path(__file__).parent / "results" / "cuda_decode.json"
 WAYS = {"default": False, "max_autotune": True}
@@ -83,8 +84,28 @@ def bandwidth() -> float:
 
 def limit_us(model: torch.nn.Module, bytes_a_us: float) -> float:
     """The least time in which the weights that a token needs can be read."""
-    weights = [one for name, one in model.named_parameters() if not name.startswith("tokens.")]
-    return round(sum(map(stored_nbytes, weights)) / bytes_a_us, 1)
+    weights = [one for name, one in model.named_parameters() if _is_read(name)]
+    experts = [one for one in model.modules() if isinstance(one, gpu_models.Experts)]
+    nbytes = sum(map(stored_nbytes, weights)) + sum(map(chosen_nbytes, experts))
+    return round(nbytes / bytes_a_us, 1)
+
+
+def _is_read(name: str) -> bool:
+    """Whether a token reads all of a parameter, which is not one of chosen experts."""
+    return not name.startswith("tokens.") and "_proj" not in name
+
+
+def chosen_nbytes(experts: gpu_models.Experts) -> float:
+    """Bytes of the matrices that a token chooses: codes and scales, or all as they are."""
+    bits = {torch.int4: 4, torch.int8: 8}
+    nbytes = 0
+    for name in ("gate_up_proj", "down_proj"):
+        if parametrize.is_parametrized(experts, name):
+            codes = experts.parametrizations[name]
+            nbytes += codes.original0.numel() * bits[codes[0].dtype] // 8 + codes.original1.nbytes
+        else:
+            nbytes += experts.get_parameter(name).nbytes
+    return nbytes * experts.chosen / experts.router.size(0)
 
 
 def stored_nbytes(weight: torch.Tensor) -> int:

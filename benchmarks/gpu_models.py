@@ -108,13 +108,16 @@ class CachedLayer(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        width, hidden, size = shape.width, shape.hidden, shape.width // shape.heads
-        self.heads, self.kv_heads, self.size = shape.heads, shape.kv_heads, size
+        width, size = shape.width, shape.size_of_head
+        self.kv_heads, self.size = shape.kv_heads, size
         self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
-        self.qkv = _side_by_side(width, (width, *2 * [self.kv_heads * size]), shape.separate)
-        self.out = nn.Linear(width, width, bias=False)
-        self.gate_up = _side_by_side(width, (hidden, hidden), shape.separate)
-        self.down = nn.Linear(hidden, width, bias=False)
+        columns = (shape.heads * size, *2 * [self.kv_heads * size])
+        self.qkv = _side_by_side(width, columns, shape.separate)
+        self.query_norm, self.key_norm = (
+            RmsNorm(size) if shape.head_norms else nn.Identity() for _ in range(2)
+        )
+        self.out = nn.Linear(shape.heads * size, width, bias=False)
+        self.inner = Experts(shape) if shape.experts else Gated(shape)
         for name in ("keys", "values"):
             self.register_buffer(name, torch.zeros(1, self.kv_heads, shape.capacity, size))
 
@@ -126,19 +129,60 @@ class CachedLayer(nn.Module):
         angles: tuple[torch.Tensor, torch.Tensor],
     ) -> torch.Tensor:
         """One layer over ``x [batch, tokens, width]`` at ``positions [tokens]``."""
-        batch, tokens, width = x.shape
+        batch, tokens, _ = x.shape
+        norms = (self.query_norm, self.key_norm, nn.Identity())
         query, key, value = (
-            part.view(batch, tokens, -1, self.size).transpose(1, 2)
-            for part in self.qkv(self.norm1(x))
+            norm(part.view(batch, tokens, -1, self.size)).transpose(1, 2)
+            for norm, part in zip(norms, self.qkv(self.norm1(x)), strict=True)
         )
         self.keys.index_copy_(2, positions, _rotated(key, *angles))
         self.values.index_copy_(2, positions, value)
         attended = functional.scaled_dot_product_attention(
             _rotated(query, *angles), self.keys, self.values, mask, enable_gqa=True
         )
-        x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, width))
-        gate, up = self.gate_up(self.norm2(x))
-        return x + self.down(functional.silu(gate) * up)
+        x = x + self.out(attended.transpose(1, 2).reshape(batch, tokens, -1))
+        return x + self.inner(self.norm2(x))
+
+
+class Gated(nn.Module):
+    """The second half of a layer: a gate."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        hidden = shape.hidden
+        self.gate_up = _side_by_side(shape.width, (hidden, hidden), shape.separate)
+        self.down = nn.Linear(hidden, shape.width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The same sizes."""
+        gate, up = self.gate_up(x)
+        return self.down(functional.silu(gate) * up)
+
+
+class Experts(nn.Module):
+    """The second half of a layer: gates of experts, as ``batched_mm`` of transformers has them."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        count, width, hidden = shape.experts, shape.width, shape.hidden
+        self.chosen = shape.chosen
+        self.router = nn.Parameter(torch.randn(count, width) * width**-0.5)
+        self.gate_up_proj = nn.Parameter(torch.randn(count, 2 * hidden, width) * width**-0.5)
+        self.down_proj = nn.Parameter(torch.randn(count, width, hidden) * hidden**-0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The same sizes."""
+        rows = x.reshape(-1, x.size(-1))
+        shares = functional.softmax(functional.linear(rows, self.router), -1, torch.float32)
+        shares, experts = shares.topk(self.chosen)
+        shares = (shares / shares.sum(-1, keepdim=True)).to(x.dtype).reshape(-1)
+        experts = experts.reshape(-1)
+        repeated = rows.repeat_interleave(self.chosen, 0)
+        both = torch.bmm(self.gate_up_proj[experts], repeated.unsqueeze(-1)).squeeze(-1)
+        gate, up = both.chunk(2, -1)
+        down = torch.bmm(self.down_proj[experts], (functional.silu(gate) * up).unsqueeze(-1))
+        found = down.squeeze(-1) * shares.unsqueeze(-1)
+        return found.view(-1, self.chosen, x.size(-1)).sum(1).reshape(x.shape)
 
 
 class Joined(nn.Module):
@@ -186,6 +230,15 @@ class Shape:
     kv_heads: int = 8
     hidden: int = 8192
     separate: bool = False  # query, key and value, gate and up: weights of their own
+    head_size: int | None = None
+    head_norms: bool = False
+    experts: int = 0  # of ``hidden`` columns each
+    chosen: int = 0
+
+    @property
+    def size_of_head(self) -> int:
+        """Elements of a head."""
+        return self.head_size or self.width // self.heads
 
 
 class CachedDecoder(nn.Module):
@@ -193,12 +246,12 @@ class CachedDecoder(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        vocabulary, width, heads = shape.vocabulary, shape.width, shape.heads
+        vocabulary, width, size = shape.vocabulary, shape.width, shape.size_of_head
         self.capacity = shape.capacity
         self.tokens = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(CachedLayer(shape) for _ in range(shape.layers))
         self.norm, self.head = RmsNorm(width), nn.Linear(width, vocabulary, bias=False)
-        steps = torch.arange(0, width // heads, 2) / (width // heads)
+        steps = torch.arange(0, size, 2) / size
         self.register_buffer("frequencies", 500_000**-steps)
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
@@ -261,9 +314,16 @@ def small_weights(bits: int, group_size: int | None, shape: Shape) -> Model:
     from torchao.quantization import IntxWeightOnlyConfig, quantize_
     from torchao.quantization.granularity import PerAxis, PerGroup
 
+    from aoti_plugins.language.experts import quantize_matrices
+
     model, inputs = llama(shape)
     granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
-    quantize_(model, IntxWeightOnlyConfig({4: torch.int4, 8: torch.int8}[bits], granularity))
+    dtype = {4: torch.int4, 8: torch.int8}[bits]
+    quantize_(model, IntxWeightOnlyConfig(dtype, granularity))
+    for module in model.modules():
+        if isinstance(module, Experts):
+            for name in ("gate_up_proj", "down_proj"):
+                quantize_matrices(module, name, dtype, group_size)
     return model, inputs
 
 
@@ -355,6 +415,18 @@ LARGE: dict[str, Callable[[], Model]] = {"gigabyte": gigabyte}
 SMALL: dict[str, Callable[[], Model]] = {"small_cnn": small_cnn, "small_decoder": small_decoder}
 """What tools/gpu_contract.sh calls under sanitizers, which slow kernels down a thousand times."""
 
+QWEN3_30B_A3B = Shape(
+    layers=4,
+    vocabulary=151_936,
+    kv_heads=4,
+    hidden=768,
+    head_size=128,
+    head_norms=True,
+    experts=128,
+    chosen=8,
+)
+"""Sizes of Qwen3-30B-A3B, of whose layers four."""
+
 DECODERS: dict[str, Callable[[], Model]] = {
     "llama_4_layers": lambda: llama(Shape(4, 32_000)),
     "llama_16_layers": lambda: llama(Shape()),
@@ -368,6 +440,7 @@ DECODERS: dict[str, Callable[[], Model]] = {
     "llama_32_layers_int4": lambda: small_weights(
         4, 128, Shape(layers=32, width=4096, hidden=14_336)
     ),
+    "qwen3_moe_4_layers_int4": lambda: small_weights(4, 128, QWEN3_30B_A3B),
 }
 """One token of a language model (benchmarks/cuda_decode.py)."""
 

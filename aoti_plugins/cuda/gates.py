@@ -25,6 +25,12 @@ def activated(x: Tensor, gate: Gate) -> Tensor:
     return gelu(x, approximate="tanh" if gate == Gate.GELU_TANH else "none")
 
 
+def gated(columns: Tensor, gate: Gate) -> Tensor:
+    """What a gate makes of the columns of a product: half as many."""
+    first, second = columns.chunk(2, -1)
+    return activated(first, gate) * second
+
+
 def normed(x: Tensor, factors: Tensor | None, epsilon: float) -> Tensor:
     """Rows divided by the root of their mean square, times factors, in float32; without, as is."""
     rows = x.float()
@@ -45,6 +51,5 @@ def whole_product(
     """What ``fused_linear`` and ``row_linear`` compute of a weight ``[n, k]`` of float32."""
     found = linear(normed(x, norm, epsilon), weight, None if bias is None else bias.float())
     if gate != Gate.NONE:
-        first, second = found.chunk(2, -1)
-        found = activated(first, Gate(gate)) * second
+        found = gated(found, Gate(gate))
     return (found if residual is None else found + residual.float()).to(x.dtype)

@@ -17,6 +17,7 @@ from aoti_plugins.language.checkpoint import Checkpoint
 from aoti_plugins.language.computed_sizes import check_sizes
 from aoti_plugins.language.device_sampling import likeliest_token, sampled_token
 from aoti_plugins.language.draft import DraftDecoder
+from aoti_plugins.language.experts import expert_matrices, quantize_experts
 from aoti_plugins.language.quantised_layers import quantised_layers, tied_head
 from aoti_plugins.language.recurrent import BLOCK, RecurrentDecoder, is_recurrent
 from aoti_plugins.language.speech import (
@@ -66,6 +67,8 @@ def check_groups(model: Any, group_size: int) -> None:
     """
     layers = quantised_layers(model).items()
     widths = {name: module.get_parameter("weight").size(1) for name, module in layers}
+    experts = expert_matrices(model).items()
+    widths |= {name: module.get_parameter(kind).size(2) for name, (module, kind) in experts}
     wrong = {name: width for name, width in widths.items() if width % group_size}
     if wrong:
         name, width = min(wrong.items())
@@ -78,7 +81,8 @@ def check_groups(model: Any, group_size: int) -> None:
 def quantize(model: Any, kind: str, group_size: int) -> None:
     """Quantise the weights of a model's products and its embedding in place, with torchao.
 
-    A head that is the embedding still is it then: both read the same bits.
+    A head that is the embedding still is it then: both read the same bits. Matrices of experts
+    become integers only; with ``"fp8"`` they stay as they are.
 
     Args:
         model: with its weights.
@@ -99,6 +103,8 @@ def quantize(model: Any, kind: str, group_size: int) -> None:
     else:
         config, tiny = IntxWeightOnlyConfig(_BITS[kind], granularity=PerGroup(group_size)), {}
     quantize_(model, config, filter_fn=lambda module, _: module in chosen)
+    if kind in _BITS:
+        quantize_experts(model, _BITS[kind], group_size)
     for module, (numbers, rows) in tiny.items():
         _set_rows(module.weight, numbers, rows)
     if head is not None:

@@ -10,15 +10,17 @@ import torch
 from aoti_plugins.language.recurrent import is_recurrent
 
 _TIME_STEPS = "dt_proj"
+_CODES = ".parametrizations."
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def quantised_layers(model: Any) -> dict[str, torch.nn.Module]:
     """The layers whose weights are quantised, by name.
 
-    They are products of rows with one matrix, and the embedding of tokens. Matrices of experts,
-    routers and embeddings of positions are no such layers. State-space models compute time steps
-    with a layer that is as narrow as one group, and whose errors the state sums up; it stays.
+    They are products of rows with one matrix, and the embedding of tokens. Matrices of experts
+    (``experts.py``), routers and embeddings of positions are no such layers. State-space models
+    compute time steps with a layer that is as narrow as one group, and whose errors the state sums
+    up; it stays.
     """
     keeps_steps, embedding = is_recurrent(model.config), model.get_input_embeddings()
     return {
@@ -44,7 +46,8 @@ def kept_matrices(model: Any) -> dict[str, int]:
     """
     kept: dict[str, int] = {}
     for name, parameter in model.named_parameters():
-        if type(parameter) is torch.nn.Parameter and parameter.dim() > 1:
+        is_plain = type(parameter) is torch.nn.Parameter and _CODES not in name
+        if is_plain and parameter.dim() > 1:
             short = _NUMBER.sub("*", name)
             kept[short] = kept.get(short, 0) + parameter.nbytes
     return dict(sorted(kept.items(), key=lambda one: -one[1]))

@@ -82,13 +82,27 @@ class DevicePlugin:
         bits = shared("constants_as_bits", after="restore_views")
         numbers = shared("equal_numbers", after="constants_as_bits")
         equal = shared("equal_weights", after="equal_numbers")
+        chosen = shared("chosen_matrices", after="equal_weights", before="gathered_rows")
         rows = shared("gathered_rows", after="equal_weights")
         norms = shared("norms_of_one", after="gathered_rows")
         own = tuple(self.device.passes(specs.decode(compile_specs)))
         matched = (rows.name, *(one.name for one in own))
         compared = GraphPass("aoti_plugins.compared_values", compared_values, after=matched)
         last = GraphPass("aoti_plugins.packed_weights", packed_weights, after=matched)
-        return (first, ranks, views, bits, numbers, equal, rows, norms, *own, compared, last)
+        return (
+            first,
+            ranks,
+            views,
+            bits,
+            numbers,
+            equal,
+            chosen,
+            rows,
+            norms,
+            *own,
+            compared,
+            last,
+        )
 
     @hookimpl
     def aoti_decompositions(self, device: str) -> Mapping[OpOverload, Callable[..., Any]]:

@@ -62,8 +62,10 @@ def norm_of(program: ExportedProgram, node: Node) -> Norm | None:
         node = node.args[0]
     if node.meta["val"].dtype != torch.bfloat16:
         return None
-    after = [(_cast(one), factors) for one, factors in either(node, _aten.mul.Tensor)]
-    before = [(one, _cast(other) or other) for one, other in either(_cast(node), _aten.mul.Tensor)]
+    after = [(uncast(one), factors) for one, factors in either(node, _aten.mul.Tensor)]
+    before = [
+        (one, uncast(other) or other) for one, other in either(uncast(node), _aten.mul.Tensor)
+    ]
     for divided, factors in (*after, *before):
         if _is_factors(program, factors, node):
             found = _divided(program, divided)
@@ -83,7 +85,7 @@ def _is_factors(program: ExportedProgram, node: Node, result: Node) -> bool:
 def _divided(program: ExportedProgram, node: Node | None) -> tuple[Node, float] | None:
     """What was divided by the root of its mean square, and what was added to that."""
     for rows, root in either(node, _aten.mul.Tensor):
-        x = _cast(rows)
+        x = uncast(rows)
         if x is None or root.target is not _aten.rsqrt.default:
             continue
         if x.meta["val"].dtype != torch.bfloat16 or rows.meta["val"].dtype != torch.float32:
@@ -185,7 +187,7 @@ def _is_read_once(node: Node) -> bool:
     return len(node.users) == 1
 
 
-def _cast(node: object) -> Node | None:
+def uncast(node: object) -> Node | None:
     """What a change of the dtype was made of."""
     if not isinstance(node, Node) or node.target not in _CASTS:
         return None

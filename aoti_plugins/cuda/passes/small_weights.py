@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -32,6 +34,38 @@ def small_weights(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
+@dataclass(frozen=True)
+class SmallWeightConstants:
+    """A weight as the runtime's kernels want it.
+
+    Attributes:
+        codes: ``[n / 8, k / depth, 512]``.
+        scale: ``[n / 8, groups, 8]``.
+        zero: likewise, or none.
+        kinds: bits, size of groups, and what a zero is.
+    """
+
+    codes: Node
+    scale: Node
+    zero: Node | None
+    kinds: tuple[int, int, int]
+
+
+def constants_of(
+    program: ExportedProgram, weight: SmallWeight, dtype: torch.dtype
+) -> SmallWeightConstants:
+    """The constants of a weight, which a program gets; for products of a dtype."""
+    scale_dtype = _scale_dtype(weight, dtype)
+    name = prefix_of(weight.name, weight.bits)
+    codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
+    scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
+    zero = None
+    if weight.zero is not None:
+        zero = add_constant(program, f"{name}_zero", pack_groups(weight.zero.to(scale_dtype)))
+    kinds = (weight.bits, weight.group_size, weight.zero_kind)
+    return SmallWeightConstants(codes, scale, zero, kinds)
+
+
 def prefix_of(source: str, bits: int) -> str:
     """What the names of all constants of a weight begin with: its codes, scales and zeros.
 
@@ -54,16 +88,9 @@ def _product(program: ExportedProgram, node: Node) -> Product | None:
 def _replace(
     program: ExportedProgram, node: Node, x: Node, weight: SmallWeight, bias: Node | None
 ) -> None:
-    dtype = x.meta["val"].dtype
-    scale_dtype = _scale_dtype(weight, dtype)
-    name = prefix_of(weight.name, weight.bits)
-    codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
-    scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
-    zero = None
-    if weight.zero is not None:
-        zero = add_constant(program, f"{name}_zero", pack_groups(weight.zero.to(scale_dtype)))
-    kinds = (weight.bits, weight.group_size, weight.zero_kind)
-    args = (x, codes, scale, zero, bias, None, None, *kinds, 0.0, int(Gate.NONE))
+    found = constants_of(program, weight, x.meta["val"].dtype)
+    weights = (found.codes, found.scale, found.zero)
+    args = (x, *weights, bias, None, None, *found.kinds, 0.0, int(Gate.NONE))
     call_instead(node, torch.ops.aoti_plugins.fused_linear.default, *args)
 
 

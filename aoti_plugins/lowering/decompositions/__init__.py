@@ -19,6 +19,7 @@ from aoti_plugins.lowering.decompositions import (
     arithmetic,
     attention,
     avg_pool,
+    chosen_products,
     complex_numbers,
     cosine_windows,
     data_sizes,
@@ -270,14 +271,14 @@ MPS_DECOMPOSITIONS: Table = (
 
 
 def of_libraries() -> Table:
-    """For ops of other libraries, of those that are imported, for every device."""
+    """For ops of our passes, and of other libraries that are imported, for every device."""
     by_space: list[tuple[Any, dict[str, Callable[..., Any]]]] = [
         (torch.ops.torchao, small_weights.OF_TORCHAO),
         (torch.ops.quantized_decomposed, quantised_embeddings.OF_EXECUTORCH),
         (torch.ops.transformers, {"grouped_mm_fallback": row_groups.grouped_mm_of_transformers}),
     ]
     named = [(_overload(space, name), how) for space, t in by_space for name, how in t.items()]
-    return {op: how for op, how in named if op is not None}
+    return {**chosen_products.DECOMPOSITIONS, **{op: how for op, how in named if op is not None}}
 
 
 def _overload(space: Any, name: str) -> OpOverload | None:

@@ -33,7 +33,7 @@ def products_of_groups(rows: Tensor, matrices: Tensor, ends: Tensor) -> Tensor:
     group = _group_of(order, ends)
     is_inside = group < matrices.size(0)
     group = group.clamp(max=matrices.size(0) - 1)
-    if _are_few(rows, matrices):
+    if are_few(rows, matrices):
         found = _one_by_one(rows, matrices, group)
     else:
         found = _in_tiles(rows, matrices, ends, group)
@@ -50,16 +50,20 @@ def _group_of(places: Tensor, ends: Tensor) -> Tensor:
     return (places[:, None] >= ends).sum(1)
 
 
-def _are_few(rows: Tensor, matrices: Tensor) -> bool:
+def are_few(rows: Tensor, matrices: Tensor) -> bool:
     """Whether reading a matrix for each row costs no more than gathering them for tiles."""
     size = rows.size(0)
     return isinstance(size, int) and size <= 2 * matrices.size(0)
 
 
 def _one_by_one(rows: Tensor, matrices: Tensor, group: Tensor) -> Tensor:
-    wide = accumulation_dtype(rows.dtype)
-    products = rows[:, :, None].to(wide) * matrices[group].to(wide)
-    return products.sum(1).to(rows.dtype)
+    return wide_sums(rows[:, :, None], matrices[group], 1)
+
+
+def wide_sums(left: Tensor, right: Tensor, dim: int) -> Tensor:
+    """Sums of products along a dim, added up in float32 or more; of the dtype of ``left``."""
+    wide = accumulation_dtype(left.dtype)
+    return (left.to(wide) * right.to(wide)).sum(dim).to(left.dtype)
 
 
 def _in_tiles(rows: Tensor, matrices: Tensor, ends: Tensor, group: Tensor) -> Tensor:

@@ -13,6 +13,7 @@
 #include "cuda/kernels/scatter.cu"
 #include "cuda/kernels/select.cu"
 #include "cuda/kernels/small_weights.cu"
+#include "cuda/kernels/experts.cu"
 #include "cuda/kernels/sort_block.cu"
 #include "cuda/kernels/sort_radix.cu"
 #include "cuda/kernels/sort_short.cu"

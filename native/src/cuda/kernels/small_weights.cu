@@ -80,10 +80,17 @@ struct Held {
   float shift[TILES];
 };
 
+/// Rows of x and of the result, one behind the other.
+struct RowsInOrder {
+  __device__ int of_x(int i) const { return i; }
+  __device__ int of_out(int i) const { return i; }
+};
+
 /// One block's share of a product: TILES * 8 rows of the weight, BLOCKS * 8 rows of x. Groups end
 /// every PARTS * 32 weights, or there where that does no harm because the next has the same scale.
-/// TILE_PACKED: the weight is as PyTorch packs it.
-template <int BITS, typename T, int TILES, int BLOCKS, int PARTS, bool TILE_PACKED = false>
+/// TILE_PACKED: the weight is as PyTorch packs it. ROWS says which rows of memory they are.
+template <int BITS, typename T, int TILES, int BLOCKS, int PARTS, bool TILE_PACKED = false,
+          typename ROWS = RowsInOrder>
 struct SmallProduct {
   using Code = Codes<BITS>;
   static constexpr int kDepth = Code::kDepth;
@@ -92,13 +99,14 @@ struct SmallProduct {
   static constexpr int kAhead = TILES * BLOCKS == 2 ? 4 : 2;
   static constexpr float kOffset = (Code::kIsOffset ? HalfPair<T>::kOffset : 0.0f) + Code::kMiddle;
 
-  __device__ explicit SmallProduct(const SmallWeightProduct& product)
+  __device__ SmallProduct(const SmallWeightProduct& product, uint32_t of_block, ROWS which = {})
       : p(product),
+        rows(which),
         lane(threadIdx.x % 32),
         warp(threadIdx.x / 32),
         warps(blockDim.x / 32),
         tiles_along_k((p.k + kDepth - 1) / kDepth),
-        first_tile(blockIdx.x * TILES) {
+        first_tile(static_cast<int>(of_block) * TILES) {
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       const int tile = min(first_tile + t, p.n / 8 - 1);
@@ -108,7 +116,7 @@ struct SmallProduct {
     }
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block) {
-      x[block] = static_cast<const T*>(p.x) + (block * 8 + lane / 4) * p.x_step;
+      x[block] = static_cast<const T*>(p.x) + rows.of_x(block * 8 + lane / 4) * p.x_step;
     }
   }
 
@@ -275,12 +283,14 @@ struct SmallProduct {
         for (int other = 0; other < warps; ++other) {
           sum += parts[other][i / kRows][row];
         }
-        static_cast<T*>(p.out)[static_cast<int64_t>(i / kRows) * p.n + to] = static_cast<T>(sum);
+        static_cast<T*>(p.out)[static_cast<int64_t>(rows.of_out(i / kRows)) * p.n + to] =
+            static_cast<T>(sum);
       }
     }
   }
 
   const SmallWeightProduct& p;
+  const ROWS rows;
   const int lane;
   const int warp;
   const int warps;
@@ -348,13 +358,13 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
   extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
       aotip_small_weights_##BITS##_##KIND##_##TILES##_##BLOCKS##_##PARTS(                         \
           const SmallWeightProduct p) {                                                           \
-    SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p).run();                                           \
+    SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p, blockIdx.x).run();                                           \
   }
 
 #define AOTIP_TILE_PACKED(TILES, BLOCKS, PARTS)                                                   \
   extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
       aotip_tile_packed_##TILES##_##BLOCKS##_##PARTS(const SmallWeightProduct p) {                \
-    SmallProduct<4, __nv_bfloat16, TILES, BLOCKS, PARTS, true>(p).run();                          \
+    SmallProduct<4, __nv_bfloat16, TILES, BLOCKS, PARTS, true>(p, blockIdx.x).run();                          \
   }
 
 #define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                    \

@@ -220,9 +220,9 @@ class StreamedBlock {
 }  // namespace aoti_plugins::cuda
 
 // Two blocks have room beside each other: one that computes, one whose weights are on their way.
-#define AOTIP_STREAMED_KERNEL(NAME, ...)                                                   \
+#define AOTIP_STREAMED_KERNEL(NAME, PRODUCT, ...)                                          \
   extern "C" __global__ void __launch_bounds__(kStreamedWarps * 32 + 32, 2)                \
-      NAME(const OneRowProduct p, const StreamedShape shape) {                             \
+      NAME(const PRODUCT p, const StreamedShape shape) {                                   \
     AOTIP_STREAMED_BODY(                                                                   \
         (__VA_ARGS__(p, shape, static_cast<char*>(launched_memory())).run()))              \
   }

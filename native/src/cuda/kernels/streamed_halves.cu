@@ -192,5 +192,5 @@ class StreamedHalves : StreamedBlock<T, false> {
 
 }  // namespace
 
-AOTIP_STREAMED_KERNEL(aotip_streamed_halves_bf16, StreamedHalves<__nv_bfloat16>)
-AOTIP_STREAMED_KERNEL(aotip_streamed_halves_f16, StreamedHalves<__half>)
+AOTIP_STREAMED_KERNEL(aotip_streamed_halves_bf16, OneRowProduct, StreamedHalves<__nv_bfloat16>)
+AOTIP_STREAMED_KERNEL(aotip_streamed_halves_f16, OneRowProduct, StreamedHalves<__half>)

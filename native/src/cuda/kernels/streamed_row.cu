@@ -10,7 +10,12 @@
 //
 // Integers are as exact as 16-bit floats for any row: the step is at most 2^-15 of the largest of
 // a chunk's elements, which is at most 16 times their root mean square.
+//
+// With experts, the weight is put together of the matrices that were chosen: below each other for
+// one row, or beside each other for a row of their own each. Which ones only the kernels in front
+// know, so nothing is fetched before these have ended.
 
+#include "cuda/kernels/experts.cuh"
 #include "cuda/kernels/streamed_block.cuh"
 
 using namespace aoti_plugins::cuda;
@@ -61,8 +66,9 @@ __device__ void digits_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32
 }
 
 /// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. HELD: the row has a chunk
-/// for each warp at most, whose digits stay in registers.
-template <int BITS, typename T, int SHIFT, bool HELD>
+/// for each warp at most, whose digits stay in registers. PRODUCT is a OneRowProduct, or an
+/// ExpertProduct with groups and without a norm.
+template <int BITS, typename T, int SHIFT, bool HELD, typename PRODUCT = OneRowProduct>
 class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   using Base = StreamedBlock<T, SHIFT == kGroupOfRow>;
   using typename Base::Around;
@@ -82,6 +88,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   static constexpr int kParts = kDepth / 32;               ///< of 32 weights in a tile
   static constexpr int kPlaces = kStreamedChunk / kDepth;  ///< tiles of a chunk
   static constexpr bool kByRow = SHIFT == kGroupOfRow;
+  static constexpr bool kOfExperts = std::is_same<PRODUCT, ExpertProduct>::value;
   static constexpr int kGroups = kByRow ? 0 : kStreamedChunk >> SHIFT;  ///< of a chunk
   static constexpr int kGroupNbytes = kWeightTileRows * 2;              ///< scales of a tile
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
@@ -104,8 +111,9 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   };
 
  public:
-  __device__ StreamedRow(const OneRowProduct& product, const StreamedShape& shape, char* memory)
+  __device__ StreamedRow(const PRODUCT& product, const StreamedShape& shape, char* memory)
       : Base(product, shape),
+        product_(product),
         places_((p_.k + kDepth - 1) / kDepth),
         tiles_(p_.n / kWeightTileRows),
         groups_(kByRow ? 0 : max(p_.k >> SHIFT, 1)),
@@ -124,7 +132,11 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     this->begin();
     if (this->is_fetching()) {
       if (is_chosen_lane()) {
-        fetch_all();
+        if constexpr (kOfExperts) {
+          fetch_experts();
+        } else {
+          fetch_all();
+        }
       }
       return;
     }
@@ -196,6 +208,65 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     }
   }
 
+  /// The same of the experts' matrices. A stage has chunks of one of them, or all of several.
+  __device__ void fetch_experts() {
+    wait_for_inputs();
+    const bool is_sum = product_.factors != nullptr;
+    const int chunks = is_sum ? chunks_ / product_.chosen : chunks_;  // of a matrix
+    const int pairs = product_.tiles / 2;
+    int stage = 0;
+    uint32_t parity = 1;
+#pragma unroll 1
+    for (int pair = first_; pair < last_; ++pair) {
+#pragma unroll 1
+      for (int piece = 0; piece < pieces_; ++piece) {
+        wait_for_turn(&empty_[stage], parity);
+        const int begin = piece * shape_.piece;
+        const int count = min(shape_.piece, chunks_ - begin);
+        const int places = is_sum ? count * kPlaces : min(count * kPlaces, places_ - begin * kPlaces);
+        const int groups = min(count * kGroups, groups_ - begin * kGroups);
+        arrive_before(&full_[stage], 2 * (places * kWeightTileNbytes + groups * kGroupNbytes));
+        char* const to = ring_ + stage * stage_step_;
+#pragma unroll 1
+        for (int at = 0; at < count; at += chunks) {
+          const int slot = is_sum ? (begin + at) / chunks : pair / pairs;
+          const int64_t first = expert_of(product_.experts, product_.count, slot) * static_cast<int64_t>(product_.tiles);
+          const int64_t own = is_sum ? pair : pair % pairs;
+          const int chunk = is_sum ? (begin + at) % chunks : begin;
+          const int part = min(count, chunks);
+          const Run codes{at * kPlaces, chunk * kPlaces, min(places, part * kPlaces),
+                          is_sum ? places_ / product_.chosen : places_, kWeightTileNbytes};
+          const Run scales{at * kGroups, chunk * kGroups, min(groups, part * kGroups),
+                           is_sum ? groups_ / product_.chosen : groups_, kGroupNbytes};
+#pragma unroll 1
+          for (int half = 0; half < 2; ++half) {
+            const int64_t tile = first + (is_gated_ ? own + half * pairs : own * 2 + half);
+            copy_run(to + half * tile_step_, p_.weight, tile, codes, &full_[stage]);
+            copy_run(to + 2 * tile_step_ + half * scale_step_, p_.scale, tile, scales,
+                     &full_[stage]);
+          }
+        }
+        this->next(stage, parity);
+      }
+    }
+  }
+
+  /// Units side by side in a stage, and where they are in a tile's row of units.
+  struct Run {
+    int to;
+    int from;
+    int count;
+    int of_tile;  ///< units of a tile
+    int nbytes;   ///< of a unit
+  };
+
+  __device__ static void copy_run(char* to, const void* from, int64_t tile, const Run& run,
+                                  Arrivals* arrivals) {
+    copy_to_shared(to + run.to * run.nbytes,
+                   static_cast<const char*>(from) + (tile * run.of_tile + run.from) * run.nbytes,
+                   static_cast<uint32_t>(run.count * run.nbytes), arrivals);
+  }
+
   __device__ void fetch_norm(uint4 (&factors)[kLoads], int chunk) const {
     if (p_.norm == nullptr) {
       return;
@@ -252,9 +323,20 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     to[0] = high;
     to[8] = low;
     if (lane_ == 0) {
-      units_[chunk] = most * (Code::kUnit / kMost);
+      units_[chunk] = most * (Code::kUnit / kMost) * weight_of(chunk);
     }
     return square;
+  }
+
+  /// How much of the expert of a chunk comes into a sum.
+  __device__ float weight_of(int chunk) const {
+    if constexpr (kOfExperts) {
+      return product_.factors != nullptr
+                 ? factor_of(product_, chunk / (chunks_ / product_.chosen))
+                 : 1.0f;
+    } else {
+      return 1.0f;
+    }
   }
 
   __device__ void fetch_digits(Digits& digits, int chunk) const {
@@ -419,6 +501,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     }
   }
 
+  const PRODUCT& product_;
   const int places_;
   const int tiles_;
   const int groups_;
@@ -432,9 +515,13 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
 
 }  // namespace
 
-#define AOTIP_STREAMED_ROW(BITS, KIND, TYPE, SHIFT, HELD)                             \
-  AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD,        \
+#define AOTIP_STREAMED_ROW(BITS, KIND, TYPE, SHIFT, HELD)                                     \
+  AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<BITS, TYPE, SHIFT, HELD != 0>)
+
+#define AOTIP_STREAMED_EXPERTS(SHIFT, HELD)                                          \
+  AOTIP_STREAMED_KERNEL(aotip_streamed_experts_4_bf16_##SHIFT##_##HELD, ExpertProduct, \
+                        StreamedRow<4, __nv_bfloat16, SHIFT, HELD != 0, ExpertProduct>)
 
 #define AOTIP_STREAMED_ROWS(BITS, SHIFT)                  \
   AOTIP_STREAMED_ROW(BITS, bf16, __nv_bfloat16, SHIFT, 0) \
@@ -444,3 +531,10 @@ AOTIP_STREAMED_ROWS(4, 5)
 AOTIP_STREAMED_ROWS(4, 6)
 AOTIP_STREAMED_ROWS(4, 7)
 AOTIP_STREAMED_ROWS(8, 31)
+
+AOTIP_STREAMED_EXPERTS(5, 0)
+AOTIP_STREAMED_EXPERTS(5, 1)
+AOTIP_STREAMED_EXPERTS(6, 0)
+AOTIP_STREAMED_EXPERTS(6, 1)
+AOTIP_STREAMED_EXPERTS(7, 0)
+AOTIP_STREAMED_EXPERTS(7, 1)

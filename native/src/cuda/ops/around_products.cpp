@@ -82,6 +82,10 @@ Status add_residual(const Tensor& residual, Tensor& out) {
   return end_of_rows(out, {}, &residual, out);
 }
 
+Status gate_rows(const Tensor& products, int64_t gate, Tensor& out) {
+  return end_of_rows(products, {nullptr, nullptr, nullptr, 0.0, gate}, nullptr, out);
+}
+
 bool is_constant(const Around& around) {
   return (around.bias == nullptr || around.bias->is_borrowed()) &&
          (around.norm == nullptr || around.norm->is_borrowed());

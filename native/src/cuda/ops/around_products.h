@@ -28,6 +28,9 @@ Status check_around(const Tensor& x, const Around& around, int64_t n);
 /// Whether no kernel of the program writes bias and norm, so that they may be read early.
 bool is_constant(const Around& around);
 
+/// Writes what a gate makes of products [m, 2 n] to `out` [m, n]; both have no gaps.
+Status gate_rows(const Tensor& products, int64_t gate, Tensor& out);
+
 /// out += residual; both have no gaps and are float16 or bfloat16.
 Status add_residual(const Tensor& residual, Tensor& out);
 

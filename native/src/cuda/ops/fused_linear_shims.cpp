@@ -2,6 +2,7 @@
 
 #include <aoti_plugins/cuda_shim.h>
 
+#include "cuda/ops/expert_linear.h"
 #include "cuda/ops/fused_linear.h"
 #include "cuda/ops/row_linear.h"
 #include "shim/run_shim.h"
@@ -36,5 +37,25 @@ AOTITorchError aoti_torch_cuda_row_linear(AtenTensorHandle x, AtenTensorHandle w
         {unwrap(weight), unwrap_optional(second), unwrap_optional(third)},
         {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
     return cuda::row_linear(*unwrap(x), linear, ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cuda_expert_linear(AtenTensorHandle x, AtenTensorHandle experts,
+                                             AtenTensorHandle weight, AtenTensorHandle scale,
+                                             AtenTensorHandle* zero, AtenTensorHandle* factors,
+                                             AtenTensorHandle* residual, int64_t count,
+                                             int64_t bits, int64_t group_size, int64_t zero_kind,
+                                             int64_t gate, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(x, experts, weight, scale);
+    AOTIP_CHECK_ARG(ret0);
+    const cuda::ExpertLinear linear{
+        {unwrap(weight), unwrap(scale), unwrap_optional(zero), bits, group_size, zero_kind},
+        unwrap(experts),
+        unwrap_optional(factors),
+        unwrap_optional(residual),
+        count,
+        gate};
+    return cuda::expert_linear(*unwrap(x), linear, ret0);
   });
 }

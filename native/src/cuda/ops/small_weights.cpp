@@ -107,8 +107,6 @@ int32_t group_shift_of(int64_t group_size, int64_t k) {
   return shift;
 }
 
-namespace {
-
 /// Warps of a block: as many as divide the weight among all multiprocessors. One alone was slower
 /// than two for every size (H200).
 unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors) {
@@ -118,6 +116,8 @@ unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors) {
   }
   return warps;
 }
+
+namespace {
 
 Status few_rows(const Tensor& x, const SmallWeightKind& kind, SmallWeightProduct& product) {
   const Gpu* gpu = find_gpu(x.device().index);

@@ -37,6 +37,9 @@ const char* kind_of_halves(const Tensor& x);
 /// Parts of 32 weights after which a group may end, of a tile's.
 int32_t parts_of_group(int64_t bits, int64_t group_size);
 
+/// Warps of a block that divide the sums, where there are so many blocks.
+unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors);
+
 /// Of rows of `k` weights with a power of two, or all, in a group: that power; 31 for all.
 int32_t group_shift_of(int64_t group_size, int64_t k);
 

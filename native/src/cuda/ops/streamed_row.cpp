@@ -58,6 +58,22 @@ int64_t halves_nbytes_of(const OneRowProduct& product, const StreamedShape& shap
          shared_nbytes(shape);
 }
 
+/// Chunks of a stage where experts lie beside each other: all of some experts, as many in each
+/// stage as in others, or a part of one.
+int32_t piece_of_experts(int32_t chunks, int32_t experts) {
+  const int32_t own = chunks / experts;
+  int32_t parts = 1;
+  if (own <= most_piece(4)) {
+    const int32_t together = most_piece(4) / own;
+    const int32_t stages = (experts + together - 1) / together;
+    return (experts + stages - 1) / stages * own;
+  }
+  while (own % parts != 0 || own / parts > most_piece(4)) {
+    ++parts;
+  }
+  return own / parts;
+}
+
 /// Divides pairs among all blocks; none where a stage does not fit. `nbytes_of` a shape.
 template <typename Nbytes>
 std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& product, int32_t pairs,
@@ -80,8 +96,9 @@ std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& produc
 }
 
 /// Also blocks without a share: each multiprocessor then has one block of each kernel.
+template <typename Product>
 Status launch(const Gpu& gpu, const char* name, int64_t nbytes, bool is_constant,
-              StreamedShape& shape, OneRowProduct& product) {
+              StreamedShape& shape, Product& product) {
   const int64_t least = std::min(kLeastNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes) / 3);
   void* arguments[] = {&product, &shape};
   return launch_wide(gpu.index, name,
@@ -113,6 +130,30 @@ Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
                       static_cast<int>(kind.bits), kind.kind, static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
   return launch(gpu, name, nbytes_of(kind.bits, product, shape), kind.is_constant, shape, product);
+}
+
+std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
+                                                    const ExpertProduct& product) noexcept {
+  const int32_t shift = product.group_shift;
+  const bool is_plain =
+      product.zero_kind == kNoZero && product.has_float_scale == 0 && is_aligned(product.scale);
+  if (gpu.major < 9 || shift < 5 || shift > 7 || !is_plain) {
+    return std::nullopt;
+  }
+  int32_t piece = std::min(chunks_of(product), most_piece(4));
+  if (product.factors != nullptr) {
+    piece = piece_of_experts(chunks_of(product), product.chosen);
+  }
+  return divided(gpu, product, product.n / kStreamedRows, piece,
+                 [&](const StreamedShape& shape) { return nbytes_of(4, product, shape); });
+}
+
+Status streamed_experts(const Gpu& gpu, StreamedShape shape, ExpertProduct& product) noexcept {
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_streamed_experts_4_bf16_%d_%d",
+                      static_cast<int>(product.group_shift),
+                      chunks_of(product) <= kStreamedWarps ? 1 : 0);
+  return launch(gpu, name, nbytes_of(4, product, shape), true, shape, product);
 }
 
 std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,

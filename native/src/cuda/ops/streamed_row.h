@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cuda/driver/gpu.h"
+#include "cuda/kernels/experts.h"
 #include "cuda/kernels/streamed_row.h"
 #include "cuda/ops/one_row.h"
 
@@ -17,6 +18,13 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
 /// One kernel, launched early on this thread's current stream.
 Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
                     OneRowProduct& product) noexcept;
+
+/// How the same kernel divides matrices of experts, of 4 bits; `n` and `k` are of all of them.
+std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
+                                                    const ExpertProduct& product) noexcept;
+
+/// One kernel, launched early on this thread's current stream.
+Status streamed_experts(const Gpu& gpu, StreamedShape shape, ExpertProduct& product) noexcept;
 
 /// The same for a weight of 16 bits as it lies: on GPUs that copy by themselves, for rows of a
 /// multiple of 32 elements.

@@ -1,0 +1,172 @@
+"""Products with experts' matrices of 4 and 8 bits become one op, and what stands behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from aoti_plugins.cuda.expert_linear import MOST_EXPERTS
+from aoti_plugins.cuda.gates import Gate
+from aoti_plugins.cuda.passes.around_linears import either, gated_of, residual_of, uncast
+from aoti_plugins.cuda.passes.small_weights import SmallWeightConstants, constants_of
+from aoti_plugins.cuda.small_weights.layout import ROWS, is_supported
+from aoti_plugins.lowering.added_nodes import call, call_instead
+from aoti_plugins.lowering.small_weights.sources import weight_of
+
+_aten = torch.ops.aten
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """An op to be, in the place of ``node``."""
+
+    node: Node
+    x: Node
+    experts: Node
+    constants: SmallWeightConstants
+    count: int
+    gate: Gate = Gate.NONE
+    factors: Node | None = None
+    residual: Node | None = None
+    sizes: Any = None
+    """Of ``node``, if it has more dims than rows and columns."""
+
+
+def expert_linears(program: ExportedProgram) -> None:
+    """Replace ``aoti_plugins::chosen_products`` by ``expert_linear``, in place.
+
+    Those whose matrices are a constant of 4 or 8 bits, of float16 or bfloat16, in the outermost
+    graph; with the gate behind them, or the sum of several products times factors and what is added
+    to that.
+    """
+    for node in list(program.graph.nodes):
+        product = _product(program, node)
+        if product is not None:
+            _emit(_with_sum(_with_gate(product)))
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _product(program: ExportedProgram, node: Node) -> _Product | None:
+    if node.target is not torch.ops.aoti_plugins.chosen_products.default:
+        return None
+    rows, experts, matrices = node.args
+    dtype = rows.meta["val"].dtype
+    if matrices.target is not _aten.reshape.default or dtype not in _HALVES:
+        return None
+    count, columns, k = matrices.meta["val"].shape
+    weight = weight_of(program, matrices.args[0])
+    if weight is None or weight.codes.shape != (count * columns, k) or not is_supported(weight):
+        return None
+    if columns % ROWS or count > MOST_EXPERTS:
+        return None
+    constants = constants_of(program, weight, dtype)
+    return _Product(node, _without_repeats(rows), experts, constants, count)
+
+
+def _without_repeats(rows: Node) -> Node:
+    """Rows that are repeated one by one, once."""
+    if rows.target is _aten.repeat_interleave.self_int and rows.args[2:] == (0,):
+        return rows.args[0]
+    return rows
+
+
+def _with_gate(product: _Product) -> _Product:
+    for split in product.node.users:
+        for half in split.users:
+            for activated in half.users:
+                for node in (activated, *activated.users):
+                    found = gated_of(node)
+                    if found is None or found.first is not product.node or found.second is not None:
+                        continue
+                    if node.meta["val"].shape[-1] % ROWS == 0:
+                        return replace(product, node=node, gate=found.gate)
+    return product
+
+
+def _with_sum(product: _Product) -> _Product:
+    """The product, if its results are multiplied with factors and added up, with that sum."""
+    scaled = _only_user(product.node)
+    factors = [other for one, other in either(scaled, _aten.mul.Tensor) if one is product.node]
+    if not factors or product.x.meta["val"].shape[0] != product.experts.meta["val"].shape[0]:
+        return product
+    factor = _column(factors[0])
+    grouped = _only_user(scaled)
+    total = _only_user(grouped)
+    if factor is None or grouped is None or total is None or not _is_sum(grouped, total):
+        return product
+    chosen = grouped.meta["val"].shape[1]
+    if not isinstance(chosen, int):
+        return product
+    cast = _only_user(total)
+    if total.meta["val"].dtype != product.node.meta["val"].dtype:
+        if cast is None or uncast(cast) is not total:
+            return product
+        total = cast
+    if total.meta["val"].dtype != product.node.meta["val"].dtype:
+        return product
+    shares = call(total, _aten.reshape.default, factor, [-1, chosen])
+    wide = call(total, _aten.to.dtype, shares, torch.float32)
+    return _with_residual(replace(product, node=total, factors=wide))
+
+
+def _with_residual(product: _Product) -> _Product:
+    total = product.node
+    viewed = _only_user(total)
+    if viewed is None or viewed.target is not _aten.reshape.default:
+        viewed = total
+    added = _only_user(viewed)
+    other = None if added is None else residual_of(added, viewed)
+    if added is None or other is None:
+        return product
+    if viewed is total:
+        return replace(product, node=added, residual=other)
+    rows = call(added, _aten.reshape.default, other, [-1, total.meta["val"].shape[-1]])
+    return replace(product, node=added, residual=rows, sizes=viewed.args[1])
+
+
+def _column(node: Node) -> Node | None:
+    """A vector that became a column."""
+    if node.target is not _aten.unsqueeze.default or node.args[1] not in (1, -1):
+        return None
+    return node.args[0] if node.args[0].meta["val"].dim() == 1 else None
+
+
+def _is_sum(grouped: Node, total: Node) -> bool:
+    """Whether rows ``[m * chosen, n]`` are ``[m, chosen, n]``, and are summed by the second dim."""
+    if grouped.target is not _aten.reshape.default:
+        return False
+    if grouped.meta["val"].dim() != 3 or total.target is not _aten.sum.dim_IntList:
+        return False
+    is_same = grouped.meta["val"].shape[-1] == grouped.args[0].meta["val"].shape[-1]
+    return is_same and total.args[1:] == ([1],) and not total.kwargs
+
+
+def _only_user(node: Node | None) -> Node | None:
+    return next(iter(node.users)) if node is not None and len(node.users) == 1 else None
+
+
+def _emit(product: _Product) -> None:
+    node, constants = product.node, product.constants
+    args: tuple[Any, ...] = (
+        product.x,
+        product.experts,
+        constants.codes,
+        constants.scale,
+        constants.zero,
+        product.factors,
+        product.residual,
+        product.count,
+        *constants.kinds,
+        int(product.gate),
+    )
+    op = torch.ops.aoti_plugins.expert_linear.default
+    if product.sizes is None:
+        call_instead(node, op, *args)
+    else:
+        call_instead(node, _aten.reshape.default, call(node, op, *args), product.sizes)

@@ -1,0 +1,133 @@
+"""Products with matrices of chosen experts: recognised with what stands behind, lowered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from decoder_blocks import as_pipeline_has_it
+from expert_blocks import CHOSEN, EXPERTS, GROUP, INNER, WIDTH, Experts
+from support import lower, weights_nbytes
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from aoti_plugins import CudaPartitioner
+from aoti_plugins.cuda.gates import Gate
+from aoti_plugins.cuda.passes.expert_linears import expert_linears
+from aoti_plugins.lowering.passes.chosen_matrices import chosen_matrices
+
+EXPERT_LINEAR = "aoti_plugins.expert_linear.default"
+SHIM = "aoti_torch_cuda_expert_linear"
+
+
+def after_passes(model: nn.Module, *inputs: Tensor, **kwargs: Any) -> ExportedProgram:
+    program = as_pipeline_has_it(model, inputs, **kwargs)
+    # What the first passes of the pipeline do with it.
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+    chosen_matrices(program)
+    expert_linears(program)
+    return program
+
+
+def lowered(model: Experts) -> bytes:
+    return bytes(lower(model, (tokens(1),), partitioner=CudaPartitioner(target="h100")).buffer)
+
+
+def products(program: ExportedProgram) -> list[Any]:
+    return [node for node in program.graph.nodes if str(node.target) == EXPERT_LINEAR]
+
+
+def tokens(count: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    torch.manual_seed(count)
+    return torch.randn(1, count, WIDTH, dtype=dtype)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("count", [1, 3])
+def test_experts_become_two_products(bits: int, count: int) -> None:
+    model, x = Experts(bits), tokens(count)
+    program = after_passes(model, x)
+    first, second = products(program)
+    assert first.args[0].meta["val"].shape == (count, WIDTH)  # once, for all its experts
+    assert (first.args[5:8], first.args[-1]) == ((None, None, EXPERTS), Gate.SILU)
+    assert first.args[-4:-1] == (bits, GROUP, 0)
+    factors, residual = second.args[5:7]
+    assert factors.meta["val"].shape == (count, CHOSEN)
+    assert residual.meta["val"].shape == (count, WIDTH)
+    assert second.args[0] is first
+    exact = model.exact(x)
+    error = (program.module()(x).double() - exact).norm()
+    assert error <= 1.2 * (model(x).double() - exact).norm()
+
+
+def test_any_number_of_tokens() -> None:
+    model = Experts()
+    tokens_of_call = Dim("tokens", max=64)
+    program = after_passes(model, tokens(3), dynamic_shapes=({1: tokens_of_call},))
+    assert len(products(program)) == 2
+    for count in (1, 3, 40):
+        x = tokens(count)
+        exact = model.exact(x)
+        error = (program.module()(x).double() - exact).norm()
+        assert error <= 1.2 * (model(x).double() - exact).norm()
+
+
+def test_what_the_kernels_do_not_take() -> None:
+    for model, dtype in (
+        (Experts(None), torch.bfloat16),  # weights of 16 bits
+        (Experts(dtype=torch.float32), torch.float32),
+        (Experts(group=GROUP // 2), torch.bfloat16),
+    ):
+        program = after_passes(model, tokens(1, dtype))
+        assert not products(program)
+        chosen = torch.ops.aoti_plugins.chosen_products.default
+        assert [node.target for node in program.graph.nodes].count(chosen) == 2
+        x = tokens(1, dtype)
+        torch.testing.assert_close(program.module()(x), model(x), rtol=0.03, atol=0.03)
+
+
+class Others(nn.Module):
+    """Experts whose results are used in other ways."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = Experts().mlp.experts
+
+    def forward(self, x: Tensor, experts: Tensor, shares: Tensor) -> tuple[Tensor, ...]:
+        first, second = self.experts.gate_up_proj, self.experts.down_proj
+        rows = x.repeat_interleave(2, 0)
+        up = torch.bmm(first[experts], rows.unsqueeze(-1)).squeeze(-1)
+        gate, other = up.chunk(2, -1)
+        gated = nn.functional.silu(gate) * other
+        down = torch.bmm(second[experts], gated.unsqueeze(-1)).squeeze(-1)
+        shared = (down * shares.unsqueeze(-1)).view(-1, 2, WIDTH)
+        return up, down, shared.sum(1), shared.amax(1)
+
+
+def test_what_others_read_is_there() -> None:
+    model = Others()
+    x, experts, shares = tokens(2)[0], torch.tensor([0, -1, 3, 3]), torch.rand(4).bfloat16()
+    program = after_passes(model, x, experts, shares)
+    first, second = products(program)
+    assert (first.args[-1], second.args[5]) == (Gate.NONE, None)
+    for found, expected in zip(
+        program.module()(x, experts, shares), model(x, experts, shares), strict=True
+    ):
+        torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
+
+
+def test_rows_that_were_put_in_order() -> None:
+    """As transformers has it without being told: the products, by themselves."""
+    model = Experts(implementation="grouped_mm")
+    assert lowered(model).count(SHIM.encode()) > 0
+
+
+def test_four_bits_are_held_in_four_bits() -> None:
+    program = lowered(Experts())
+    weights = EXPERTS * 3 * INNER * WIDTH
+    needed = weights // 2 + weights // GROUP * 2
+    assert program.count(SHIM.encode()) > 0
+    assert needed <= weights_nbytes(program) <= 1.05 * needed

@@ -1,0 +1,89 @@
+"""Experts of a language model as transformers has them, with small weights or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from aoti_plugins.language.experts import quantize_experts
+
+WIDTH, INNER, EXPERTS, CHOSEN, GROUP = 256, 512, 6, 2, 32
+
+
+class Experts(nn.Module):
+    """Adds what the chosen experts make of ``x [1, tokens, WIDTH]``; a router chooses."""
+
+    def __init__(
+        self,
+        bits: int | None = 4,
+        implementation: str = "batched_mm",
+        dtype: torch.dtype = torch.bfloat16,
+        group: int = GROUP,
+        **changes: Any,
+    ) -> None:
+        from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+        super().__init__()
+        sizes = {
+            "hidden_size": WIDTH,
+            "moe_intermediate_size": INNER,
+            "num_experts": EXPERTS,
+            "num_experts_per_tok": CHOSEN,
+        }
+        torch.manual_seed(0)
+        model = Qwen3MoeForCausalLM(
+            Qwen3MoeConfig(
+                **{**sizes, **changes},
+                num_hidden_layers=1,
+                num_attention_heads=2,
+                num_key_value_heads=2,
+                head_dim=32,
+                vocab_size=64,
+            )
+        ).eval()
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=0.05)
+        model.to(dtype)
+        if bits is not None:
+            quantize_experts(model, {4: torch.int4, 8: torch.int8}[bits], group)
+        model.set_experts_implementation(implementation)
+        self.mlp = model.model.layers[0].mlp
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same sizes."""
+        return x + self.mlp(x)
+
+    def exact(self, x: Tensor) -> Tensor:
+        """The result in float64, for the experts that eager chooses."""
+        _, shares, experts = self.mlp.gate(x.reshape(-1, x.size(-1)))
+        found = exact_sums(self.mlp.experts, x.reshape(-1, x.size(-1)), experts, shares)
+        return x.double() + found.reshape(x.shape)
+
+
+class Given(nn.Module):
+    """The same for experts that are inputs: those of a router may be others where two are near."""
+
+    def __init__(self, bits: int | None = 4, dtype: torch.dtype = torch.bfloat16) -> None:
+        super().__init__()
+        self.experts = Experts(bits, dtype=dtype).mlp.experts
+
+    def forward(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
+        """``x [tokens, WIDTH]``, ``experts`` and ``shares [tokens, CHOSEN]`` to ``x``'s sizes."""
+        return x + self.experts(x, experts, shares)
+
+    def exact(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
+        """The result in float64."""
+        return x.double() + exact_sums(self.experts, x, experts, shares)
+
+
+def exact_sums(experts: nn.Module, rows: Tensor, numbers: Tensor, shares: Tensor) -> Tensor:
+    """What experts make of ``rows [tokens, WIDTH]``, in float64."""
+    both, down = (getattr(experts, name).double() for name in ("gate_up_proj", "down_proj"))
+    result = torch.zeros(rows.shape, dtype=torch.float64)
+    for row in range(len(rows)):
+        for share, number in zip(shares[row], numbers[row], strict=True):
+            gate, up = (both[number] @ rows[row].double()).chunk(2)
+            result[row] += share.double() * (down[number] @ (nn.functional.silu(gate) * up))
+    return result
