@@ -78,6 +78,38 @@ class Given(nn.Module):
         return x.double() + exact_sums(self.experts, x, experts, shares)
 
 
+class Fused(nn.Module):
+    """Experts as ExecuTorch's CUDA backend has them."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        for weight, columns, k in (("first", 2 * INNER, WIDTH), ("second", WIDTH, INNER)):
+            codes = torch.randint(-128, 128, (EXPERTS, columns, k // 2), dtype=torch.int8)
+            scale = torch.rand(EXPERTS, columns, k // GROUP) * k**-0.5
+            self.register_buffer(weight, codes)
+            self.register_buffer(f"{weight}_scale", scale.bfloat16())
+        # It defines the ops.
+        import executorch.backends.cuda.triton.kernels.fused_moe  # noqa: F401
+
+        self.op = getattr(torch.ops.triton, name).default
+
+    def forward(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
+        weights = (self.first, self.first_scale, self.second, self.second_scale)
+        return x + self.op(x, *weights, shares, experts, CHOSEN, EXPERTS, GROUP)
+
+    def exact(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
+        """The result in float64."""
+        matrices = nn.Module()
+        for to, name in (("gate_up_proj", "first"), ("down_proj", "second")):
+            packed = getattr(self, name).view(torch.uint8).int()
+            codes = torch.stack((packed & 15, packed >> 4), -1).flatten(2) - 8
+            groups = codes.double().unflatten(-1, (-1, GROUP))
+            scale = getattr(self, f"{name}_scale").double()
+            matrices.register_buffer(to, (groups * scale[..., None]).flatten(2))
+        return x.double() + exact_sums(matrices, x, experts, shares)
+
+
 def exact_sums(experts: nn.Module, rows: Tensor, numbers: Tensor, shares: Tensor) -> Tensor:
     """What experts make of ``rows [tokens, WIDTH]``, in float64."""
     both, down = (getattr(experts, name).double() for name in ("gate_up_proj", "down_proj"))

@@ -188,6 +188,8 @@ BOOST_AUTO_TEST_CASE(streams_matrices_of_one_row) {
     check_sum(form, {8, 8, 48, 768, 4}, 8, true);
     check_sum(form, {3, 3, 16, 256, 4}, 3, false);
     check_sum(form, {2, 2, 16, 5120, 2}, 2, true);
+    check_rows({4, group_size, 0, kFloat16, kFloat16}, {1, 3, 32, 256, 7}, 1);
+    check_sum({4, group_size, 0, kFloat16, kFloat16}, {2, 2, 16, 256, 3}, 2, true);
   }
 }
 

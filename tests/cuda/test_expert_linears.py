@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from decoder_blocks import as_pipeline_has_it
-from expert_blocks import CHOSEN, EXPERTS, GROUP, INNER, WIDTH, Experts
+from expert_blocks import CHOSEN, EXPERTS, GROUP, INNER, WIDTH, Experts, Fused
 from support import lower, weights_nbytes
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
@@ -131,3 +131,22 @@ def test_four_bits_are_held_in_four_bits() -> None:
     needed = weights // 2 + weights // GROUP * 2
     assert program.count(SHIM.encode()) > 0
     assert needed <= weights_nbytes(program) <= 1.05 * needed
+
+
+@pytest.mark.parametrize("name", ["fused_moe", "fused_moe_batched_gemm"])
+def test_upstreams_op_becomes_two(name: str) -> None:
+    model = Fused(name)
+    given = tokens(3)[0], torch.tensor([[0, 1], [5, 5], [2, 0]]), torch.rand(3, CHOSEN)
+    program = after_passes(model, *given)
+    called = [node for node in program.graph.nodes if node.op == "call_function"]
+    first, second = products(program)
+    assert called[-1] is second
+    assert (first.args[-1], second.args[6]) == (Gate.SILU, given_name(program, 0))
+    exact = model.exact(*given)
+    error = (program.module()(*given).double() - exact).norm()
+    assert error <= 0.01 * exact.norm()
+
+
+def given_name(program: ExportedProgram, place: int) -> Any:
+    name = program.graph_signature.user_inputs[place]
+    return next(node for node in program.graph.nodes if node.name == name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
-from expert_blocks import CHOSEN, EXPERTS, WIDTH, Experts, Given
+from expert_blocks import CHOSEN, EXPERTS, WIDTH, Experts, Fused, Given
 from torch import Tensor
 from torch.export import Dim, export
 
@@ -70,3 +70,17 @@ def test_a_router_chooses(implementation: str) -> None:
     with lowered(model, (x,)) as program, torch.no_grad():
         (found,) = program(x.cuda())
         torch.testing.assert_close(found.cpu(), model(x), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_upstreams_op_gives_what_its_kernels_give(count: int) -> None:
+    model = Fused("fused_moe")
+    torch.manual_seed(3)
+    given = inputs(count, torch.bfloat16)
+    given = (*given[:2], given[2].float())
+    exact = model.exact(*given)
+    on_gpu = tuple(one.cuda() for one in given)
+    with lowered(model, given) as program, torch.no_grad():
+        (found,) = program(*on_gpu)
+        usual = (model.cuda()(*on_gpu).double().cpu() - exact).norm()
+    assert (found.double().cpu() - exact).norm() <= 1.2 * usual

@@ -15,10 +15,18 @@ from aoti_plugins.cuda.passes.around_linears import either, gated_of, residual_o
 from aoti_plugins.cuda.passes.small_weights import SmallWeightConstants, constants_of
 from aoti_plugins.cuda.small_weights.layout import ROWS, is_supported
 from aoti_plugins.lowering.added_nodes import call, call_instead
-from aoti_plugins.lowering.small_weights.sources import weight_of
+from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.lowering.small_weights.fields import fields
+from aoti_plugins.lowering.small_weights.sources import name_of, weight_of
+from aoti_plugins.lowering.small_weights.weight import NO_ZERO, SmallWeight
 
 _aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
+_FUSED = (
+    "triton::fused_moe",
+    "triton::fused_moe_batched_gemm",
+    "triton::fused_moe_batched_gemm_int8",
+)
 
 
 @dataclass(frozen=True)
@@ -42,9 +50,13 @@ def expert_linears(program: ExportedProgram) -> None:
 
     Those whose matrices are a constant of 4 or 8 bits, of float16 or bfloat16, in the outermost
     graph; with the gate behind them, or the sum of several products times factors and what is added
-    to that.
+    to that. The ops ``triton::fused_moe`` and so on of ExecuTorch's CUDA backend, whose weights are
+    constants of 4 bits, become two such ops.
     """
     for node in list(program.graph.nodes):
+        if name_of(node) in _FUSED:
+            _replace_fused(program, node)
+            continue
         product = _product(program, node)
         if product is not None:
             _emit(_with_sum(_with_gate(product)))
@@ -67,6 +79,36 @@ def _product(program: ExportedProgram, node: Node) -> _Product | None:
         return None
     constants = constants_of(program, weight, dtype)
     return _Product(node, _without_repeats(rows), experts, constants, count)
+
+
+def _replace_fused(program: ExportedProgram, node: Node) -> None:
+    """Replace an op of ExecuTorch's CUDA backend; its scales are ``[experts, columns, groups]``."""
+    x, first, first_scale, second, second_scale, shares, experts, _, count, _ = node.args
+    dtype = x.meta["val"].dtype
+    weights = [
+        _fused_weight(program, *one) for one in ((first, first_scale), (second, second_scale))
+    ]
+    if dtype not in _HALVES or count > MOST_EXPERTS:
+        return
+    if any(one is None or not is_supported(one) for one in weights):
+        return
+    if any(one is not None and one.codes.size(0) // count % ROWS for one in weights):
+        return
+    up, down = (constants_of(program, one, dtype) for one in weights if one is not None)
+    numbers = call(node, _aten.reshape.default, experts, [-1])
+    gated = _Product(node, x, numbers, up, count, Gate.SILU)
+    rows = call(node, torch.ops.aoti_plugins.expert_linear.default, *_arguments(gated))
+    factors = call(node, _aten.to.dtype, shares, torch.float32)
+    _emit(_with_residual(_Product(node, rows, numbers, down, count, factors=factors)))
+
+
+def _fused_weight(program: ExportedProgram, packed: Node, scale: Node) -> SmallWeight | None:
+    """Of ``[experts, columns, k / 2]`` bytes with two codes, the even ones in the lower half."""
+    codes, scales = constant_of(program, packed), constant_of(program, scale)
+    if codes is None or scales is None:
+        return None
+    numbers = fields(codes.view(torch.uint8).flatten(0, 1), 8, 4).to(torch.uint8)
+    return SmallWeight(packed.name, numbers, scales.flatten(0, 1), None, 4, NO_ZERO)
 
 
 def _without_repeats(rows: Node) -> Node:
@@ -151,9 +193,9 @@ def _only_user(node: Node | None) -> Node | None:
     return next(iter(node.users)) if node is not None and len(node.users) == 1 else None
 
 
-def _emit(product: _Product) -> None:
-    node, constants = product.node, product.constants
-    args: tuple[Any, ...] = (
+def _arguments(product: _Product) -> tuple[Any, ...]:
+    constants = product.constants
+    return (
         product.x,
         product.experts,
         constants.codes,
@@ -165,6 +207,10 @@ def _emit(product: _Product) -> None:
         *constants.kinds,
         int(product.gate),
     )
+
+
+def _emit(product: _Product) -> None:
+    node, args = product.node, _arguments(product)
     op = torch.ops.aoti_plugins.expert_linear.default
     if product.sizes is None:
         call_instead(node, op, *args)

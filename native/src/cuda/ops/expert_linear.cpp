@@ -92,7 +92,8 @@ Status stream(const Call& call, Tensor& out, bool* is_done) {
   const Gpu* gpu = find_gpu(gpu_of(call));
   AOTIP_RETURN_IF_NULL(gpu);
   *is_done = false;
-  if (!is_one_row || !fits || call.linear.weight.bits != 4 || call.product.n % kStreamedRows != 0 ||
+  if (call.x.dtype() != kBFloat16 || !is_one_row || !fits || call.linear.weight.bits != 4 ||
+      call.product.n % kStreamedRows != 0 ||
       chosen * std::max(call.product.n, call.product.k) > std::numeric_limits<int32_t>::max()) {
     return Status::kOk;
   }

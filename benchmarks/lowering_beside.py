@@ -1,0 +1,106 @@
+"""Time to make a program of a language model on a GPU host, beside others who measure there.
+
+The model has a token as its input (``gpu_models.DECODERS``). Each way has a process of its own and
+caches of its own, which are empty; what is timed:
+
+    ours           export excluded, ``to_edge_transform_and_lower`` and ``to_executorch``
+    measured       the same with ``max_autotune=True``, which measures on this GPU
+    torch.compile  the first call with ``mode="max-autotune"``
+    upstream       as ours, with ``CudaPartitioner`` of the executorch wheel
+
+    python benchmarks/lowering_beside.py llama_16_layers --output FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import environment
+from own_process import result_of
+
+RESULTS = Path(__file__).parent / "results" / "lowering_beside.json"
+
+_LOWERED = """
+import json, time
+start = time.perf_counter()
+to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+print(json.dumps({"seconds": time.perf_counter() - start}))
+"""
+
+_EXPORTED = """
+import sys, torch, gpu_models
+from executorch.exir import to_edge_transform_and_lower
+model, inputs = gpu_models.DECODERS[sys.argv[1]]()
+exported = torch.export.export(model, inputs)
+"""
+
+_OURS = """
+from aoti_plugins import CudaPartitioner
+partitioner = CudaPartitioner(target="native", max_autotune={measured})
+"""
+
+_UPSTREAM = """
+from executorch.backends.cuda.cuda_backend import CudaBackend
+from executorch.backends.cuda.cuda_partitioner import CudaPartitioner
+partitioner = CudaPartitioner([CudaBackend.generate_method_name_compile_spec("forward")])
+"""
+
+_COMPILED = """
+import json, sys, time, torch, gpu_models
+model, inputs = gpu_models.DECODERS[sys.argv[1]]()
+model, inputs = model.cuda(), [one.cuda() for one in inputs]
+torch.zeros(1, device="cuda")
+start = time.perf_counter()
+with torch.no_grad():
+    torch.compile(model, mode="max-autotune")(*inputs)
+    torch.cuda.synchronize()
+print(json.dumps({"seconds": time.perf_counter() - start}))
+"""
+
+WAYS = {
+    "ours": _EXPORTED + _OURS.format(measured=False) + _LOWERED,
+    "measured": _EXPORTED + _OURS.format(measured=True) + _LOWERED,
+    "torch.compile": _COMPILED,
+    "upstream": _EXPORTED + _UPSTREAM + _LOWERED,
+}
+
+
+def measure(name: str, way: str) -> dict[str, Any]:
+    """Seconds of a way, or why there are none."""
+    with tempfile.TemporaryDirectory() as caches:
+        variables = {
+            "AOTI_PLUGINS_CACHE_DIR": f"{caches}/aoti_plugins",
+            "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
+            "TRITON_CACHE_DIR": f"{caches}/triton",
+        }
+        try:
+            found = result_of(WAYS[way], name, variables=variables)
+        except subprocess.CalledProcessError as error:
+            return {"failed": f"exit status {error.returncode}"}
+    return {"seconds": round(found["seconds"], 1)}
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("models", nargs="+", help="names in gpu_models.DECODERS")
+    parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    chosen = parser.parse_args()
+    found: dict[str, dict[str, Any]] = {}
+    for name in chosen.models:
+        found[name] = {}
+        for way in chosen.ways:
+            found[name][way] = measure(name, way)
+            print(f"{name:32}{way:16}{found[name][way]}", flush=True)
+            environment.save(chosen.output, {"models": found})
+
+
+if __name__ == "__main__":
+    main()
