@@ -14,7 +14,7 @@ from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.around_linears import either, gated_of, residual_of, uncast
 from aoti_plugins.cuda.passes.small_weights import SmallWeightConstants, constants_of
 from aoti_plugins.cuda.small_weights.layout import ROWS, is_supported
-from aoti_plugins.lowering.added_nodes import call, call_instead
+from aoti_plugins.lowering.added_nodes import call, comes_from
 from aoti_plugins.lowering.program_constants import constant_of
 from aoti_plugins.lowering.small_weights.fields import fields
 from aoti_plugins.lowering.small_weights.sources import name_of, weight_of
@@ -41,6 +41,8 @@ class _Product:
     gate: Gate = Gate.NONE
     factors: Node | None = None
     residual: Node | None = None
+    parts: tuple[Node, ...] = ()
+    """What it replaces beside ``node``."""
     sizes: Any = None
     """Of ``node``, if it has more dims than rows and columns."""
 
@@ -127,7 +129,7 @@ def _with_gate(product: _Product) -> _Product:
                     if found is None or found.first is not product.node or found.second is not None:
                         continue
                     if node.meta["val"].shape[-1] % ROWS == 0:
-                        return replace(product, node=node, gate=found.gate)
+                        return replace(product, node=node, gate=found.gate, parts=(product.node,))
     return product
 
 
@@ -154,7 +156,7 @@ def _with_sum(product: _Product) -> _Product:
         return product
     shares = call(total, _aten.reshape.default, factor, [-1, chosen])
     wide = call(total, _aten.to.dtype, shares, torch.float32)
-    return _with_residual(replace(product, node=total, factors=wide))
+    return _with_residual(replace(product, node=total, factors=wide, parts=(product.node,)))
 
 
 def _with_residual(product: _Product) -> _Product:
@@ -166,10 +168,11 @@ def _with_residual(product: _Product) -> _Product:
     other = None if added is None else residual_of(added, viewed)
     if added is None or other is None:
         return product
+    parts = (*product.parts, total)
     if viewed is total:
-        return replace(product, node=added, residual=other)
+        return replace(product, node=added, residual=other, parts=parts)
     rows = call(added, _aten.reshape.default, other, [-1, total.meta["val"].shape[-1]])
-    return replace(product, node=added, residual=rows, sizes=viewed.args[1])
+    return replace(product, node=added, residual=rows, parts=parts, sizes=viewed.args[1])
 
 
 def _column(node: Node) -> Node | None:
@@ -212,7 +215,9 @@ def _arguments(product: _Product) -> tuple[Any, ...]:
 def _emit(product: _Product) -> None:
     node, args = product.node, _arguments(product)
     op = torch.ops.aoti_plugins.expert_linear.default
-    if product.sizes is None:
-        call_instead(node, op, *args)
-    else:
-        call_instead(node, _aten.reshape.default, call(node, op, *args), product.sizes)
+    found = call(node, op, *args)
+    comes_from(found, *product.parts, node)
+    if product.sizes is not None:
+        found = call(node, _aten.reshape.default, found, product.sizes)
+    node.replace_all_uses_with(found)
+    node.graph.erase_node(node)

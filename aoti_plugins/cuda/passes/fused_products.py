@@ -20,7 +20,7 @@ from torch.fx import Node
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.around_linears import Norm, gated_of, norm_of, residual_of
 from aoti_plugins.cuda.small_weights.layout import ROWS
-from aoti_plugins.lowering.added_nodes import call_instead
+from aoti_plugins.lowering.added_nodes import call_instead, comes_from
 from aoti_plugins.lowering.program_constants import add_constant, constant_of
 
 MOST_TOGETHER = 3
@@ -35,6 +35,8 @@ class Product(ABC):
 
     node: Node
     x: Node
+    parts: tuple[Node, ...] = ()
+    """What it replaces beside ``node``."""
     norm: Norm | None = None
     residual: Node | None = None
     gate: Gate = Gate.NONE
@@ -126,7 +128,7 @@ def _gated(program: ExportedProgram, node: Node, products: dict[Node, Product]) 
         return None
     for one in nodes:
         del products[one]
-    return replace(whole, node=node, gate=found.gate)
+    return replace(whole, node=node, gate=found.gate, parts=tuple(nodes))
 
 
 def _sum(node: Node, products: dict[Node, Product]) -> Product | None:
@@ -138,7 +140,8 @@ def _sum(node: Node, products: dict[Node, Product]) -> Product | None:
             continue
         if _may_be_one_row(product.x):
             del products[operand]
-            return replace(product, node=node, residual=residual)
+            parts = (*product.parts, product.node)
+            return replace(product, node=node, residual=residual, parts=parts)
     return None
 
 
@@ -173,6 +176,7 @@ def _emit_parts(
     with graph.inserting_before(parts[0]):
         whole = graph.call_function(op, args)
         whole.meta.update(parts[0].meta)
+        comes_from(whole, *parts)
         whole.meta["val"] = value.new_empty((*value.shape[:-1], sum(sizes)))
         split = graph.call_function(_SPLIT, (whole, sizes, -1))
         split.meta["val"] = _SPLIT(whole.meta["val"], sizes, -1)
@@ -187,9 +191,11 @@ def _emit_parts(
 
 def _emit(product: Product, emitted: dict[Node, Node]) -> Node:
     """Replace a product's node; what it reads may have been replaced before."""
-    residual = product.residual
+    residual, sources = product.residual, (*product.parts, product.node)
     op, args = product.call(
         emitted.get(product.x, product.x),
         None if residual is None else emitted.get(residual, residual),
     )
-    return call_instead(product.node, op, *args)
+    node = call_instead(product.node, op, *args)
+    comes_from(node, *sources)
+    return node

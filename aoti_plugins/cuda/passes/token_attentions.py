@@ -16,6 +16,7 @@ from torch.fx import Node
 
 from aoti_plugins.cuda.passes.around_linears import either, norm_of
 from aoti_plugins.cuda.token_attention import HEAD_DIMS, attended_range, token_attention
+from aoti_plugins.lowering.added_nodes import comes_from
 from aoti_plugins.lowering.passes.attention import (
     Attention,
     read_attention,
@@ -207,6 +208,7 @@ def _range(program: ExportedProgram, mask: Node | None, ranges: dict[Node, Node]
         with program.graph.inserting_after(mask):
             found = program.graph.call_function(attended_range._opoverload, (mask,))
         found.meta["val"] = tensor_of(mask).new_empty(4, dtype=torch.int32)
+        comes_from(found, mask)
         ranges[mask] = found
     return ranges[mask]
 
@@ -235,6 +237,7 @@ def _replace(program: ExportedProgram, node: Node, found: _Found, attended: Node
         )
         parts = [graph.call_function(operator.getitem, (both, i)) for i in range(3)]
     states = (found.keys, found.values)
+    comes_from(both, node, *(one.node for one in states))
     both.meta["val"] = (tensor_of(found.query.x), *(tensor_of(one.buffer) for one in states))
     for part, value in zip(parts, both.meta["val"], strict=True):
         part.meta["val"] = value

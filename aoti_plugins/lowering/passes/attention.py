@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from aoti_plugins.lowering.added_nodes import comes_from
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.passes.repeated_heads import without_repeats
 from aoti_plugins.lowering.small_weights.sources import arguments_of
@@ -58,6 +59,7 @@ def replace_attention(node: Node, make: Callable[[Node], Node]) -> None:
         with result.graph.inserting_before(result):
             new = make(result)
         new.meta.update(result.meta)
+        comes_from(new, node)
         result.replace_all_uses_with(new)
         result.graph.erase_node(result)
     if node not in results:

@@ -14,7 +14,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 import aoti_plugins.lowering.decompositions.chosen_products  # noqa: F401  it defines the op
-from aoti_plugins.lowering.added_nodes import call, call_instead
+from aoti_plugins.lowering.added_nodes import call, call_instead, comes_from
 
 _aten = torch.ops.aten
 _CASTS = (_aten._to_copy.default, torch.ops.dim_order_ops._to_dim_order_copy.default)
@@ -33,7 +33,9 @@ def chosen_matrices(program: ExportedProgram) -> None:
     for node in list(program.graph.nodes):
         found = _of_batches(node) or _of_sums(node)
         if found is not None:
-            call_instead(node, torch.ops.aoti_plugins.chosen_products.default, *found)
+            sources = (node.args[0], node)
+            product = call_instead(node, torch.ops.aoti_plugins.chosen_products.default, *found)
+            comes_from(product, *sources)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
