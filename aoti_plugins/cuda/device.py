@@ -49,6 +49,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     has_row_kernel = _all_copy_to_shared_memory(options)
     yield own("token_attentions", after="restore_views", before="attention_to_triton")
     yield own("attention_to_triton", after="restore_views")
+    yield own("routers", after="restore_views")
     yield own("expert_linears", after="chosen_matrices", before="gathered_rows")
     yield own("small_weights", after="gathered_rows")
     yield own("float8_rows", after="small_weights")
@@ -100,6 +101,7 @@ CUDA = Device(
         **usual_kernels(FLOATS, products=FLOATS),
         "aten::histc": FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
+        "aoti_plugins::chosen_experts": ("float16", "bfloat16", "float32"),
         "aoti_plugins::expert_linear": ("float16", "bfloat16"),
         "aoti_plugins::row_linear": ("float16", "bfloat16"),
         "aoti_plugins::linear_all_reduce": ("float16", "bfloat16"),

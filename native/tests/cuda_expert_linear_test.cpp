@@ -2,6 +2,8 @@
 // runs our kernels on the host; against sums in float64.
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "cuda_around_products.h"
 #include "cuda_packed_weight.h"
@@ -188,7 +190,7 @@ BOOST_AUTO_TEST_CASE(streams_matrices_of_one_row) {
     check_sum(form, {8, 8, 48, 768, 4}, 8, true);
     check_sum(form, {3, 3, 16, 256, 4}, 3, false);
     check_sum(form, {2, 2, 16, 5120, 2}, 2, true);
-    check_rows({4, group_size, 0, kFloat16, kFloat16}, {1, 3, 32, 256, 7}, 1);
+    check_rows({4, group_size, 0, kFloat16, kFloat16}, {1, 3, 32, 256, 7});
     check_sum({4, group_size, 0, kFloat16, kFloat16}, {2, 2, 16, 256, 3}, 2, true);
   }
 }
@@ -220,6 +222,66 @@ BOOST_AUTO_TEST_CASE(leaves_experts_out_of_range_out_of_sums) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(chooses_the_largest_scores) {
+  for (const int32_t dtype : {kBFloat16, kFloat16, kFloat32}) {
+    for (const auto& [count, chosen] :
+         {std::pair<int64_t, int64_t>{8, 2}, {128, 8}, {130, 32}, {512, 5}, {3, 3}}) {
+      for (const int32_t is_normalised : {0, 1}) {
+        const Handle scores = host_numbers({6, count}, dtype, 37);  // some of them equal
+        const auto [shares, experts] = two([&](auto* first, auto* second) {
+          return aoti_torch_cuda_chosen_experts(to_gpu(scores).get(), chosen, is_normalised, first,
+                                                second);
+        });
+        const std::vector<double> given = numbers(scores);
+        const std::vector<double> found = numbers(shares);
+        const std::vector<double> places = numbers(experts);
+        for (int64_t row = 0; row < 6; ++row) {
+          std::vector<int64_t> order;
+          for (int64_t i = 0; i < count; ++i) {
+            order.push_back(i);
+          }
+          const auto score = [&, row = row, count = count](int64_t i) {
+            return given[static_cast<size_t>(row * count + i)];
+          };
+          std::stable_sort(order.begin(), order.end(),
+                           [&](int64_t a, int64_t b) { return score(a) > score(b); });
+          double all = 0;
+          for (int64_t i = 0; i < (is_normalised != 0 ? chosen : count); ++i) {
+            all += std::exp(score(order[static_cast<size_t>(i)]));
+          }
+          for (int64_t i = 0; i < chosen; ++i) {
+            const auto at = static_cast<size_t>(row * chosen + i);
+            const int64_t expected = order[static_cast<size_t>(i)];
+            BOOST_TEST(static_cast<int64_t>(places[at]) == expected);
+            BOOST_TEST(std::abs(found[at] - std::exp(score(expected)) / all) < 1e-5);
+          }
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(chooses_experts_whatever_the_scores_are) {
+  Handle scores = make({2, 4}, kFloat32);
+  const float least = -std::numeric_limits<float>::infinity();
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  const float given[] = {least, least, 1, least, none, none, none, none};
+  std::copy(std::begin(given), std::end(given), data_of<float>(scores));
+  const auto [shares, experts] = two([&](auto* first, auto* second) {
+    return aoti_torch_cuda_chosen_experts(to_gpu(scores).get(), 3, 0, first, second);
+  });
+  const std::vector<double> places = numbers(experts);
+  BOOST_TEST(places[0] == 2);
+  for (size_t row : {size_t{0}, size_t{3}}) {
+    std::vector<double> sorted(places.begin() + static_cast<std::ptrdiff_t>(row),
+                               places.begin() + static_cast<std::ptrdiff_t>(row) + 3);
+    std::sort(sorted.begin(), sorted.end());
+    BOOST_TEST((sorted[0] >= 0 && sorted[2] < 4));
+    BOOST_TEST((sorted[0] < sorted[1] && sorted[1] < sorted[2]));
+  }
+  BOOST_TEST(numbers(shares)[0] == 1);
+}
+
 BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
   const Form form{4, 32, 0, kBFloat16, kBFloat16};
   const Weight weight = weight_of(form, 4 * 16, 64);
@@ -242,6 +304,14 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
   };
   refused(rows(1), three(), 4, {factors(1, 3), nullptr, 0}, "factors is not float32");
   refused(rows(3), three(), 4, {factors(1, 3), rows(1), 0}, "the residual is not as the result");
+  AtenTensorHandle other = nullptr;
+  const auto not_chosen = [&](const Handle& scores, int64_t chosen, const char* reason) {
+    check_refused(aoti_torch_cuda_chosen_experts(scores.get(), chosen, 0, &raw, &other), reason);
+  };
+  not_chosen(to_gpu(host_numbers({1, 8}, kFloat64)), 2, "scores is float64, expected float16,");
+  not_chosen(to_gpu(host_numbers({1, 600}, kFloat32)), 2, "scores is not [rows, 1 to 512]");
+  not_chosen(to_gpu(host_numbers({1, 8}, kFloat32)), 9, "9 of 8 experts");
+  not_chosen(host_numbers({1, 8}, kFloat32), 2, "scores is on cpu, expected cuda");
   BOOST_TEST(raw == nullptr);
 }
 

@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.expert_linears import expert_linears
+from aoti_plugins.cuda.passes.routers import routers
 from aoti_plugins.lowering.passes.chosen_matrices import chosen_matrices
 
 EXPERT_LINEAR = "aoti_plugins.expert_linear.default"
@@ -87,6 +88,48 @@ def test_what_the_kernels_do_not_take() -> None:
         assert [node.target for node in program.graph.nodes].count(chosen) == 2
         x = tokens(1, dtype)
         torch.testing.assert_close(program.module()(x), model(x), rtol=0.03, atol=0.03)
+
+
+class Router(nn.Module):
+    """A softmax over scores, and the largest shares."""
+
+    def __init__(self, normalised: bool, read: bool = False, dim: int = -1) -> None:
+        super().__init__()
+        self.normalised, self.read, self.dim = normalised, read, dim
+
+    def forward(self, scores: Tensor) -> tuple[Tensor, ...]:
+        shares = scores.softmax(self.dim, torch.float32)
+        found, experts = shares.topk(3, dim=self.dim)
+        if self.normalised:
+            found = found / found.sum(self.dim, keepdim=True)
+        return (found.to(scores.dtype), experts, *([shares] if self.read else []))
+
+
+CHOSEN_EXPERTS = torch.ops.aoti_plugins.chosen_experts.default
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_a_router_becomes_one_op(normalised: bool, dtype: torch.dtype) -> None:
+    model, scores = Router(normalised), torch.randn(2, 40).to(dtype)
+    program = as_pipeline_has_it(model, (scores,))
+    routers(program)
+    called = [node for node in program.graph.nodes if node.op == "call_function"]
+    (choice,) = (node for node in called if node.target is CHOSEN_EXPERTS)
+    assert choice.args[1:] == (3, normalised)
+    assert len(called) == 3 + (dtype != torch.float32)  # its two results, and another dtype
+    for found, expected in zip(program.module()(scores), model(scores), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "count"),
+    [(Router(True, read=True), 40), (Router(True, dim=0), 40), (Router(True), 600)],
+)
+def test_what_is_no_router(model: Router, count: int) -> None:
+    program = as_pipeline_has_it(model, (torch.randn(4, count),))
+    routers(program)
+    assert CHOSEN_EXPERTS not in [node.target for node in program.graph.nodes]
 
 
 class Others(nn.Module):

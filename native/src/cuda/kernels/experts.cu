@@ -110,6 +110,80 @@ __device__ void order_rows(const ExpertOrder& p, uint32_t* memory) {
   }
 }
 
+/// A score, and whose it is.
+struct Score {
+  float value;
+  int expert;  ///< count, where there is none
+
+  /// Of equal scores that of the first expert comes first.
+  __device__ bool is_before(const Score& other) const {
+    return value > other.value || (!(value < other.value) && expert < other.expert);
+  }
+};
+
+/// A warp for each row, of which a lane has PER scores: every 32nd.
+template <typename T, int PER>
+__device__ void choose_experts(const ExpertChoice& p) {
+  let_next_begin();
+  wait_for_inputs();
+  const int lane = static_cast<int>(lane_index());
+  const int row = static_cast<int>(blockIdx.x) * kChoiceRows + static_cast<int>(warp_index());
+  if (row >= p.rows) {
+    return;
+  }
+  const T* const scores = static_cast<const T*>(p.scores) + static_cast<int64_t>(row) * p.count;
+  float own[PER];
+  float most = -INFINITY;
+#pragma unroll
+  for (int i = 0; i < PER; ++i) {
+    own[i] = i * 32 + lane < p.count ? static_cast<float>(scores[i * 32 + lane]) : -INFINITY;
+    most = fmaxf(most, own[i]);
+  }
+#pragma unroll
+  for (int reach = 16; reach > 0; reach /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, reach));
+  }
+  float all = 0.0f;
+#pragma unroll
+  for (int i = 0; i < PER; ++i) {
+    all += i * 32 + lane < p.count ? __expf(own[i] - most) : 0.0f;
+  }
+#pragma unroll
+  for (int reach = 16; reach > 0; reach /= 2) {
+    all += __shfl_xor_sync(kAllLanes, all, reach);
+  }
+  uint32_t taken = 0;
+  Score mine{0.0f, 0};
+  float of_chosen = 0.0f;
+  for (int at = 0; at < p.chosen; ++at) {
+    Score best{-INFINITY, p.count};
+#pragma unroll
+    for (int i = 0; i < PER; ++i) {
+      const Score one{own[i], i * 32 + lane};
+      if (one.expert < p.count && (taken >> i & 1) == 0 && one.is_before(best)) {
+        best = one;
+      }
+    }
+#pragma unroll
+    for (int reach = 16; reach > 0; reach /= 2) {
+      const Score other{__shfl_xor_sync(kAllLanes, best.value, reach),
+                        __shfl_xor_sync(kAllLanes, best.expert, reach)};
+      best = other.is_before(best) ? other : best;
+    }
+    // All lanes go on with the same, also where scores are no numbers.
+    best = {__shfl_sync(kAllLanes, best.value, 0), __shfl_sync(kAllLanes, best.expert, 0)};
+    taken |= best.expert % 32 == lane ? 1u << best.expert / 32 : 0u;
+    const float share = __expf(best.value - most);
+    of_chosen += share;
+    mine = at == lane ? Score{share, best.expert} : mine;
+  }
+  if (lane < p.chosen) {
+    const int64_t to = static_cast<int64_t>(row) * p.chosen + lane;
+    p.shares[to] = mine.value / (p.is_normalised != 0 ? of_chosen : all);
+    p.experts[to] = mine.expert;
+  }
+}
+
 template <typename T>
 __device__ void add_experts(const ExpertSums& p) {
   wait_for_inputs();
@@ -135,6 +209,19 @@ extern "C" __global__ void __launch_bounds__(kExpertThreads)
     aotip_order_experts(const ExpertOrder p) {
   order_rows(p, static_cast<uint32_t*>(launched_memory()));
 }
+
+#define AOTIP_CHOOSE_EXPERTS(KIND, TYPE, PER)                                     \
+  extern "C" __global__ void __launch_bounds__(kChoiceRows * 32)                  \
+      aotip_choose_experts_##KIND##_##PER(const ExpertChoice p) {                 \
+    choose_experts<TYPE, PER>(p);                                                 \
+  }
+
+AOTIP_CHOOSE_EXPERTS(bf16, __nv_bfloat16, 4)
+AOTIP_CHOOSE_EXPERTS(bf16, __nv_bfloat16, 16)
+AOTIP_CHOOSE_EXPERTS(f16, __half, 4)
+AOTIP_CHOOSE_EXPERTS(f16, __half, 16)
+AOTIP_CHOOSE_EXPERTS(f32, float, 4)
+AOTIP_CHOOSE_EXPERTS(f32, float, 16)
 
 #define AOTIP_EXPERTS(BITS, KIND, TYPE, BLOCKS, PARTS)                \
   extern "C" __global__ void __launch_bounds__(kProductWarps * 32)    \

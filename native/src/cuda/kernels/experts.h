@@ -18,6 +18,24 @@ inline constexpr int32_t kExpertThreads = 1024;
 /// Rows of a block that have the same expert.
 inline constexpr int32_t kExpertRows = 16;
 
+/// A router's choice: the experts with the largest scores, and their shares of all scores.
+struct ExpertChoice {
+  const void* scores;  ///< [rows, count]
+  float* shares;       ///< [rows, chosen]
+  int64_t* experts;    ///< [rows, chosen], the largest first
+  int32_t rows;
+  int32_t count;          ///< kMostScores at most
+  int32_t chosen;         ///< kMostChosen at most
+  int32_t is_normalised;  ///< whether the shares are those of the chosen ones: their sum is 1
+};
+
+/// The most experts that a router can choose of, and the most that it can choose.
+inline constexpr int32_t kMostScores = 512;
+inline constexpr int32_t kMostChosen = 32;
+
+/// Rows of a block, a warp each.
+inline constexpr int32_t kChoiceRows = 4;
+
 /// A product of one row with matrices of experts below each other, `n` and `out` of all of them.
 /// With `factors` each has a row of its own, `k` and `x` of all of them, and the results are added
 /// up: rows are a multiple of a chunk then. A gate is of each expert by itself.

@@ -19,6 +19,9 @@ namespace {
 /// Tiles of 8 rows of a weight that a block of kernels/experts.cu has.
 constexpr int64_t kTilesOfBlock = 2;
 
+/// Scores of a row that a lane has four of at most.
+constexpr int64_t kFewScores = 128;
+
 /// What was checked: rows without gaps, and what kernels are told.
 struct Call {
   const Tensor& x;  ///< [m, k]
@@ -229,6 +232,49 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
     AOTIP_RETURN_IF_FAILED(compute(call, *out));
   }
   return give(out.release(), ret);
+}
+
+Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
+                      AtenTensorHandle* shares, AtenTensorHandle* experts) noexcept {
+  AOTIP_RETURN_IF_FAILED(ops::check_on(scores, "scores", kCuda));
+  const int32_t dtype = scores.dtype();
+  AOTIP_CHECK(dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32,
+              "scores is %s, expected float16, bfloat16 or float32", dtype_name(dtype));
+  AOTIP_CHECK(scores.ndim() == 2 && scores.size(1) > 0 && scores.size(1) <= kMostScores,
+              "scores is not [rows, 1 to %d]", kMostScores);
+  AOTIP_CHECK(chosen > 0 && chosen <= kMostChosen && chosen <= scores.size(1),
+              "%lld of %lld experts, expected %d at most", static_cast<long long>(chosen),
+              static_cast<long long>(scores.size(1)), kMostChosen);
+  AOTIP_CHECK(scores.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
+  const ContextGuard guard;
+  AOTIP_RETURN_IF_FAILED(use_gpu(scores.device().index));
+  OwnedTensor rows;
+  AOTIP_RETURN_IF_FAILED(as_aligned_rows(scores, scores.size(0), scores.size(1), &rows));
+  const int64_t sizes[] = {scores.size(0), chosen};
+  OwnedTensor found(Tensor::empty(2, sizes, kFloat32, scores.device()));
+  OwnedTensor numbers(Tensor::empty(2, sizes, kInt64, scores.device()));
+  if (found == nullptr || numbers == nullptr) {
+    return Status::kFailed;
+  }
+  if (scores.size(0) > 0) {
+    ExpertChoice choice{rows->data(),
+                        static_cast<float*>(found->data()),
+                        static_cast<int64_t*>(numbers->data()),
+                        static_cast<int32_t>(scores.size(0)),
+                        static_cast<int32_t>(scores.size(1)),
+                        static_cast<int32_t>(chosen),
+                        is_normalised ? 1 : 0};
+    char name[64];
+    (void)std::snprintf(name, sizeof(name), "aotip_choose_experts_%s_%d",
+                        dtype == kFloat32 ? "f32" : kind_of_halves(scores),
+                        scores.size(1) <= kFewScores ? 4 : 16);
+    const auto blocks = static_cast<unsigned int>((scores.size(0) + kChoiceRows - 1) / kChoiceRows);
+    void* arguments[] = {&choice};
+    AOTIP_RETURN_IF_FAILED(
+        launch_early(scores.device().index, name, {blocks, kChoiceRows * 32, 0}, arguments));
+  }
+  AOTIP_RETURN_IF_FAILED(give(found.release(), shares));
+  return give(numbers.release(), experts);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -59,3 +59,14 @@ AOTITorchError aoti_torch_cuda_expert_linear(AtenTensorHandle x, AtenTensorHandl
     return cuda::expert_linear(*unwrap(x), linear, ret0);
   });
 }
+
+AOTITorchError aoti_torch_cuda_chosen_experts(AtenTensorHandle scores, int64_t chosen,
+                                              int32_t is_normalised, AtenTensorHandle* ret0,
+                                              AtenTensorHandle* ret1) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(scores);
+    AOTIP_CHECK_ARG(ret0);
+    AOTIP_CHECK_ARG(ret1);
+    return cuda::chosen_experts(*unwrap(scores), chosen, is_normalised != 0, ret0, ret1);
+  });
+}
