@@ -173,7 +173,7 @@ class Experts(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The same sizes."""
         rows = x.reshape(-1, x.size(-1))
-        shares = functional.softmax(functional.linear(rows, self.router), -1, torch.float32)
+        shares = functional.linear(rows, self.router).softmax(-1, torch.float32)
         shares, experts = shares.topk(self.chosen)
         shares = (shares / shares.sum(-1, keepdim=True)).to(x.dtype).reshape(-1)
         experts = experts.reshape(-1)
