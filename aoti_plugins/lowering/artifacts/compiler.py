@@ -136,9 +136,9 @@ def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
 
 
 def program_name(command: Sequence[str]) -> str:
-    """What a command runs, without ``env`` and variables in front of it, for messages."""
-    program = next((part for part in command if part != "env" and "=" not in part), command[0])
-    return Path(program).name
+    """What a command runs, behind ``env`` and variables, for messages."""
+    parts = (part for part in command if Path(part).name != "env" and "=" not in part)
+    return Path(next(parts, command[0])).name
 
 
 def run(command: Sequence[str], *, cwd: Path | None = None, scratch: Path | None = None) -> str:

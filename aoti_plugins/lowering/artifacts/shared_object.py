@@ -18,7 +18,7 @@ import torch
 from torch.utils.cpp_extension import include_paths
 
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import elf
+from aoti_plugins.lowering.artifacts import elf, zig
 from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_object, precompiled
 from aoti_plugins.lowering.artifacts.compiler import (
     compiler_identity,
@@ -28,7 +28,6 @@ from aoti_plugins.lowering.artifacts.compiler import (
 )
 from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 from aoti_plugins.lowering.artifacts.stand_in import library_for
-from aoti_plugins.lowering.artifacts.zig import is_zig, zig_cache_for, zig_flags
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.model_interface import split_wrapper
 
@@ -188,7 +187,7 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
 def _units(code: GeneratedCode, build: SharedObjectBuild, compiler: list[str]) -> list[Unit]:
     wrapper = split_wrapper(code.wrapper)
     flags, prefix = _wrapper_flags(build, compiler), wrapper_prefix(build)
-    constants = NO_CONSTANTS + _UNLOADING if is_zig(compiler) else NO_CONSTANTS
+    constants = NO_CONSTANTS + _UNLOADING if zig.is_zig(compiler) else NO_CONSTANTS
     units = [
         Unit("wrapper", wrapper.model, flags, prefix),
         Unit("constants", constants, flags),
@@ -208,7 +207,7 @@ def _digest(compiler: list[str], units: list[Unit], build: SharedObjectBuild) ->
     images = {name: hashlib.sha256(image).hexdigest() for name, image in build.images.items()}
     facts = (
         *(torch.__version__, compiler_identity(tuple(compiler)), units, contents, images),
-        *(build.debug_info, _LINK_FLAGS, _EXPORTS),
+        *(build.debug_info, _LINK_FLAGS, zig.LINK_FLAGS, _EXPORTS),
     )
     return hashlib.sha256(repr(facts).encode()).digest()
 
@@ -221,7 +220,7 @@ def _linked(compiler: list[str], units: list[Unit], build: SharedObjectBuild) ->
         objects = for_each(lambda unit: compile_unit(compiler, unit, folder), units)
         linked = folder / "blob.so"
         command = _link_command(compiler, objects, linked, folder, build)
-        with zig_cache_for(compiler):
+        with zig.zig_cache_for(compiler):
             run(command, scratch=folder)
         return linked.read_bytes()
 
@@ -289,6 +288,7 @@ def _link_command(
     return [
         *compiler,
         *_LINK_FLAGS,
+        *(zig.LINK_FLAGS if zig.is_zig(compiler) else ()),
         *([] if build.debug_info else ["-s"]),
         f"-Wl,--version-script={exports}",
         *map(str, objects),
@@ -309,8 +309,8 @@ def _wrapper_flags(build: SharedObjectBuild, compiler: list[str]) -> tuple[str, 
 def kernel_flags(build: SharedObjectBuild, compiler: list[str]) -> tuple[str, ...]:
     """What the kernels of a CPU are compiled with."""
     flags = (*flags_with(_common_flags(build, compiler), build), *_KERNEL_FLAGS)
-    if is_zig(compiler):
-        return (*flags, *zig_flags(build.target_flags))
+    if zig.is_zig(compiler):
+        return (*flags, *zig.zig_flags(build.target_flags))
     return (*flags, *(() if is_clang(compiler) else _GNU_KERNEL_FLAGS), *build.target_flags)
 
 

@@ -35,6 +35,9 @@ MACHINES = ("x86_64", "aarch64")
 VERSION = "0.17"
 """The one that is known to work."""
 
+LINK_FLAGS = ("-Os",)
+"""So its C++ library, which becomes part of a blob, is compiled to be small."""
+
 _GLIBC = "2.28"
 _RESULTS = ("o", "b", "z")
 """Folders of Zig's cache whose files it takes as they are; manifests it checks itself."""
@@ -70,7 +73,7 @@ def zig_compiler(target: str) -> list[str]:
         )
     _check_version(program)
     cache = f"{_GLOBAL_CACHE}={_cache_folder()}"
-    return ["env", cache, str(program), "c++", "-target", target]
+    return ["/usr/bin/env", cache, str(program), "c++", "-target", target]
 
 
 def linux_compiler(machine: str) -> list[str]:

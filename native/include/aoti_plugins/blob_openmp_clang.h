@@ -159,16 +159,18 @@ void share_loop(int32_t schedule, int32_t* is_last, Number* lower, Number* upper
     *lower = place(thread * each);
     return;
   }
-  // Of last + 1 iterations; the sum itself may not fit.
-  const Unsigned more = last % threads + 1;  // threads with one iteration more than the others
+  // There are last + 1 iterations, a number that may be too large; so is one of all of them.
   const Unsigned each = last / threads;
-  const Unsigned begin = thread * each + (thread < more ? thread : more);
-  const Unsigned count = each + (thread < more ? 1 : 0);
+  const Unsigned more = last % threads + 1;  // threads with each + 1 iterations
+  const bool has_more = thread < more;
+  const bool has_some = has_more || each > 0;
+  const Unsigned begin = thread * each + (has_more ? thread : more);
+  const Unsigned end = has_more ? begin + each : begin + each - 1;
   *stride = Signed((last + 1) * Unsigned(step));
-  *is_last = count > 0 && begin + (count - 1) == last;
+  *is_last = has_some && end == last;
   // A thread without iterations gets bounds that are the wrong way round.
-  *upper = place(count > 0 ? begin + (count - 1) : 0);
-  *lower = place(count > 0 ? begin : 1);
+  *upper = place(has_some ? end : 0);
+  *lower = place(has_some ? begin : 1);
 }
 
 }  // namespace aotip
