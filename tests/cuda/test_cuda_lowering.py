@@ -108,6 +108,7 @@ def test_missing_tools_are_named_with_their_install_lines(
         lambda name, *a: None if name == "triton" else find_spec(name, *a),
     )
     monkeypatch.setattr(toolkit, "_candidates", lambda: iter((tmp_path,)))
+    monkeypatch.setattr("aoti_plugins.lowering.artifacts.zig._program", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(LoweringError) as raised:
