@@ -66,14 +66,14 @@ def check_flags(target: Target) -> None:
 
 
 def check_host_compiler(target: Target) -> None:
-    """See that this machine has a compiler for the target's host code.
+    """See that there is a compiler for the target's host code.
 
     Raises:
         LoweringError: it has none; says what to install.
     """
-    from aoti_plugins.lowering.artifacts.compiler import check_compiler
+    from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 
-    check_compiler(target.machine, target.name)
+    cxx_compiler(target.machine, target.name)
 
 
 @dataclass(frozen=True)

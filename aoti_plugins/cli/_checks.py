@@ -5,9 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +14,7 @@ from pathlib import Path
 
 from aoti_plugins.cli._output import nbytes_text
 from aoti_plugins.cuda.driver_library import open_driver
-from aoti_plugins.errors import AotiPluginsError
+from aoti_plugins.errors import AotiPluginsError, LoweringError
 
 LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
     "lowering for cpu",
@@ -26,6 +23,7 @@ LOWER_CPU, RUN_CPU, LOWER_CUDA, RUN_CUDA, LOWER_MPS = (
     "running on cuda",
     "lowering for mps",
 )
+OTHER_MACHINES = "lowering for other machines"
 CPU_PATH = (LOWER_CPU, RUN_CPU)
 
 
@@ -69,21 +67,20 @@ def _python() -> list[Finding]:
 
 
 def _compiler() -> list[Finding]:
-    command = os.environ.get("CXX", "g++")
-    path = shutil.which(shlex.split(command)[0])
-    if path is None:
-        advice = "Install g++ (apt install g++, dnf install gcc-c++), or set CXX."
-        return [Finding("C++ compiler", False, f"no {command}", (LOWER_CPU,), advice)]
-    output = subprocess.run(
-        [*shlex.split(command), "--version"],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-        timeout=30,
-    )
-    first_line = output.stdout.partition("\n")[0]
-    return [Finding("C++ compiler", output.returncode == 0, f"{first_line} ({path})", (LOWER_CPU,))]
+    from aoti_plugins.cpu.target import host_machine
+    from aoti_plugins.lowering.artifacts.compiler import compiler_identity
+    from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
+    from aoti_plugins.lowering.artifacts.zig import is_zig
+
+    needed_for = (LOWER_CPU, LOWER_CUDA)
+    try:
+        command = cxx_compiler(host_machine())
+        first_line = compiler_identity(tuple(command)).partition("\n")[0]
+    except LoweringError as error:
+        problem, _, advice = str(error).partition(": ")
+        return [Finding("C++ compiler", False, problem, needed_for, advice)]
+    found = f"Zig's {first_line}" if is_zig(command) else f"{first_line} ({command[0]})"
+    return [Finding("C++ compiler", True, found, needed_for)]
 
 
 def _packages() -> list[Finding]:
@@ -91,7 +88,7 @@ def _packages() -> list[Finding]:
         _package("torch", (LOWER_CPU, LOWER_CUDA, LOWER_MPS), "pip install 'torch>=2.11'", (2, 11)),
         _package("executorch", (*CPU_PATH, RUN_CUDA), "pip install 'executorch==1.5.*'", (1, 5)),
         _package("triton", (LOWER_CUDA,), "pip install triton"),
-        _package("ziglang", (LOWER_MPS,), "pip install 'aoti-plugins[mps]'"),
+        _package("ziglang", (LOWER_MPS, OTHER_MACHINES), "pip install 'aoti-plugins[mps]'"),
         _package("lief", (LOWER_MPS,), "pip install 'aoti-plugins[mps]'"),
     ]
 

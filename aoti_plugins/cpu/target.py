@@ -1,13 +1,15 @@
 """CPUs one can lower for.
 
 Levels, not models: a program made for ``x86_64-v3`` runs on every x86-64 CPU with AVX2 and FMA.
-Figures: the x86-64 psABI, section 3.1.1 (micro-architecture levels). A level lists only the
-features that the generated code uses; the runtime refuses a program whose features the machine
-lacks.
+Figures: the x86-64 psABI, section 3.1.1 (micro-architecture levels); the Arm Architecture Reference
+Manual, chapter A2 (which version brings what). A level lists only the features that the generated
+code uses; the runtime refuses a program whose features the machine lacks. Names of features are
+Linux's, as ``/proc/cpuinfo`` has them.
 """
 
 from __future__ import annotations
 
+import ctypes
 import platform
 
 from aoti_plugins.errors import LoweringError
@@ -30,23 +32,24 @@ def _x86(name: str, isa: str, features: tuple[str, ...], defines: tuple[str, ...
     )
 
 
+def _arm(name: str, architecture: str, features: tuple[str, ...]) -> Target:
+    defines = ("-DCPU_CAPABILITY_NEON", "-DAT_BUILD_ARM_VEC256_WITH_SLEEF")
+    return Target(
+        name=name,
+        device="cpu",
+        machine="aarch64",
+        features=features,
+        properties={"vector_isa": "neon", "cxx_flags": (f"-march={architecture}", *defines)},
+    )
+
+
 TARGETS = (
     _x86("x86_64-v1", "scalar", (), ()),
     _x86("x86_64-v3", "avx2", _V3, ("CPU_CAPABILITY=AVX2", "CPU_CAPABILITY_AVX2")),
     _x86("x86_64-v4", "avx512", _V4, ("CPU_CAPABILITY=AVX512", "CPU_CAPABILITY_AVX512")),
-    Target(
-        name="aarch64-v8",
-        device="cpu",
-        machine="aarch64",
-        properties={
-            "vector_isa": "neon",
-            "cxx_flags": (
-                "-march=armv8-a",
-                "-DCPU_CAPABILITY_NEON",
-                "-DAT_BUILD_ARM_VEC256_WITH_SLEEF",
-            ),
-        },
-    ),
+    _arm("aarch64-v8", "armv8-a", ()),
+    # Of what Armv8.1 to 8.6 bring, only bfloat16 is used: Neoverse V1, N2 and V2, Cortex-X2.
+    _arm("aarch64-v8.6", "armv8-a+bf16", ("bf16",)),
 )
 
 _DEFAULT = {"x86_64": "x86_64-v3", "aarch64": "aarch64-v8"}
@@ -84,7 +87,19 @@ def host_machine() -> str:
 def _host_features() -> frozenset[str]:
     import torch
 
+    if host_machine() == "aarch64":
+        return frozenset({"bf16"} if _has_bf16() else ())
     if host_machine() != "x86_64":
         return frozenset()
     capability = torch.backends.cpu.get_cpu_capability()
     return frozenset({"AVX2": _V3, "AVX512": _V4}.get(capability, ()))
+
+
+def _has_bf16() -> bool:
+    """What the kernel says of this Arm machine; must match native/src/delegate/target.cpp."""
+    if platform.system() != "Linux":
+        return False
+    hwcap2, bf16 = 26, 1 << 14  # AT_HWCAP2 of elf.h, HWCAP2_BF16 of asm/hwcap.h
+    get = ctypes.CDLL(None).getauxval
+    get.restype, get.argtypes = ctypes.c_ulong, (ctypes.c_ulong,)
+    return bool(get(hwcap2) & bf16)

@@ -25,6 +25,7 @@ Where the figures of the table come from:
 - H100: "NVIDIA H100 Tensor Core GPU Architecture" (whitepaper 2022), table 3, SXM5; the clock is
   the highest that the driver reports (nvidia-smi: 1980 MHz). H200: datasheet; L2 as the driver
   reports it (60 MB).
+- GH200: "NVIDIA GH200 Grace Hopper Superchip" datasheet, 96 GB; the rest as H200.
 - B200: "NVIDIA HGX B200" datasheet, a single GPU of eight, figures "with sparsity" halved;
   multiprocessors (148), L2 (126 MB) and clock as the driver reports them.
 - AGX Orin 64GB: "NVIDIA Jetson AGX Orin Series Technical Brief" 1.2 (INT8 without sparsity from
@@ -261,6 +262,8 @@ GPUS: tuple[CudaTarget, ...] = (
          f16=989.4, tf32=494.7, fp8=1978.9, int8=1978.9, f32=66.9, f64=33.5),
     _gpu("h200", (9, 0), 132, l2_mib=60, memory_gb=141, mhz=1980, gb_per_second=4800,
          f16=989.4, tf32=494.7, fp8=1978.9, int8=1978.9, f32=66.9, f64=33.5),
+    _gpu("gh200", (9, 0), 132, l2_mib=60, memory_gb=96, mhz=1980, gb_per_second=4000,
+         f16=989.4, tf32=494.7, fp8=1978.9, int8=1978.9, f32=66.9, f64=33.5, machine="aarch64"),
     _gpu("b200", (10, 0), 148, l2_mib=126, memory_gb=180, mhz=1965, gb_per_second=7700,
          f16=2250, tf32=1100, fp8=4500, int8=4500, f32=75, f64=37),
     _gpu("thor", (11, 0), 20, l2_mib=32, memory_gb=128, mhz=1575, gb_per_second=273,

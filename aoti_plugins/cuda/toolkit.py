@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts.compiler import check_compiler
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 from aoti_plugins.types import Target
 
 # What the generated C++ includes.
@@ -33,7 +33,7 @@ def check(target: Target) -> None:
     if _include_dir() is None:
         missing.append(f"the CUDA headers ({', '.join(_HEADERS)}):\n    {_INSTALL_HEADERS}")
     try:
-        check_compiler(target.machine, target.name)
+        cxx_compiler(target.machine, target.name)
     except LoweringError as error:
         missing.append(str(error))
     if missing:

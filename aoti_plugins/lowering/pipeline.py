@@ -268,6 +268,7 @@ class _Lowering:
         called = tuple(shim for shim in brought if shim in shims_called(code))
         build = SharedObjectBuild(
             device=self._device.torch_type,
+            machine=target.machine,
             target_flags=tuple(target.properties["cxx_flags"]),
             runtime_libraries=tuple(map(native_files.library, self._device.libraries)),
             include_dir=native_files.include_dir(),

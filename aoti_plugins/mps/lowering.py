@@ -94,6 +94,6 @@ def check_tools(target: Target) -> None:
         LoweringError: a compiler is missing; names it and says how to install it.
     """
     if "zig_target" in target.properties:
-        zig_compiler()
+        zig_compiler(target.properties["zig_target"])
     else:
         check_host_compiler(target)

@@ -14,9 +14,10 @@ from torch import nn
 
 from aoti_plugins import native_files
 from aoti_plugins.blob_names import ReadableNames
+from aoti_plugins.cpu.target import host_machine
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.hooks import hookimpl
-from aoti_plugins.lowering.artifacts.compiler import cxx_compiler
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
 from aoti_plugins.types import CShim, FallbackKernel, GraphPass, LinkedObjects, SharedLibrary
@@ -83,7 +84,7 @@ def _compile(folder: Path, name: str, *flags: str) -> Path:
     source = folder / "cube.cpp"
     source.write_text(SOURCE)
     prelude = ["-I", str(native_files.include_dir()), "-include", "aoti_plugins/blob_prelude.h"]
-    command = [*cxx_compiler(), "-O2", "-fPIC", *prelude, str(source), *flags]
+    command = [*cxx_compiler(host_machine()), "-O2", "-fPIC", *prelude, str(source), *flags]
     subprocess.run([*command, "-o", str(folder / name)], check=True)
     return folder / name
 

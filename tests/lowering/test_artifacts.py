@@ -12,9 +12,11 @@ import pytest
 from support import cache_without_blobs
 
 from aoti_plugins import native_files
+from aoti_plugins.cpu.target import host_machine
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import compile_cache, compiler, shared_object
+from aoti_plugins.lowering.artifacts import compile_cache, compiler, shared_object, zig
 from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 from aoti_plugins.lowering.artifacts.elf import read_shared_object
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
@@ -37,10 +39,15 @@ def _mtime(path: Path) -> float:
     return path.stat().st_mtime
 
 
+def _precompiled(command: list[str], text: str, *flags: str) -> Path:
+    return Path(compile_cache.precompiled(command, flags, text)[-1])
+
+
 @pytest.fixture
 def build() -> SharedObjectBuild:
     return SharedObjectBuild(
         device="cpu",
+        machine="x86_64",
         target_flags=("-mavx2", "-mfma", "-DCPU_CAPABILITY=AVX2", "-DCPU_CAPABILITY_AVX2"),
         runtime_libraries=(native_files.library("libexecutorch_backend_aoti.so"),),
         include_dir=native_files.include_dir(),
@@ -100,8 +107,9 @@ def test_kernels_return_from_their_last_call(build: SharedObjectBuild, tmp_path:
     """GCC 13 took the place of a function's arguments to be aligned as those of the call."""
     source, assembly = tmp_path / "kernel.cpp", tmp_path / "kernel.s"
     source.write_text(VECTOR_AS_LAST_ARGUMENT)
-    flags = shared_object.kernel_flags(build)
-    compiler.run([*compiler.cxx_compiler(), *flags, "-S", str(source), "-o", str(assembly)])
+    command = cxx_compiler("x86_64")
+    flags = shared_object.kernel_flags(build, command)
+    compiler.run([*command, *flags, "-S", str(source), "-o", str(assembly)])
     assert re.search(r"(call|bl)\s+\S*last", assembly.read_text())
 
 
@@ -150,16 +158,21 @@ def test_machine_is_checked() -> None:
 
 @pytest.mark.parametrize(
     ("cxx", "message"),
-    [("no-such-compiler -O2", r"\$CXX is 'no-such-compiler'"), ("", r"there is no g\+\+")],
+    [
+        ("no-such-compiler -O2", r"\$CXX is 'no-such-compiler', which is not there"),
+        ("", r"needs a C\+\+ compiler for x86_64 machines, and there is no g\+\+, nor .* Zig"),
+    ],
 )
 def test_missing_compiler(
     cxx: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CXX", cxx)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(zig, "_program", lambda: None)
     with pytest.raises(LoweringError, match=message) as caught:
-        compiler.cxx_compiler()
-    assert "apt install g++" in str(caught.value)
+        cxx_compiler("x86_64")
+    for advice in ("pip install ziglang", "apt install g++"):
+        assert advice in str(caught.value)
 
 
 def test_clang_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -167,19 +180,19 @@ def test_clang_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     pretender.write_text("#!/bin/sh\necho Debian clang version 14.0.6\n")
     pretender.chmod(0o755)
     monkeypatch.setenv("CXX", str(pretender))
-    with pytest.raises(LoweringError, match=r"c\+\+ is clang.*set CXX to a g\+\+"):
-        compiler.cxx_compiler()
+    with pytest.raises(LoweringError, match=r"c\+\+, is clang.*set it to a g\+\+"):
+        cxx_compiler(host_machine())
 
 
 def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path / "cache"))
-    command = compiler.cxx_compiler()
-    first = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    command = cxx_compiler(host_machine())
+    first = _precompiled(command, "inline int f() { return 1; }\n")
     made = first.with_name("prefix.h.gch").stat().st_mtime_ns
-    again = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    again = _precompiled(command, "inline int f() { return 1; }\n")
     assert again == first
     assert again.with_name("prefix.h.gch").stat().st_mtime_ns == made
-    other = compile_cache.precompiled(command, ["-O2"], "inline int f() { return 1; }\n")
+    other = _precompiled(command, "inline int f() { return 1; }\n", "-O2")
     assert other != first
     leftovers = [p for p in first.parent.parent.iterdir() if p.name.startswith("building-")]
     assert not leftovers
@@ -187,10 +200,10 @@ def test_precompiled_header_is_made_once(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_nobody_used_for_a_month_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path))
-    command = compiler.cxx_compiler()
+    command = cxx_compiler(host_machine())
 
     def header(number: int) -> Path:
-        return compile_cache.precompiled(command, [], f"#define NUMBER {number}\n").parent
+        return _precompiled(command, f"#define NUMBER {number}\n").parent
 
     (tmp_path / "headers" / "building-of-a-killed-process").mkdir(parents=True)
     old, used = header(1), header(2)
@@ -207,10 +220,10 @@ def test_of_many_headers_those_stay_that_were_used_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path))
-    command = compiler.cxx_compiler()
+    command = cxx_compiler(host_machine())
 
     def header(number: int) -> Path:
-        return compile_cache.precompiled(command, [], f"#define NUMBER {number}\n").parent
+        return _precompiled(command, f"#define NUMBER {number}\n").parent
 
     found = [header(number) for number in range(4)]
     for hours, folder in enumerate(found):
@@ -229,7 +242,7 @@ def test_a_header_that_does_not_compile_leaves_nothing(
 ) -> None:
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(tmp_path))
     with pytest.raises(LoweringError, match="failed with exit status"):
-        compile_cache.precompiled(compiler.cxx_compiler(), [], "int f( {")
+        compile_cache.precompiled(cxx_compiler(host_machine()), [], "int f( {")
     assert list((tmp_path / "headers").iterdir()) == []
 
 
@@ -239,4 +252,4 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     blocked.chmod(stat.S_IRUSR)
     monkeypatch.setenv(CACHE_DIR_VARIABLE, str(blocked))
     with pytest.raises(LoweringError, match=CACHE_DIR_VARIABLE):
-        compile_cache.precompiled(compiler.cxx_compiler(), [], "\n")
+        compile_cache.precompiled(cxx_compiler(host_machine()), [], "\n")

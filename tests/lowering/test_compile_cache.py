@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from aoti_plugins.cpu.target import host_machine
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import cache_folder, compile_cache, compiler, zig
+from aoti_plugins.lowering.artifacts import cache_folder, compile_cache, zig
 from aoti_plugins.lowering.artifacts.cache_folder import CACHE_DIR_VARIABLE, CacheNotPrivateError
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 
 KEY = bytes(range(32))
 
@@ -77,7 +79,7 @@ def test_a_damaged_text_is_made_anew(cache: Path) -> None:
 def test_a_damaged_object_is_made_anew(
     cache: Path, monkeypatch: pytest.MonkeyPatch, file: str, damage: str
 ) -> None:
-    command = compiler.cxx_compiler()
+    command = cxx_compiler(host_machine())
     source = "int one() { return 1; }\n"
     found = compile_cache.compiled_object(command, ["-O1"], source)
     whole = found.read_bytes()
@@ -95,12 +97,13 @@ def test_a_damaged_object_is_made_anew(
 
 
 def test_a_damaged_precompiled_header_is_made_anew(cache: Path) -> None:
-    command = compiler.cxx_compiler()
-    found = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    command = cxx_compiler(host_machine())
+    _, name = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
+    found = Path(name)
     header = found.with_name("prefix.h.gch")
     header.write_bytes(_flip(header.read_bytes(), header.stat().st_size // 2))
     again = compile_cache.precompiled(command, ["-O1"], "inline int f() { return 1; }\n")
-    assert again == found
+    assert again == ["-include", name]
     assert cache_folder.is_whole(found.parent)
 
 
@@ -157,7 +160,7 @@ def test_lowering_says_why_it_refuses_a_cache(cache: Path) -> None:
     cache.mkdir()
     cache.chmod(0o777)
     with pytest.raises(CacheNotPrivateError, match="mode 0777"):
-        compile_cache.compiled_object(compiler.cxx_compiler(), [], "int f();\n")
+        compile_cache.compiled_object(cxx_compiler(host_machine()), [], "int f();\n")
 
 
 def test_a_compiler_that_cannot_be_run_is_not_the_caches_fault(

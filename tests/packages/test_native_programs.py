@@ -13,7 +13,8 @@ import pytest
 from packages.conftest import Package, without_packages
 
 from aoti_plugins import native_files
-from aoti_plugins.lowering.artifacts.compiler import cxx_compiler
+from aoti_plugins.cpu.target import host_machine
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 
 SONAME = "libother_native.so.1"
 LOWER = """
@@ -104,7 +105,7 @@ def test_an_older_library_is_refused(cpp_runner: Path, programs: Path, tmp_path:
         'extern "C" int aoti_torch_cpu_scaled_cube() { return 1; }\n'
     )
     flags = ["-shared", "-fPIC", f"-Wl,-soname,{SONAME}", "-o", str(tmp_path / SONAME)]
-    subprocess.run([*cxx_compiler(), str(source), *flags], check=True)
+    subprocess.run([*cxx_compiler(host_machine()), str(source), *flags], check=True)
     code, text = run_cpp(cpp_runner, programs / "library.pte", tmp_path)
     assert code == 1
     expected = f"kernel library {SONAME} (version 1.2.0, from other-native) is only version 1.1.9"

@@ -15,7 +15,8 @@ from click.testing import CliRunner
 
 from aoti_plugins.cli._checks import _plugins as check_plugins
 from aoti_plugins.cli.app import app
-from aoti_plugins.lowering.artifacts.compiler import cxx_compiler
+from aoti_plugins.cpu.target import host_machine
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
 from aoti_plugins.runtime._kernel_libraries import installed_libraries, wrong_entries
 
 Install = Callable[..., None]
@@ -58,7 +59,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         )
         library = str(package / "kernels" / "libacme.so.1")
         flags = ["-shared", "-fPIC", "-Wl,-soname,libacme.so.1", "-o", library]
-        subprocess.run([*cxx_compiler(), str(package / "kernel.cpp"), *flags], check=True)
+        subprocess.run(
+            [*cxx_compiler(host_machine()), str(package / "kernel.cpp"), *flags], check=True
+        )
         facts.mkdir()
         (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-listed\nVersion: 1.0\n")
         lines = ["[aoti_plugins.libraries]"]

@@ -198,8 +198,16 @@ def test_doctor_finds_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CXX", "no-such-compiler")
     (finding,) = _checks._compiler()
     assert not finding.ok
-    assert finding.found == "no no-such-compiler"
-    assert "set CXX" in finding.advice
+    assert finding.found == "$CXX is 'no-such-compiler', which is not there"
+    assert "pip install ziglang" in finding.advice
+
+
+def test_doctor_names_the_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))  # without a g++
+    (finding,) = _checks._compiler()
+    assert finding.ok
+    assert finding.found.startswith("Zig's clang version ")
 
 
 def test_doctor_finds_an_old_package(monkeypatch: pytest.MonkeyPatch) -> None:

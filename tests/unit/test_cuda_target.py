@@ -37,7 +37,7 @@ def test_names_are_unique_and_complete() -> None:
     names = [gpu.name for gpu in GPUS]
     assert len(set(names)) == len(names)
     expected = {"a100", "l4", "l40s", "rtx3090", "rtx4090", "rtx5090", "h100", "h200", "b200"}
-    assert expected | {"orin", "thor", "portable"} == set(names)
+    assert expected | {"orin", "thor", "gh200", "portable"} == set(names)
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)

@@ -16,7 +16,9 @@ import contextlib
 import hashlib
 import logging
 import os
+import re
 import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -35,7 +37,7 @@ from aoti_plugins.lowering.artifacts.cache_folder import (
     seal_folder,
     write_entry,
 )
-from aoti_plugins.lowering.artifacts.compiler import compiler_identity, run
+from aoti_plugins.lowering.artifacts.compiler import compiler_identity, is_clang, run
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +50,8 @@ _MAYBE_IN_USE_SECONDS = 3600
 _checked: dict[Path, list[tuple[str, int, int, int]]] = {}
 
 
-def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Path:
-    """A header with ``text`` whose precompiled form, for these flags, lies beside it.
+def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> list[str]:
+    """A header whose precompiled form, for these flags, is in the cache.
 
     Safe to call from several processes at once: the finished header is moved into place in one
     step.
@@ -57,16 +59,35 @@ def precompiled(compiler: Sequence[str], flags: Sequence[str], text: str) -> Pat
     Args:
         compiler: command of the compiler.
         flags: the flags of the translation units that will include it.
-        text: the header's content.
+        text: the header's content: comments, and lines that include another one in ``<>``.
 
     Returns:
-        Path to give to ``-include``.
+        The flags that include it.
 
     Raises:
         LoweringError: the header does not compile, or the cache cannot be written.
     """
-    build = [*compiler, *flags, "-x", "c++-header", "prefix.h", "-o", "prefix.h.gch"]
-    return _cached("headers", "prefix.h", text, compiler, build, "prefix.h")
+    if not is_clang(compiler):
+        build = [*compiler, *flags, "-x", "c++-header", "prefix.h", "-o", "prefix.h.gch"]
+        return ["-include", str(_cached("headers", "prefix.h", text, compiler, build, "prefix.h"))]
+    # Of each header clang notes where it was, and a new entry is renamed; so the text is not one.
+    included = [part for name in _included(text) for part in ("-include", name)]
+    build = [*compiler, *flags, "-Xclang", "-fno-pch-timestamp", *included]
+    build += ["-x", "c++-header", os.devnull, "-o", "prefix.pch"]
+    return [
+        "-include-pch",
+        str(_cached("headers", "prefix.h", text, compiler, build, "prefix.pch")),
+    ]
+
+
+def _included(text: str) -> list[str]:
+    """The names of the headers that a text includes; it has nothing else in it."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("//")]
+    found = [re.fullmatch(r"#include <(.+)>", line) for line in lines]
+    odd = [line for line, match in zip(lines, found, strict=True) if match is None]
+    if odd:
+        raise ValueError(f"a precompiled header includes others and has no text: {odd[0]!r}")
+    return [match[1] for match in found if match]
 
 
 def compiled_object(compiler: Sequence[str], flags: Sequence[str], text: str) -> Path:
@@ -200,7 +221,8 @@ def _cached(
 
 def _build(command: Sequence[str], folder: Path) -> None:
     try:
-        run(command, cwd=folder, scratch=folder)
+        with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as scratch:
+            run(command, cwd=folder, scratch=Path(scratch))
     except OSError as error:  # not the cache's
         raise LoweringError(f"{command[0]} cannot be run: {error}") from error
 

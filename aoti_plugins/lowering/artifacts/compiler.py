@@ -1,4 +1,4 @@
-"""Find the host's C++ compiler and run it, several at a time; an interrupt ends all of them."""
+"""Run compilers, several at a time; an interrupt ends all of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,41 +24,12 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def cxx_compiler() -> list[str]:
-    """The compiler's command: ``$CXX``, else g++ from the path. It has to be a g++.
-
-    Raises:
-        LoweringError: there is none; the message says what to install.
-    """
-    chosen = shlex.split(os.environ.get("CXX", ""))
-    command = chosen or ["g++"]
-    found = shutil.which(command[0])
-    if found:
-        return _gnu([found, *command[1:]])
-    asked = f"$CXX is {chosen[0]!r}, which is not there" if chosen else "there is no g++"
-    raise LoweringError(
-        f"lowering needs the GNU C++ compiler and {asked}. "
-        "Install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or set CXX."
-    )
-
-
-def check_compiler(machine: str, target: str) -> None:
-    """Fail early where the compiler makes code for another machine than a target's.
-
-    Args:
-        machine: the target's machine, for instance ``"x86_64"``.
-        target: its name, for the message.
-
-    Raises:
-        LoweringError: there is no compiler, or it makes code for another machine.
-    """
-    compiler = cxx_compiler()
-    found = compiler_machine(tuple(compiler))
-    if found != machine:
-        raise LoweringError(
-            f"target {target!r} is a {machine} machine, but {compiler[0]} makes {found} code; "
-            "lower on such a machine, or set CXX to a compiler for it"
-        )
+@functools.cache
+def compiler_identity(command: tuple[str, ...]) -> str:
+    """What ``--version`` prints; part of the key of everything cached per compiler."""
+    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:  # Zig leaves a file there
+        folder = Path(name)
+        return run([*command, "--version"], cwd=folder, scratch=folder).strip()
 
 
 @functools.cache
@@ -68,21 +38,9 @@ def compiler_machine(command: tuple[str, ...]) -> str:
     return run([*command, "-dumpmachine"]).strip().partition("-")[0]
 
 
-def _gnu(command: list[str]) -> list[str]:
-    """Refuse clang, whose parallel loops call an OpenMP library that the runtime does not have."""
-    if "clang" in compiler_identity(tuple(command)).lower():
-        raise LoweringError(
-            f"{command[0]} is clang, and the runtime has only gcc's OpenMP entry points; "
-            "set CXX to a g++, or leave it unset"
-        )
-    return command
-
-
-@functools.cache
-def compiler_identity(command: tuple[str, ...]) -> str:
-    """What ``--version`` prints; part of the key of everything cached per compiler."""
-    with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:  # Zig leaves a file there
-        return run([*command, "--version"], cwd=Path(name)).strip()
+def is_clang(command: Sequence[str]) -> bool:
+    """Whether a compiler is clang, by whatever name, and not gcc."""
+    return "clang" in compiler_identity(tuple(command)).lower()
 
 
 class _Group:
@@ -99,7 +57,7 @@ class _Group:
         """Exit status and output of a command."""
         with self._lock:
             if self._stopped:
-                raise LoweringError(f"{Path(command[0]).name} was not started: interrupted")
+                raise LoweringError(f"{program_name(command)} was not started: interrupted")
             # In a session of its own, so that what a compiler starts is signalled with it.
             process = subprocess.Popen(
                 command,
@@ -177,20 +135,26 @@ def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
         _group.reset(token)
 
 
+def program_name(command: Sequence[str]) -> str:
+    """What a command runs, behind ``env`` and variables, for messages."""
+    parts = (part for part in command if Path(part).name != "env" and "=" not in part)
+    return Path(next(parts, command[0])).name
+
+
 def run(command: Sequence[str], *, cwd: Path | None = None, scratch: Path | None = None) -> str:
     """Run a compiler or linker and return what it printed.
 
     Args:
         command: the program and its arguments.
         cwd: folder to run it in.
-        scratch: folder for its temporary files.
+        scratch: folder for its temporary files; Zig keeps there what it compiles.
 
     Raises:
         LoweringError: it failed; the message has the command and the first lines of its output.
     """
     group = _group.get() or _Group()
-    environment = {**os.environ, **({"TMPDIR": str(scratch)} if scratch else {})}
-    status, output = group.run(command, cwd, environment)
+    folders = {"TMPDIR": str(scratch), "ZIG_LOCAL_CACHE_DIR": str(scratch)} if scratch else {}
+    status, output = group.run(command, cwd, {**os.environ, **folders})
     if status:
         lines = output.splitlines()
         shown = "\n".join(lines[:_MAX_ERROR_LINES])
@@ -200,7 +164,7 @@ def run(command: Sequence[str], *, cwd: Path | None = None, scratch: Path | None
             else ""
         )
         raise LoweringError(
-            f"{Path(command[0]).name} failed with exit status {status}:\n"
+            f"{program_name(command)} failed with exit status {status}:\n"
             f"  {shlex.join(command)}\n{shown}{cut}"
         )
     return output

@@ -72,18 +72,13 @@ def build_dylib(code: GeneratedCode, build: SharedObjectBuild, system: MacOs) ->
     Raises:
         LoweringError: no Zig, or it failed; the message has its output.
     """
-    compiler = [*zig_compiler(), "-target", f"{system.zig_target}.{system.minimum}"]
+    compiler = zig_compiler(f"{system.zig_target}.{system.minimum}")
     if code.kernels.strip():
         raise LoweringError("the code has kernels for the host, and there is no threading for them")
     if build.objects or build.libraries:
         raise LoweringError("objects and libraries of plugins cannot be linked for macOS yet")
     key = _digest(compiler, code, build, system)
-
-    def link() -> bytes:
-        with checked_zig_cache():
-            return _linked(compiler, code, build, system)
-
-    data = cached_blob(key, link)
+    data = cached_blob(key, lambda: _linked(compiler, code, build, system))
     info = read_mach_o(data)
     names = [name for name, _ in info.undefined if shared_object.is_shim(name)]
     return SharedObject(
@@ -121,7 +116,8 @@ def _linked(
         linked = folder / _FILE_NAME
         strip = [] if build.debug_info else ["-s"]
         command = [*compiler, *_LINK_FLAGS, *strip, *map(str, objects), "-o", str(linked)]
-        run(command, scratch=folder)
+        with checked_zig_cache():
+            run(command, scratch=folder)
         _sign(linked, system.codesign_identity, folder)
         return linked.read_bytes()
 

@@ -18,14 +18,16 @@ import torch
 from torch.utils.cpp_extension import include_paths
 
 from aoti_plugins.errors import LoweringError
-from aoti_plugins.lowering.artifacts import elf
+from aoti_plugins.lowering.artifacts import elf, zig
 from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_object, precompiled
 from aoti_plugins.lowering.artifacts.compiler import (
     compiler_identity,
-    cxx_compiler,
     for_each,
+    is_clang,
     run,
 )
+from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
+from aoti_plugins.lowering.artifacts.stand_in import library_for
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.model_interface import split_wrapper
 
@@ -42,23 +44,25 @@ _COMMON_FLAGS = (
     "-std=c++20",
     "-fPIC",
     "-fvisibility=hidden",
-    "-fno-gnu-unique",
     "-ffunction-sections",
     "-w",
 )
+_GNU_FLAGS = ("-fno-gnu-unique",)
+# Zig would keep frame pointers.
+_CLANG_FLAGS = ("-fomit-frame-pointer",)
 _WRAPPER_FLAGS = ("-O1",)
 # Eager PyTorch neither contracts nor reassociates, so neither do the kernels; errno and traps have
-# no reader. A last call does not take the place of its function: GCC 13 wrote its vectors over the
-# function's arguments, as if these were aligned for vectors.
+# no reader.
 _KERNEL_FLAGS = (
     "-O3",
     "-fopenmp",
     "-ffp-contract=off",
     "-fno-trapping-math",
     "-fno-math-errno",
-    "-fno-tree-loop-vectorize",
-    "-fno-optimize-sibling-calls",
 )
+# A last call does not take the place of its function: GCC 13 wrote its vectors over the function's
+# arguments, as if these were aligned for vectors.
+_GNU_KERNEL_FLAGS = ("-fno-tree-loop-vectorize", "-fno-optimize-sibling-calls")
 _LINK_FLAGS = (
     "-shared",
     "-Wl,--gc-sections",
@@ -67,6 +71,15 @@ _LINK_FLAGS = (
     "-Wl,--hash-style=gnu",
     "-Wl,--build-id=none",
 )
+# What the start files of gcc do and Zig has none of: when the blob is unloaded, what its static
+# objects asked for happens then, and not when the process ends.
+_UNLOADING = """\
+extern "C" {
+extern __attribute__((visibility("hidden"))) void* __dso_handle;
+void __cxa_finalize(void*);
+__attribute__((destructor)) static void unload() { __cxa_finalize(&__dso_handle); }
+}
+"""
 # The wrapper's container asks for weights inside the blob before it is given those beside it.
 NO_CONSTANTS = """\
 __attribute__((visibility("hidden"))) unsigned char _binary_constants_bin_start[16] = {};
@@ -109,7 +122,8 @@ class SharedObjectBuild:
 
     Attributes:
         device: PyTorch's name for the device; selects torch's wrapper header.
-        target_flags: compiler flags of the target's instruction set, for the kernels.
+        machine: the target's, for instance ``"x86_64"``.
+        target_flags: compiler flags of the target's instruction set, for the kernels; gcc's.
         runtime_libraries: the delegate's libraries, which the blob needs by soname.
         include_dir: folder of our headers.
         headers: what else it is compiled with.
@@ -120,6 +134,7 @@ class SharedObjectBuild:
     """
 
     device: str
+    machine: str
     target_flags: tuple[str, ...]
     runtime_libraries: tuple[Path, ...]
     include_dir: Path
@@ -155,8 +170,8 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     Raises:
         LoweringError: no compiler, or it failed; the message has its output.
     """
-    compiler = cxx_compiler()
-    units = _units(code, build)
+    compiler = cxx_compiler(build.machine)
+    units = _units(code, build, compiler)
     key = _digest(compiler, units, build)
     data = cached_blob(key, lambda: _linked(compiler, units, build))
     info = elf.read_shared_object(data)
@@ -169,15 +184,17 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     )
 
 
-def _units(code: GeneratedCode, build: SharedObjectBuild) -> list[Unit]:
+def _units(code: GeneratedCode, build: SharedObjectBuild, compiler: list[str]) -> list[Unit]:
     wrapper = split_wrapper(code.wrapper)
-    flags, prefix = _wrapper_flags(build), wrapper_prefix(build)
+    flags, prefix = _wrapper_flags(build, compiler), wrapper_prefix(build)
+    constants = NO_CONSTANTS + _UNLOADING if zig.is_zig(compiler) else NO_CONSTANTS
     units = [
         Unit("wrapper", wrapper.model, flags, prefix),
-        Unit("constants", NO_CONSTANTS, flags),
+        Unit("constants", constants, flags),
     ]
     if code.kernels.strip():
-        units.append(Unit("kernels", code.kernels, kernel_flags(build), _kernel_prefix(build)))
+        how = kernel_flags(build, compiler)
+        units.append(Unit("kernels", code.kernels, how, _kernel_prefix(build)))
     if wrapper.interface:
         units.append(Unit("interface", wrapper.interface, flags, prefix, shared=True))
     return units
@@ -190,7 +207,7 @@ def _digest(compiler: list[str], units: list[Unit], build: SharedObjectBuild) ->
     images = {name: hashlib.sha256(image).hexdigest() for name, image in build.images.items()}
     facts = (
         *(torch.__version__, compiler_identity(tuple(compiler)), units, contents, images),
-        *(build.debug_info, _LINK_FLAGS, _EXPORTS),
+        *(build.debug_info, _LINK_FLAGS, zig.LINK_FLAGS, _EXPORTS),
     )
     return hashlib.sha256(repr(facts).encode()).digest()
 
@@ -202,7 +219,9 @@ def _linked(compiler: list[str], units: list[Unit], build: SharedObjectBuild) ->
             units = [*units, Unit("images", _embedded(build.images, folder), (), suffix="S")]
         objects = for_each(lambda unit: compile_unit(compiler, unit, folder), units)
         linked = folder / "blob.so"
-        run(_link_command(compiler, objects, linked, folder, build), scratch=folder)
+        command = _link_command(compiler, objects, linked, folder, build)
+        with zig.zig_cache_for(compiler):
+            run(command, scratch=folder)
         return linked.read_bytes()
 
 
@@ -229,20 +248,22 @@ class Unit:
 
 def _embedded(images: Mapping[str, bytes], folder: Path) -> str:
     """Assembly that holds bytes under the symbols by which the wrapper knows them."""
-    lines = ['.section .rodata,"a",@progbits']
+    lines = ['.section .rodata,"a",%progbits']
     for number, (symbol, image) in enumerate(images.items()):
         path = folder / f"image{number}.bin"  # symbols may be longer than names of files
         path.write_bytes(image)
         lines += [f".hidden {symbol}", f".globl {symbol}", ".balign 64", f"{symbol}:"]
         lines.append(f'.incbin "{path}"')
-    return "\n".join([*lines, '.section .note.GNU-stack,"",@progbits', ""])
+    return "\n".join([*lines, '.section .note.GNU-stack,"",%progbits', ""])
 
 
 def compile_unit(compiler: list[str], unit: Unit, folder: Path) -> Path:
     """The object file of a unit; one that is not shared is made in the folder."""
     prefix: list[str] = []
     if unit.prefix:
-        prefix = ["-include", str(precompiled(compiler, unit.flags, unit.prefix))]
+        prefix = precompiled(compiler, unit.flags, unit.prefix)
+        if is_clang(compiler):
+            prefix += ["-include", "aoti_plugins/shim_link_names.h"]
     if unit.shared:
         return compiled_object(compiler, [*unit.flags, *prefix], unit.source)
     source = folder / f"{unit.name}.{unit.suffix}"
@@ -260,15 +281,20 @@ def _link_command(
 ) -> list[str]:
     exports = folder / "exports.map"
     exports.write_text(_EXPORTS, "utf-8")
+    libraries = (
+        library_for(build.machine, path, build.include_dir, compiler, folder)
+        for path in build.runtime_libraries
+    )
     return [
         *compiler,
         *_LINK_FLAGS,
+        *(zig.LINK_FLAGS if zig.is_zig(compiler) else ()),
         *([] if build.debug_info else ["-s"]),
         f"-Wl,--version-script={exports}",
         *map(str, objects),
         *build.objects,
         "-Wl,--no-as-needed",
-        *map(str, build.runtime_libraries),
+        *map(str, libraries),
         *build.libraries,
         "-Wl,--as-needed",
         "-o",
@@ -276,13 +302,26 @@ def _link_command(
     ]
 
 
-def _wrapper_flags(build: SharedObjectBuild) -> tuple[str, ...]:
-    return (*flags_with(_COMMON_FLAGS, build), *_WRAPPER_FLAGS)
+def _wrapper_flags(build: SharedObjectBuild, compiler: list[str]) -> tuple[str, ...]:
+    return (*flags_with(_common_flags(build, compiler), build), *_WRAPPER_FLAGS)
 
 
-def kernel_flags(build: SharedObjectBuild) -> tuple[str, ...]:
+def kernel_flags(build: SharedObjectBuild, compiler: list[str]) -> tuple[str, ...]:
     """What the kernels of a CPU are compiled with."""
-    return (*flags_with(_COMMON_FLAGS, build), *_KERNEL_FLAGS, *build.target_flags)
+    flags = (*flags_with(_common_flags(build, compiler), build), *_KERNEL_FLAGS)
+    if zig.is_zig(compiler):
+        return (*flags, *zig.zig_flags(build.target_flags))
+    return (*flags, *(() if is_clang(compiler) else _GNU_KERNEL_FLAGS), *build.target_flags)
+
+
+def _common_flags(build: SharedObjectBuild, compiler: list[str]) -> tuple[str, ...]:
+    ours = build.include_dir / "aoti_plugins"
+    # PyTorch's sleef.h is for the machine that PyTorch runs on.
+    machine = (f"-isystem{ours / 'aarch64'}",) if build.machine == "aarch64" else ()
+    if not is_clang(compiler):
+        return (*_COMMON_FLAGS, *_GNU_FLAGS, *machine)
+    # It need not have an omp.h, and one that it has knows of more than there is.
+    return (*_COMMON_FLAGS, *_CLANG_FLAGS, *machine, f"-isystem{ours / 'openmp'}")
 
 
 def flags_with(first: tuple[str, ...], build: SharedObjectBuild) -> tuple[str, ...]:
@@ -316,7 +355,7 @@ def _prefix(build: SharedObjectBuild, headers: Iterable[str]) -> str:
 def _stamp(include_dir: Path) -> str:
     """Tell precompiled headers apart whose text is equal but for what our headers contain."""
     digest = hashlib.sha256()
-    for header in sorted(include_dir.glob("aoti_plugins/*.h")):
+    for header in sorted(include_dir.glob("aoti_plugins/**/*.h")):
         digest.update(header.read_bytes())
     return f"// {digest.hexdigest()}\n"
 
@@ -335,6 +374,5 @@ def check_machine(blob: SharedObject, expected: str, target: str) -> None:
     if blob.machine != expected:
         raise LoweringError(
             f"target {target!r} is a {expected} machine, but the compiler made "
-            f"{blob.machine} code; "
-            "lower on such a machine, or set CXX to a compiler for it"
+            f"{blob.machine} code; set CXX to a compiler for {expected}, or unset it"
         )

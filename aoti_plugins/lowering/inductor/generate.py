@@ -24,6 +24,7 @@ from aoti_plugins.lowering.inductor.kernel_sites import kernel_sites
 from aoti_plugins.lowering.inductor.known_truths import known_truths
 from aoti_plugins.lowering.inductor.libtorch_only import math_attention
 from aoti_plugins.lowering.inductor.no_repro import no_repro
+from aoti_plugins.lowering.inductor.one_compiler import one_compiler
 from aoti_plugins.lowering.inductor.own_folders import own_folders
 from aoti_plugins.lowering.inductor.patching import inductor_lock
 from aoti_plugins.lowering.inductor.row_major_transforms import row_major_transforms
@@ -118,6 +119,7 @@ def generation(
         stack.enter_context(checked_counts())
         stack.enter_context(own_folders())
         stack.enter_context(no_repro())
+        stack.enter_context(one_compiler())
         stack.enter_context(short_operands())
         stack.enter_context(steady_array_names())
         stack.enter_context(math_attention())

@@ -1,14 +1,42 @@
 #pragma once
 
-/// How a failure in a parallel loop of a blob comes back to the caller.
+/// How a failure in a kernel of a blob comes back to the caller.
 ///
 /// An exception that leaves an OpenMP construct ends the process. The lowering writes the macros
 /// below around the regions of generated kernels and into the bodies of their loops
-/// (`aoti_plugins/lowering/inductor/kept_failures.py` must match).
+/// (`aoti_plugins/lowering/inductor/kept_failures.py` must match). One that another C++ library
+/// than the blob's throws ends it as well, so a check that fails throws here, and not in the
+/// runtime.
 
 #ifdef __cplusplus
+#include <stdint.h>
+
 #include <atomic>
 #include <exception>
+#include <stdexcept>
+#include <string>
+
+extern "C" {
+
+/// Of the runtime, see `delegate.h`.
+__attribute__((visibility("default"))) void aotip_record_failure(const char* reason);
+
+/// Stands for PyTorch's `aoti_torch_check`: throws where `cond` does not hold.
+__attribute__((visibility("default"))) inline void aotip_blob_check(bool cond, const char* func,
+                                                                    const char* file, uint32_t line,
+                                                                    const char* msg) {
+  if (__builtin_expect(cond, 1)) {
+    return;
+  }
+  const std::string text =
+      std::string(msg) + " (" + func + " at " + file + ":" + std::to_string(line) + ")";
+  aotip_record_failure(text.c_str());
+  throw std::runtime_error(text);
+}
+
+}  // extern "C"
+
+#define aoti_torch_check aotip_blob_check
 
 namespace aotip {
 

@@ -1,13 +1,14 @@
 #pragma once
 
-/// The OpenMP runtime of a blob: what gcc calls for the pragmas that Inductor writes, answered by
-/// the delegate.
+/// The OpenMP runtime of a blob: what compilers call for the pragmas that Inductor writes, answered
+/// by the delegate.
 ///
-/// Included by `blob_prelude.h`. The names of libgomp are defined inside the blob, weak and hidden,
-/// and forward to the `aotip_omp_*` functions of the delegate's library, which run everything on
-/// one team of threads. So a blob does not need libgomp, and a libgomp that is in the process
-/// already is not called by accident. A construct that is not served here (dynamic schedules,
-/// tasks, clang's own entry points) fails when the blob is linked.
+/// Included by `blob_prelude.h`. The names of gcc's libgomp, or of clang's libomp
+/// (`blob_openmp_clang.h`), are defined inside the blob, weak and hidden, and forward to the
+/// `aotip_omp_*` functions of the delegate's library, which run everything on one team of threads.
+/// So a blob needs neither library, and one that is in the process already is not called by
+/// accident. A construct that is not served here (dynamic schedules, tasks) fails when the blob is
+/// linked.
 
 #ifdef __cplusplus
 extern "C" {
@@ -94,4 +95,8 @@ AOTIP_IN_BLOB void omp_set_num_threads(int num_threads) noexcept {
 #endif
 
 }  // extern "C"
+
+#if defined(__clang__) && !defined(AOTI_PLUGINS_RUNTIME)
+#include <aoti_plugins/blob_openmp_clang.h>
+#endif
 #endif

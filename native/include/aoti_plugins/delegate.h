@@ -16,6 +16,10 @@ __attribute__((visibility("default"))) const char* aotip_delegate_last_error(voi
 /// Forgets the reason, so that a later look tells whether something failed since.
 __attribute__((visibility("default"))) void aotip_delegate_clear_error(void);
 
+/// Keeps why what this thread computes fails, before the code that it calls returns an error. Null
+/// is an empty reason. Blobs tell it so: no exception may cross into the runtime, or out of it.
+__attribute__((visibility("default"))) void aotip_record_failure(const char* reason);
+
 /// How many buffers are used by more than one of the delegates that were loaded with this id as
 /// option `shared_state`. Returns 0, or 1 when memory runs out.
 __attribute__((visibility("default"))) int32_t aotip_delegate_shared_count(int32_t state_id,

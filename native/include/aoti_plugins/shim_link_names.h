@@ -1,11 +1,11 @@
-#pragma once
-
 /// Gives every C shim of PyTorch a linker name of its own: `aotip_` and the name.
 ///
 /// Blobs are compiled with this header force-included (`-include`). Their shims can then never bind
 /// to libtorch, in whatever order and visibility it is loaded, and libtorch's own models never bind
 /// to us. The list holds all shims that torch declares, also those that this runtime does not have,
-/// because a kernel library may bring them. Written by native/tools/make_shim_link_names.py.
+/// because a kernel library may bring them. A file may include it again: clang forgets the names
+/// that a precompiled header gives to what is declared behind it. Written by
+/// native/tools/make_shim_link_names.py.
 
 #pragma redefine_extname aoti_record_function_end aotip_aoti_record_function_end
 #pragma redefine_extname aoti_record_function_start aotip_aoti_record_function_start

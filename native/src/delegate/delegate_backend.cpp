@@ -264,6 +264,10 @@ const char* aotip_delegate_last_error(void) {
   return aoti_plugins::delegate_error;
 }
 
+void aotip_record_failure(const char* reason) {
+  (void)aoti_plugins::fail("%s", reason != nullptr ? reason : "");
+}
+
 void aotip_delegate_clear_error(void) {
   aoti_plugins::delegate_error[0] = '\0';
 }

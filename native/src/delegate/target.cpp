@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <exception>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace aoti_plugins {
 namespace {
 
@@ -25,6 +29,16 @@ struct Feature {
 
 #if defined(__x86_64__)
 #define AOTIP_FEATURE(name, builtin) {name, __builtin_cpu_supports(builtin) != 0}
+#elif defined(__aarch64__)
+/// Linux tells of extensions of Arm machines in bits (`HWCAP2_BF16` of its asm/hwcap.h).
+bool has_bf16() noexcept {
+#if defined(__linux__)
+  constexpr unsigned long kBf16 = 1UL << 14;
+  return (getauxval(AT_HWCAP2) & kBf16) != 0;
+#else
+  return false;
+#endif
+}
 #endif
 
 /// Calls `visit` with every feature we know, under all names that payloads may use.
@@ -59,6 +73,7 @@ void for_each_feature(const Visit& visit) {
 #elif defined(__aarch64__)
   visit(Feature{"asimd", true});
   visit(Feature{"neon", true});
+  visit(Feature{"bf16", has_bf16()});
 #else
   (void)visit;
 #endif
