@@ -12,6 +12,44 @@ namespace {
 /// Looks at what does not come so often before the host is asked whether to go on.
 constexpr uint32_t kLooks = 1024;
 
+/// A T of memory of any alignment, which may end before; what is behind its end counts as 0.
+template <typename T>
+__device__ T load_bytes(const uint8_t* from, int64_t left) {
+  union {
+    uint32_t words[sizeof(T) / 4];
+    T whole;
+  } part = {};
+#pragma unroll
+  for (int word = 0; word < static_cast<int>(sizeof(T)) / 4; ++word) {
+#pragma unroll 1
+    for (int at = word * 4; at < word * 4 + 4 && at < left; ++at) {
+      part.words[word] |= uint32_t{from[at]} << at % 4 * 8;
+    }
+  }
+  return part.whole;
+}
+
+template <typename T>
+__device__ void store_bytes(uint8_t* to, int64_t left, const T& whole) {
+#pragma unroll
+  for (int word = 0; word < static_cast<int>(sizeof(T)) / 4; ++word) {
+    const uint32_t value = reinterpret_cast<const uint32_t*>(&whole)[word];
+#pragma unroll 1
+    for (int at = word * 4; at < word * 4 + 4 && at < left; ++at) {
+      to[at] = static_cast<uint8_t>(value >> at % 4 * 8);
+    }
+  }
+}
+
+// Pieces have loops that are unrolled, which would have this for each of their packets.
+__device__ __noinline__ uint4 load_end(const uint8_t* from, int64_t left) {
+  return load_bytes<uint4>(from, left);
+}
+
+__device__ __noinline__ void store_end(uint8_t* to, int64_t left, const uint4& whole) {
+  store_bytes(to, left, whole);
+}
+
 /// The i-th T of memory of any alignment; what is behind its end counts as 0.
 template <typename T>
 __device__ T load_part(const void* from, int64_t i, int64_t nbytes) {
@@ -21,14 +59,11 @@ __device__ T load_part(const void* from, int64_t i, int64_t nbytes) {
     return static_cast<const T*>(from)[i];
   }
   const auto* const bytes = static_cast<const uint8_t*>(from) + i * kNbytes;
-  union {
-    uint32_t words[kNbytes / 4];
-    T whole;
-  } part = {};
-  for (int at = 0; at < kNbytes; ++at) {
-    part.words[at / 4] |= (at < left ? uint32_t{bytes[at]} : 0) << at % 4 * 8;
+  if constexpr (kNbytes == sizeof(uint4)) {
+    return load_end(bytes, left);
+  } else {
+    return load_bytes<T>(bytes, left);
   }
-  return part.whole;
 }
 
 template <typename T>
@@ -40,8 +75,10 @@ __device__ void store_part(void* to, int64_t i, int64_t nbytes, const T& whole) 
     return;
   }
   auto* const bytes = static_cast<uint8_t*>(to) + i * kNbytes;
-  for (int at = 0; at < kNbytes && at < left; ++at) {
-    bytes[at] = reinterpret_cast<const uint8_t*>(&whole)[at];
+  if constexpr (kNbytes == sizeof(uint4)) {
+    store_end(bytes, left, whole);
+  } else {
+    store_bytes(bytes, left, whole);
   }
 }
 
@@ -257,8 +294,12 @@ class Pieces {
     }
   }
 
-  /// What this rank adds to a piece that comes.
+  /// What this rank adds to a piece that comes; other reductions than sums read it later.
+  template <bool SUM>
   __device__ void load_own(int64_t piece, PieceOfThread& own, PieceOfThread& residual) const {
+    if (!SUM) {
+      return;
+    }
     load(call_.x, piece, own);
     if (call_.residual != nullptr) {
       load(call_.residual, piece, residual);
@@ -302,6 +343,10 @@ class Pieces {
   __device__ void join(int64_t piece, const PieceOfThread& own,
                        const PieceOfThread& residual) const {
     const uint4* const came = came_to(piece);
+    if (!SUM) {
+      join_each<T>(piece, came);
+      return;
+    }
     const bool whole = is_whole(piece);
     PieceOfThread others;
 #pragma unroll
@@ -326,6 +371,25 @@ class Pieces {
   __device__ void end() const { end_call(call_.peers, number_); }
 
  private:
+  /// Of any reduction, one packet after the other: sums are what has to be fast, and the image has
+  /// this loop for each dtype and GPU.
+  template <typename T>
+  __device__ void join_each(int64_t piece, const uint4* came) const {
+#pragma unroll 1
+    for (int at = 0; at < kThreadPackets; ++at) {
+      const int64_t i = packet(piece, at);
+      if (has(i)) {
+        const uint4 own = load_part<uint4>(call_.x, i, call_.nbytes);
+        uint4 residual = {};
+        if (call_.residual != nullptr) {
+          residual = load_part<uint4>(call_.residual, i, call_.nbytes);
+        }
+        store_part(call_.out, i, call_.nbytes,
+                   joined<T, false>(own, load_of_peer(came + i), residual));
+      }
+    }
+  }
+
   __device__ char* half(int place) const {
     return static_cast<char*>(call_.peers.memory[place]) + number_ % 2 * kPieceHalfNbytes;
   }
@@ -381,7 +445,7 @@ __device__ void reduce_pieces_of(const PieceCall& call) {
   if (has_ahead) {
     pieces.wait_for(piece);
     for (; piece < first; piece += kPieceBlocks) {
-      pieces.load_own(piece, own, residual);
+      pieces.load_own<SUM>(piece, own, residual);
       pieces.join<T, SUM>(piece, own, residual);
     }
   } else {
@@ -390,7 +454,7 @@ __device__ void reduce_pieces_of(const PieceCall& call) {
   pieces.show(first);
   for (; piece < pieces.count(); piece += kPieceBlocks) {
     pieces.send(piece + kPieceBlocks);
-    pieces.load_own(piece, own, residual);
+    pieces.load_own<SUM>(piece, own, residual);
     pieces.wait_for(piece);
     pieces.join<T, SUM>(piece, own, residual);
     pieces.show(piece + kPieceBlocks);
