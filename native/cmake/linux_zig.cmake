@@ -17,12 +17,13 @@ set(CMAKE_CXX_COMPILER "${AOTIP_ZIG}" c++ -target ${aotip_triple}.2.28 -nostdinc
 # output depends on where the folders are.
 set(aotip_cxx_headers "${AOTIP_DEBIAN_ROOT}/usr/include")
 set(CMAKE_CXX_FLAGS_INIT
-    "-g0 -Wno-deprecated-declarations -I${CMAKE_CURRENT_LIST_DIR}/manylinux_2_28 -I${aotip_cxx_headers}/c++/12 -I${aotip_cxx_headers}/${aotip_triple}/c++/12"
+    "-g0 -fno-unroll-loops -ffunction-sections -fdata-sections -Wno-deprecated-declarations -Wno-unknown-warning-option -I${CMAKE_CURRENT_LIST_DIR}/manylinux_2_28 -I${aotip_cxx_headers}/c++/12 -I${aotip_cxx_headers}/${aotip_triple}/c++/12"
 )
 set(aotip_libraries "${AOTIP_DEBIAN_ROOT}/usr/lib/${aotip_triple}")
 set(CMAKE_CXX_STANDARD_LIBRARIES "${aotip_libraries}/libstdc++.so.6 ${AOTIP_DEBIAN_ROOT}/lib/${aotip_triple}/libgcc_s.so.1")
-set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s -Wl,--gc-sections")
 # These two libraries are newer than the glibc that is linked.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s -Wl,--allow-shlib-undefined")
 # Written as installed, not rewritten when installed: that leaves bytes behind.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+set(CMAKE_CXX_LINKER_LAUNCHER "${CMAKE_CURRENT_LIST_DIR}/zig_link.sh")

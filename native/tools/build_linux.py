@@ -30,6 +30,8 @@ DEBIAN_ROOT = NATIVE.parent / "tools" / "debian_root.sh"
 DEBIAN_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 # What the toolchain file takes, and the text of Eigen's licence.
 PACKAGES = ("libstdc++-12-dev", "base-files")
+# What CMake finds executorch by, in its wheel.
+NEEDED = ("executorch/include/", "executorch/lib/", "executorch/share/cmake/")
 
 
 def run(command: list[str], **variables: str) -> None:
@@ -50,8 +52,10 @@ def find_zig() -> Path:
 
 def make_root(machine: str, folder: Path) -> Path:
     """Return a folder with GCC's C++ library for a machine, unpacking it where it is not there."""
-    if not (folder / "usr" / "include" / "c++" / "12").exists():
+    done = folder / ".unpacked"
+    if not done.exists():
         run([str(DEBIAN_ROOT), DEBIAN_MACHINES[machine], str(folder), *PACKAGES])
+        done.touch()
     return folder
 
 
@@ -59,20 +63,56 @@ def unpack(wheel: Path, folder: Path) -> Path:
     """Return the folder ``executorch`` of a wheel, with its headers, libraries and CMake files."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if name.startswith(("executorch/include/", "executorch/lib/")):
+            if name.startswith(NEEDED):
                 archive.extract(name, folder)
     return folder / "executorch"
 
 
+def toolchain(machine: str, root: Path) -> dict[str, str | Path]:
+    """The variables of CMake by which a program is built for a machine, not ours alone."""
+    return {
+        "CMAKE_TOOLCHAIN_FILE": NATIVE / "cmake" / "linux_zig.cmake",
+        "CMAKE_BUILD_TYPE": "Release",
+        "AOTIP_ZIG": find_zig(),
+        "AOTIP_MACHINE": machine,
+        "AOTIP_DEBIAN_ROOT": root.resolve(),
+    }
+
+
+def configure(source: Path, folder: Path, settings: dict[str, str | Path], flags: str = "") -> None:
+    """Make a build folder of CMake's."""
+    chosen = [f"-D{name}={value}" for name, value in settings.items()]
+    run(["cmake", "-S", str(source), "-B", str(folder), "-G", "Ninja", *chosen], CXXFLAGS=flags)
+
+
+def configure_libraries(
+    executorch: Path, folder: Path, machine: str, root: Path, settings: dict[str, str | Path]
+) -> None:
+    """Make a build folder of our libraries.
+
+    Args:
+        executorch: the folder that was unpacked from the wheel for the machine.
+        folder: to build in.
+        machine: ``"x86_64"`` or ``"aarch64"``.
+        root: GCC's C++ library for the machine.
+        settings: more variables of CMake.
+    """
+    executorch, root, folder = executorch.resolve(), root.resolve(), folder.resolve()
+    # Paths get into messages of asserts.
+    hidden = {NATIVE: ".", executorch: "executorch", root: "root", folder: "build"}
+    flags = " ".join(f"-ffile-prefix-map={path}={name}" for path, name in hidden.items())
+    chosen = {
+        **toolchain(machine, root),
+        "AOTIP_BUILD_TESTS": "OFF",
+        "AOTIP_OPERATOR_TESTS": "OFF",
+        "Python3_EXECUTABLE": sys.executable,
+        "executorch_DIR": executorch / "lib" / "cmake" / "executorch",
+    }
+    configure(NATIVE, folder, {**chosen, **settings}, flags)
+
+
 def build(
-    executorch: Path,
-    output: Path,
-    machine: str,
-    *,
-    root: Path | None = None,
-    cuda: bool = True,
-    jobs: int = os.cpu_count() or 1,
-    defines: tuple[str, ...] = (),
+    executorch: Path, output: Path, machine: str, root: Path, *, cuda: bool, jobs: int
 ) -> str | None:
     """Compile our libraries and install them into a folder.
 
@@ -80,43 +120,23 @@ def build(
         executorch: wheel for the machine, or the folder that was unpacked from it.
         output: gets ``lib``, ``include`` and ``examples``.
         machine: ``"x86_64"`` or ``"aarch64"``.
-        root: GCC's C++ library for the machine; None unpacks it for this build.
+        root: GCC's C++ library for the machine.
         cuda: with the delegate for CUDA and its kernels.
         jobs: compilers at a time.
-        defines: more variables of CMake, as ``NAME=VALUE``.
 
     Returns:
         The nvcc that compiled CUDA's kernels; None where there are none.
     """
     with tempfile.TemporaryDirectory() as temporary:
-        work = Path(temporary).resolve()
+        work = Path(temporary)
         if executorch.is_file():
             executorch = unpack(executorch, work)
-        executorch = executorch.resolve()
-        root = (root or make_root(machine, work / "root")).resolve()
-        # Paths get into messages of asserts.
-        hidden = {NATIVE: ".", executorch: "executorch", root: "root", work: "build"}
-        flags = " ".join(f"-ffile-prefix-map={path}={name}" for path, name in hidden.items())
-        settings = {
-            "CMAKE_TOOLCHAIN_FILE": NATIVE / "cmake" / "linux_zig.cmake",
-            "CMAKE_BUILD_TYPE": "Release",
-            "CMAKE_INSTALL_PREFIX": output.resolve(),
-            "AOTIP_ZIG": find_zig(),
-            "AOTIP_MACHINE": machine,
-            "AOTIP_DEBIAN_ROOT": root,
-            "AOTIP_BUILD_TESTS": "OFF",
-            "AOTIP_OPERATOR_TESTS": "OFF",
-            "AOTIP_CUDA": "ON" if cuda else "OFF",
-            "Python3_EXECUTABLE": sys.executable,
-            "executorch_DIR": executorch / "lib" / "cmake" / "executorch",
-        }
-        chosen = [f"-D{name}={value}" for name, value in settings.items()]
-        chosen += [f"-D{define}" for define in defines]
-        folder = str(work / "build")
-        run(["cmake", "-S", str(NATIVE), "-B", folder, "-G", "Ninja", *chosen], CXXFLAGS=flags)
-        run(["cmake", "--build", folder, "--parallel", str(jobs)])
-        run(["cmake", "--install", folder])
-        return _cached(work / "build" / "CMakeCache.txt", "AOTIP_NVCC")
+        settings = {"CMAKE_INSTALL_PREFIX": output.resolve(), "AOTIP_CUDA": "ON" if cuda else "OFF"}
+        folder = work / "build"
+        configure_libraries(executorch, folder, machine, root, settings)
+        run(["cmake", "--build", str(folder), "--parallel", str(jobs)])
+        run(["cmake", "--install", str(folder)])
+        return _cached(folder / "CMakeCache.txt", "AOTIP_NVCC")
 
 
 def _cached(cache: Path, name: str) -> str | None:
@@ -140,11 +160,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     add_arguments(parser)
     options = parser.parse_args()
-    root = make_root(options.machine, options.root) if options.root else None
-    cuda = not options.without_cuda
-    build(
-        options.executorch, options.output, options.machine, root=root, cuda=cuda, jobs=options.jobs
-    )
+    with tempfile.TemporaryDirectory() as temporary:
+        root = make_root(options.machine, options.root or Path(temporary) / "root")
+        build(
+            options.executorch,
+            options.output,
+            options.machine,
+            root,
+            cuda=not options.without_cuda,
+            jobs=options.jobs,
+        )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Build wheels that need no compiler to install: ``make wheels``.
 
 Run as ``python native/tools/build_wheels.py FOLDER [PLATFORM ...]`` on a Debian machine, in an
-environment with scikit-build-core 1.0 or newer, ziglang, cmake, ninja and cmeel-eigen; CUDA's
-kernels need nvcc. Each wheel is built against the executorch wheel of its platform, which pip
-downloads. ``build_linux.py`` and ``build_macos.py`` say how libraries are built, ``pack_wheel.py``
-what else is in a wheel.
+environment with scikit-build-core 1.0 or newer, zopflipy, ziglang, cmake, ninja and cmeel-eigen;
+CUDA's kernels need nvcc. Each wheel is built against the executorch wheel of its platform, which
+pip downloads. ``build_linux.py`` and ``build_macos.py`` say how libraries are built,
+``pack_wheel.py`` what else is in a wheel.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def linux_wheel(machine: str, platform: str, build: Build) -> Path:
         folder = Path(temporary)
         package = folder / "package"
         nvcc = build_linux.build(
-            executorch, package, machine, root=root, cuda=build.cuda, jobs=build.jobs
+            executorch, package, machine, root, cuda=build.cuda, jobs=build.jobs
         )
         components = [
             wheel_components.executorch(executorch, folder),

@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 
 import scikit_build_core.build
+import zopfli
 from bill_of_materials import Component, document, licence_expression
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -108,11 +109,13 @@ def _write(files: dict[str, bytes], path: Path) -> None:
     moment = time.gmtime(max(_epoch(), _OLDEST))[:6]
     # The information comes last, as the format asks for, and of it the record.
     order = sorted(files, key=lambda name: (".dist-info/" in name, name.endswith("/RECORD"), name))
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    # Any zip reads what zopfli packs, which is smaller by a thirtieth.
+    with zopfli.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in order:
             entry = zipfile.ZipInfo(name, moment)
             entry.external_attr = 0o100644 << 16
-            archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED, compresslevel=9)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, files[name])
 
 
 def _epoch() -> int:
