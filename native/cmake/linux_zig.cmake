@@ -24,6 +24,4 @@ set(CMAKE_CXX_STANDARD_LIBRARIES "${aotip_libraries}/libstdc++.so.6 ${AOTIP_DEBI
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s -Wl,--gc-sections")
 # These two libraries are newer than the glibc that is linked.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s -Wl,--allow-shlib-undefined")
-# Written as installed, not rewritten when installed: that leaves bytes behind.
-set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_CXX_LINKER_LAUNCHER "${CMAKE_CURRENT_LIST_DIR}/zig_link.sh")

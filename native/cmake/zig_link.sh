@@ -1,17 +1,20 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Links with zig, whose driver does not know --push-state and --pop-state. It takes a library that is named for needed
-# anyway, which is what they are for.
-count=$#
-while [ "$count" -gt 0 ]; do
-  argument=$1
-  shift
-  case $argument in
-    -Wl,--push-state,--no-as-needed,*,--pop-state)
-      argument=${argument#-Wl,--push-state,--no-as-needed,}
-      argument=${argument%,--pop-state}
+# anyway, which is what they are for, so between them only the libraries are left.
+command=()
+inside=
+while [ $# -gt 0 ]; do
+  case "$1 ${2:-}" in
+    "-Xlinker --push-state") inside=1 ;;
+    "-Xlinker --pop-state") inside= ;;
+    "-Xlinker --no-as-needed") [ -n "$inside" ] || command+=("$1" "$2") ;;
+    "-Xlinker "*) [ -n "$inside" ] && command+=("$2") || command+=("$1" "$2") ;;
+    *)
+      command+=("$1")
+      shift
+      continue
       ;;
   esac
-  set -- "$@" "$argument"
-  count=$((count - 1))
+  shift 2
 done
-exec "$@"
+exec "${command[@]}"

@@ -131,7 +131,12 @@ def build(
         work = Path(temporary)
         if executorch.is_file():
             executorch = unpack(executorch, work)
-        settings = {"CMAKE_INSTALL_PREFIX": output.resolve(), "AOTIP_CUDA": "ON" if cuda else "OFF"}
+        settings = {
+            "CMAKE_INSTALL_PREFIX": output.resolve(),
+            "AOTIP_CUDA": "ON" if cuda else "OFF",
+            # Not rewritten when installed: that leaves bytes behind.
+            "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
+        }
         folder = work / "build"
         configure_libraries(executorch, folder, machine, root, settings)
         run(["cmake", "--build", str(folder), "--parallel", str(jobs)])
