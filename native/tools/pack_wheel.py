@@ -109,8 +109,8 @@ def _write(files: dict[str, bytes], path: Path) -> None:
     moment = time.gmtime(max(_epoch(), _OLDEST))[:6]
     # The information comes last, as the format asks for, and of it the record.
     order = sorted(files, key=lambda name: (".dist-info/" in name, name.endswith("/RECORD"), name))
-    # Any zip reads what zopfli packs, which is smaller by a thirtieth.
-    with zopfli.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    # Everybody reads what zopfli packs, which is smaller by a thirtieth.
+    with zopfli.ZipFile(path, "w", zipfile.ZIP_DEFLATED, block_splitting_max=0) as archive:
         for name in order:
             entry = zipfile.ZipInfo(name, moment)
             entry.external_attr = 0o100644 << 16

@@ -73,8 +73,9 @@ __device__ __noinline__ void store_end(uint8_t* to, int64_t left, const uint4& w
   store_bytes(to, left, whole);
 }
 
-/// 16 bytes of elements T, in loops that are unrolled: what is rarely needed is called, without
-/// which the image would be larger by a twentieth. Loops of floats would be slower with calls.
+// 16 bytes of elements T, in loops that are unrolled: what is rarely needed is called, without
+// which the image would be larger by a twentieth. Loops of floats are slower with calls where they
+// load.
 template <typename T>
 __device__ uint4 load_packet(const void* from, int64_t i, int64_t nbytes) {
   if constexpr (std::is_same_v<T, float>) {
@@ -87,12 +88,7 @@ __device__ uint4 load_packet(const void* from, int64_t i, int64_t nbytes) {
   return load_end(static_cast<const uint8_t*>(from) + i * 16, left);
 }
 
-template <typename T>
 __device__ void store_packet(void* to, int64_t i, int64_t nbytes, const uint4& whole) {
-  if constexpr (std::is_same_v<T, float>) {
-    store_part(to, i, nbytes, whole);
-    return;
-  }
   const int64_t left = nbytes - i * 16;
   if (reinterpret_cast<uintptr_t>(to) % 16 == 0 && left >= 16) {
     static_cast<uint4*>(to)[i] = whole;
@@ -382,8 +378,8 @@ class Pieces {
         static_cast<uint4*>(call_.out)[i] =
             joined<SUM>(own.packets[at], others.packets[at], residual.packets[at]);
       } else if (has(i)) {
-        store_packet<T>(call_.out, i, call_.nbytes,
-                        joined<SUM>(own.packets[at], others.packets[at], residual.packets[at]));
+        store_packet(call_.out, i, call_.nbytes,
+                     joined<SUM>(own.packets[at], others.packets[at], residual.packets[at]));
       }
     }
   }
@@ -403,8 +399,8 @@ class Pieces {
         if (call_.residual != nullptr) {
           residual = load_packet<T>(call_.residual, i, call_.nbytes);
         }
-        store_packet<T>(call_.out, i, call_.nbytes,
-                        joined<false>(own, load_of_peer(came + i), residual));
+        store_packet(call_.out, i, call_.nbytes,
+                     joined<false>(own, load_of_peer(came + i), residual));
       }
     }
   }
