@@ -123,6 +123,7 @@ class Aarch64:
             text=True,
             check=False,
             env={**os.environ, **variables},
+            cwd=self.site,  # not this checkout, whose libraries are this machine's
             timeout=600,
         )
 

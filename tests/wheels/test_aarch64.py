@@ -54,7 +54,7 @@ print(json.dumps([platform.machine(), "torch" in sys.modules, list(backends()), 
     assert done.returncode == 0, done.stderr
     machine, has_torch, backends, calls = json.loads(done.stdout)
     assert (machine, has_torch) == ("aarch64", False)
-    assert {"AotiCpuBackend", "AotiMpsBackend"} <= set(backends)
+    assert "AotiCpuBackend" in backends
     row = np.array([1, 2, 3])
     assert calls == [[(row + at).tolist()] * 2 for at in range(2)]
 
