@@ -45,8 +45,22 @@ def pack(
         files = _with_terms(_read(plain), components)
         path = output / plain.name
         _write(files, path)
-    _check_size(path)
+    check_size(path)
     return path
+
+
+def check_size(wheel: Path) -> None:
+    """Remove a wheel that is larger than ``MOST_NBYTES``, and end with what is in it."""
+    nbytes = wheel.stat().st_size
+    if nbytes <= MOST_NBYTES:
+        return
+    with zipfile.ZipFile(wheel) as archive:
+        entries = sorted(archive.infolist(), key=lambda entry: entry.compress_size, reverse=True)
+    wheel.unlink()
+    largest = "".join(f"\n  {entry.compress_size:9} {entry.filename}" for entry in entries[:5])
+    raise SystemExit(
+        f"{wheel.name} would have {nbytes} bytes, {MOST_NBYTES} are allowed; most are in:{largest}"
+    )
 
 
 def _plain_wheel(contents: dict[Path, str], folder: Path, platform: str) -> Path:
@@ -124,16 +138,3 @@ def _epoch() -> int:
     command = ["git", "-C", str(PROJECT), "log", "-1", "--format=%ct"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return int(done.stdout) if done.returncode == 0 else _OLDEST
-
-
-def _check_size(wheel: Path) -> None:
-    nbytes = wheel.stat().st_size
-    if nbytes <= MOST_NBYTES:
-        return
-    with zipfile.ZipFile(wheel) as archive:
-        entries = sorted(archive.infolist(), key=lambda entry: entry.compress_size, reverse=True)
-    wheel.unlink()
-    largest = "".join(f"\n  {entry.compress_size:9} {entry.filename}" for entry in entries[:5])
-    raise SystemExit(
-        f"{wheel.name} would have {nbytes} bytes, {MOST_NBYTES} are allowed; most are in:{largest}"
-    )
