@@ -20,7 +20,10 @@ set(CMAKE_CXX_FLAGS_INIT
     "-g0 -fno-unroll-loops -ffunction-sections -fdata-sections -Wno-deprecated-declarations -Wno-unknown-warning-option -I${CMAKE_CURRENT_LIST_DIR}/manylinux_2_28 -I${aotip_cxx_headers}/c++/12 -I${aotip_cxx_headers}/${aotip_triple}/c++/12"
 )
 set(aotip_libraries "${AOTIP_DEBIAN_ROOT}/usr/lib/${aotip_triple}")
-set(CMAKE_CXX_STANDARD_LIBRARIES "${aotip_libraries}/libstdc++.so.6 ${AOTIP_DEBIAN_ROOT}/lib/${aotip_triple}/libgcc_s.so.1")
+# GCC's support functions come before zig's, of which some only stand in for them: its __builtin_cpu_supports finds none.
+set(CMAKE_CXX_STANDARD_LIBRARIES
+    "${aotip_libraries}/libstdc++.so.6 ${AOTIP_DEBIAN_ROOT}/usr/lib/gcc/${aotip_triple}/12/libgcc.a ${AOTIP_DEBIAN_ROOT}/lib/${aotip_triple}/libgcc_s.so.1"
+)
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s -Wl,--gc-sections")
 # These two libraries are newer than the glibc that is linked.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-s -Wl,--allow-shlib-undefined")

@@ -59,9 +59,8 @@ def linux_wheel(machine: str, platform: str, build: Build) -> Path:
         )
         components = [
             wheel_components.executorch(executorch, folder),
-            wheel_components.zig_runtime(),
             wheel_components.eigen(root),
-            wheel_components.libstdcxx(root),
+            wheel_components.gcc(root),
             *([wheel_components.cuda(nvcc)] if nvcc else []),
         ]
         contents = {path: path.name for path in sorted(package.iterdir())}

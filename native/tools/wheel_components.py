@@ -58,15 +58,15 @@ def libcxx() -> list[Component]:
     ]
 
 
-def libstdcxx(root: Path) -> Component:
-    """GCC's C++ library, of which templates are in our libraries for Linux."""
+def gcc(root: Path) -> Component:
+    """GCC's libraries, of which templates and support functions are in our libraries for Linux."""
     (version,) = (path.name for path in (root / "usr" / "include" / "c++").iterdir())
     return Component(
-        name="libstdc++",
+        name="gcc-runtime",
         version=version,
         licence="GPL-3.0-or-later WITH GCC-exception-3.1",
         purl=f"pkg:deb/debian/libstdc%2B%2B-{version}-dev",
-        how="templates of its headers, under the exception; the library is the system's",
+        how="templates of libstdc++ and functions of libgcc.a, under the exception",
     )
 
 
