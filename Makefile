@@ -85,7 +85,7 @@ benchmark: $(INSTALLED) ## Per-call and load times against AOTInductor with libt
 	$(BIN)/python benchmarks/cpu_overhead.py
 
 # On Debian: the C++ library's headers come from its packages (tools/debian_root.sh).
-wheels: $(if $(wildcard $(INSTALLED)),,$(WHEEL_TOOLS)) ## Wheels for Linux (x86-64, aarch64) and macOS, in dist.
+wheels: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(WHEEL_TOOLS)) ## Wheels for Linux (x86-64, aarch64) and macOS, in dist.
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python native/tools/build_wheels.py dist
 
 clean: ## Remove the environment and everything built.

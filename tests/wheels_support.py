@@ -1,6 +1,7 @@
 """Wheels and libraries for other machines, built by zig, and aarch64 under qemu.
 
-AOTI_PLUGINS_WHEEL_PARTS names a folder in which what is downloaded stays for the next run.
+AOTI_PLUGINS_WHEEL_PARTS names a folder in which what is downloaded stays for the next run,
+AOTI_PLUGINS_WHEEL a wheel for x86-64 that is built already.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="session")
 def wheel(shared_dir: Path) -> Path:
     """Built once per run, as `make wheels` does but for CUDA."""
+    if path := os.environ.get("AOTI_PLUGINS_WHEEL"):
+        return Path(path)
     need_zig_and_debian()
     output = shared_dir / "wheel"
     with FileLock(f"{output}.lock"):
@@ -121,7 +123,7 @@ def test_licences_and_bill_of_materials(contents: dict[str, bytes]) -> None:
     bill = json.loads(contents[f"{folder}/sboms/aoti-plugins.cdx.json"])
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     names = [one["name"] for one in bill["components"]]
-    assert names == ["eigen", "executorch", "gcc-runtime"]
+    assert {"eigen", "executorch", "gcc-runtime"} <= set(names)
 
 
 def test_nothing_says_where_it_was_built(contents: dict[str, bytes]) -> None:
