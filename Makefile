@@ -20,11 +20,13 @@ QUICK := $(VENV)/.installed-for-cpu
 # The CUDA part needs nvcc and headers, no GPU: those of a toolkit, or PyPI's.
 CUDA_TOOLKIT := $(shell command -v nvcc || ls "$$CUDA_HOME/bin/nvcc" /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtime nvidia-cuda-cccl
+# What wheels are built with; nothing of it is in them.
+WHEEL_TOOLS := $(VENV)/.installed-for-wheels
 CHAT := build/chat
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart chat test test-python test-native test-versions fuzz lint format docs benchmark clean
+.PHONY: help quickstart chat test test-python test-native test-versions fuzz lint format docs benchmark wheels clean
 
 help: ## Show the commands.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -82,8 +84,12 @@ docs: $(INSTALLED) ## The documentation as a site, in build/site; a warning is a
 benchmark: $(INSTALLED) ## Per-call and load times against AOTInductor with libtorch.
 	$(BIN)/python benchmarks/cpu_overhead.py
 
+# On Debian: the C++ library's headers come from its packages (tools/debian_root.sh).
+wheels: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(WHEEL_TOOLS)) ## Wheels for Linux (x86-64, aarch64) and macOS, in dist.
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python native/tools/build_wheels.py dist
+
 clean: ## Remove the environment and everything built.
-	rm -rf $(VENV) build native/build
+	rm -rf $(VENV) build dist native/build
 
 # torch comes first and by version, so that nothing else chooses one. The CPU build is enough; where pip is configured
 # to find only the one with CUDA libraries, that takes some gigabytes: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
@@ -107,4 +113,11 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
 		--config-settings=cmake.define.AOTIP_CUDA=AUTO --config-settings=cmake.define.AOTIP_OPERATOR_TESTS=ON
 	$(BIN)/python -m pip install --quiet --no-deps "optimum-executorch==1.1.*" "optimum==2.0.*"
+	touch $@
+
+$(WHEEL_TOOLS): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(BIN)/python -m pip install --quiet "scikit-build-core>=1" "ziglang>=0.17,<0.18" "cmake>=3.28" "ninja>=1.11" \
+		"cmeel-eigen>=3.4" "pyelftools>=0.31" "zopflipy>=1.10" $(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES))
 	touch $@

@@ -1,7 +1,7 @@
 """Write a program for runner_test: two methods whose delegate is a stand-in for a compiled model.
 
-Run as ``python make_program.py BLOB OUTPUT SOURCE_ROOT``. Beside the output it writes the same
-program with its weights in a data file: ``external.pte`` and ``external.ptd``.
+Run as ``python make_program.py BLOB OUTPUT SOURCE_ROOT MACHINE``. Beside the output it writes the
+same program with its weights in a data file: ``external.pte`` and ``external.ptd``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make(*, external: bool):
     return edge.to_executorch()
 
 
-use_blob(BLOB)
+use_blob(BLOB, sys.argv[4])
 OUTPUT.write_bytes(make(external=False).buffer)
 with_data = make(external=True)
 OUTPUT.with_name("external.pte").write_bytes(with_data.buffer)

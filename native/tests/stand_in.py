@@ -24,12 +24,14 @@ from aoti_plugins import payload as p
 DATA = {"weights": struct.pack("<4f", -1, 1, 2, 3), "state": struct.pack("<q", 0)}
 
 _blob = b""
+_machine = platform.machine()
 
 
-def use_blob(path: Path) -> None:
-    """Take ``tests/fake_model``, built with FAKE_ONE_INPUT, as the compiled model."""
-    global _blob
+def use_blob(path: Path, machine: str = _machine) -> None:
+    """Take ``tests/fake_model``, built with FAKE_ONE_INPUT for a machine, as the compiled model."""
+    global _blob, _machine
     _blob = path.read_bytes()
+    _machine = machine
 
 
 def make_payload(method: str) -> bytes:
@@ -37,7 +39,7 @@ def make_payload(method: str) -> bytes:
     static = p.ValueSpec(p.ValueKind.TENSOR, 6, ((2, 2), (3, 3)), (0, 1))
     target = p.TargetArtifact(
         name="here",
-        machine=platform.machine(),
+        machine=_machine,
         features=(),
         artifact_kind=p.ArtifactKind.SHARED_OBJECT,
         artifact_key="so_blob",

@@ -12,6 +12,7 @@ import pytest
 from macos_support import BACKEND, NATIVE, PLATFORM, RUNNER
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
+from wheels_support import tool
 
 # Python as on a Mac, and the package from a folder, in whatever way this one is installed.
 ON_A_MAC = """
@@ -25,21 +26,10 @@ ON_A_MAC = """
 
 @pytest.fixture(scope="module")
 def wheel(macos_libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    components = [tool("wheel_components").zig_runtime(), *tool("wheel_components").libcxx()]
+    files = tool("build_wheels").macos_contents(macos_libraries)
     folder = tmp_path_factory.mktemp("wheel")
-    script = f"""
-        import sys
-        from pathlib import Path
-        sys.path.insert(0, {str(NATIVE / "tools")!r})
-        from build_macos_wheel import build_wheel
-        build_wheel(Path(sys.argv[1]), Path(sys.argv[2]), {PLATFORM!r})
-    """
-    command = [sys.executable, "-c", "\n".join(map(str.strip, script.splitlines()))]
-    done = subprocess.run(
-        [*command, str(macos_libraries), str(folder)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = folder.iterdir()
-    return path
+    return tool("pack_wheel").pack(files, folder, PLATFORM, components)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +70,8 @@ def test_metadata(installed: Path) -> None:
     metadata = (information / "METADATA").read_text()
     assert "Requires-Dist: executorch==1.5.*" in metadata
     assert "aoti-plugins = aoti_plugins.cli:main" in (information / "entry_points.txt").read_text()
+    assert "License-Expression: BSD-3-Clause AND Apache-2.0 WITH LLVM-exception AND MIT" in metadata
+    assert "LLVM" in (information / "licenses" / "third_party" / "libcxx.txt").read_text()
     assert "Root-Is-Purelib: false" in (information / "WHEEL").read_text()
 
 

@@ -44,6 +44,20 @@ def test_too_new_in_a_wheel(library: Path, tmp_path: Path) -> None:
     assert done.stdout == f"{path.name}:one/one.so: glibc 2.2.5, newer than 2.2\n"
 
 
+def test_a_newer_library_of_gcc(tmp_path: Path) -> None:
+    (tmp_path / "theirs.c").write_text("int theirs(void) { return 1; }\n")
+    (tmp_path / "ours.c").write_text("int theirs(void); int ours(void) { return theirs(); }\n")
+    (tmp_path / "theirs.map").write_text("GLIBCXX_3.4.30 { theirs; };\n")
+    for options in (
+        ["theirs.c", "-Wl,--version-script=theirs.map", "-o", "theirs.so"],
+        ["ours.c", "-x", "none", "theirs.so", "-o", "ours.so"],
+    ):
+        subprocess.run(["g++", "-shared", "-fPIC", "-xc", *options], check=True, cwd=tmp_path)
+    done = check(tmp_path / "ours.so")
+    assert done.returncode == 1
+    assert done.stdout == f"{tmp_path / 'ours.so'}: libstdc++ GLIBCXX 3.4.30, newer than 3.4.25\n"
+
+
 def test_nothing_to_look_at(tmp_path: Path) -> None:
     path = tmp_path / "one-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:

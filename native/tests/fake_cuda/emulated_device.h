@@ -17,6 +17,7 @@
 #define __shared__ static
 #undef __launch_bounds__
 #define __launch_bounds__(...)
+#define __noinline__
 
 namespace fake_cuda {
 

@@ -1,6 +1,8 @@
 // Collectives between GPUs that reach each other's memory: each rank writes its part to all others
 // and waits for theirs.
 
+#include <type_traits>
+
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/peer_collectives.h"
 #include "cuda/kernels/ptx.cuh"
@@ -12,6 +14,35 @@ namespace {
 /// Looks at what does not come so often before the host is asked whether to go on.
 constexpr uint32_t kLooks = 1024;
 
+/// A T of memory of any alignment, which may end before; what is behind its end counts as 0.
+template <typename T>
+__device__ T load_bytes(const uint8_t* from, int64_t left) {
+  union {
+    uint32_t words[sizeof(T) / 4];
+    T whole;
+  } part = {};
+#pragma unroll
+  for (int word = 0; word < static_cast<int>(sizeof(T)) / 4; ++word) {
+#pragma unroll 1
+    for (int at = word * 4; at < word * 4 + 4 && at < left; ++at) {
+      part.words[word] |= uint32_t{from[at]} << at % 4 * 8;
+    }
+  }
+  return part.whole;
+}
+
+template <typename T>
+__device__ void store_bytes(uint8_t* to, int64_t left, const T& whole) {
+#pragma unroll
+  for (int word = 0; word < static_cast<int>(sizeof(T)) / 4; ++word) {
+    const uint32_t value = reinterpret_cast<const uint32_t*>(&whole)[word];
+#pragma unroll 1
+    for (int at = word * 4; at < word * 4 + 4 && at < left; ++at) {
+      to[at] = static_cast<uint8_t>(value >> at % 4 * 8);
+    }
+  }
+}
+
 /// The i-th T of memory of any alignment; what is behind its end counts as 0.
 template <typename T>
 __device__ T load_part(const void* from, int64_t i, int64_t nbytes) {
@@ -20,15 +51,7 @@ __device__ T load_part(const void* from, int64_t i, int64_t nbytes) {
   if (reinterpret_cast<uintptr_t>(from) % kNbytes == 0 && left >= kNbytes) {
     return static_cast<const T*>(from)[i];
   }
-  const auto* const bytes = static_cast<const uint8_t*>(from) + i * kNbytes;
-  union {
-    uint32_t words[kNbytes / 4];
-    T whole;
-  } part = {};
-  for (int at = 0; at < kNbytes; ++at) {
-    part.words[at / 4] |= (at < left ? uint32_t{bytes[at]} : 0) << at % 4 * 8;
-  }
-  return part.whole;
+  return load_bytes<T>(static_cast<const uint8_t*>(from) + i * kNbytes, left);
 }
 
 template <typename T>
@@ -39,10 +62,39 @@ __device__ void store_part(void* to, int64_t i, int64_t nbytes, const T& whole) 
     static_cast<T*>(to)[i] = whole;
     return;
   }
-  auto* const bytes = static_cast<uint8_t*>(to) + i * kNbytes;
-  for (int at = 0; at < kNbytes && at < left; ++at) {
-    bytes[at] = reinterpret_cast<const uint8_t*>(&whole)[at];
+  store_bytes(static_cast<uint8_t*>(to) + i * kNbytes, left, whole);
+}
+
+__device__ __noinline__ uint4 load_end(const uint8_t* from, int64_t left) {
+  return load_bytes<uint4>(from, left);
+}
+
+__device__ __noinline__ void store_end(uint8_t* to, int64_t left, const uint4& whole) {
+  store_bytes(to, left, whole);
+}
+
+// 16 bytes of elements T, in loops that are unrolled: what is rarely needed is called, without
+// which the image would be larger by a twentieth. Loops of floats are slower with calls where they
+// load.
+template <typename T>
+__device__ uint4 load_packet(const void* from, int64_t i, int64_t nbytes) {
+  if constexpr (std::is_same_v<T, float>) {
+    return load_part<uint4>(from, i, nbytes);
   }
+  const int64_t left = nbytes - i * 16;
+  if (reinterpret_cast<uintptr_t>(from) % 16 == 0 && left >= 16) {
+    return static_cast<const uint4*>(from)[i];
+  }
+  return load_end(static_cast<const uint8_t*>(from) + i * 16, left);
+}
+
+__device__ void store_packet(void* to, int64_t i, int64_t nbytes, const uint4& whole) {
+  const int64_t left = nbytes - i * 16;
+  if (reinterpret_cast<uintptr_t>(to) % 16 == 0 && left >= 16) {
+    static_cast<uint4*>(to)[i] = whole;
+    return;
+  }
+  store_end(static_cast<uint8_t*>(to) + i * 16, left, whole);
 }
 
 /// Elements of 8 bytes as floats, and back.
@@ -220,6 +272,7 @@ struct PieceOfThread {
 };
 
 /// The pieces of one call that belong to this block.
+template <typename T>
 class Pieces {
  public:
   __device__ explicit Pieces(const PieceCall& call)
@@ -252,13 +305,17 @@ class Pieces {
 #pragma unroll
     for (int at = 0; at < kThreadPackets; ++at) {
       if (has(packet(piece, at))) {
-        part.packets[at] = load_part<uint4>(from, packet(piece, at), call_.nbytes);
+        part.packets[at] = load_packet<T>(from, packet(piece, at), call_.nbytes);
       }
     }
   }
 
-  /// What this rank adds to a piece that comes.
+  /// What this rank adds to a piece that comes; other reductions than sums read it later.
+  template <bool SUM>
   __device__ void load_own(int64_t piece, PieceOfThread& own, PieceOfThread& residual) const {
+    if (!SUM) {
+      return;
+    }
     load(call_.x, piece, own);
     if (call_.residual != nullptr) {
       load(call_.residual, piece, residual);
@@ -298,10 +355,14 @@ class Pieces {
   }
 
   /// What came of a piece from the other rank and this one's, as one.
-  template <typename T, bool SUM>
+  template <bool SUM>
   __device__ void join(int64_t piece, const PieceOfThread& own,
                        const PieceOfThread& residual) const {
     const uint4* const came = came_to(piece);
+    if (!SUM) {
+      join_each(piece, came);
+      return;
+    }
     const bool whole = is_whole(piece);
     PieceOfThread others;
 #pragma unroll
@@ -315,10 +376,10 @@ class Pieces {
       const int64_t i = packet(piece, at);
       if (whole) {
         static_cast<uint4*>(call_.out)[i] =
-            joined<T, SUM>(own.packets[at], others.packets[at], residual.packets[at]);
+            joined<SUM>(own.packets[at], others.packets[at], residual.packets[at]);
       } else if (has(i)) {
-        store_part(call_.out, i, call_.nbytes,
-                   joined<T, SUM>(own.packets[at], others.packets[at], residual.packets[at]));
+        store_packet(call_.out, i, call_.nbytes,
+                     joined<SUM>(own.packets[at], others.packets[at], residual.packets[at]));
       }
     }
   }
@@ -326,6 +387,24 @@ class Pieces {
   __device__ void end() const { end_call(call_.peers, number_); }
 
  private:
+  /// Of any reduction, one packet after the other: sums are what has to be fast, and the image has
+  /// this loop for each dtype and GPU.
+  __device__ void join_each(int64_t piece, const uint4* came) const {
+#pragma unroll 1
+    for (int at = 0; at < kThreadPackets; ++at) {
+      const int64_t i = packet(piece, at);
+      if (has(i)) {
+        const uint4 own = load_packet<T>(call_.x, i, call_.nbytes);
+        uint4 residual = {};
+        if (call_.residual != nullptr) {
+          residual = load_packet<T>(call_.residual, i, call_.nbytes);
+        }
+        store_packet(call_.out, i, call_.nbytes,
+                     joined<false>(own, load_of_peer(came + i), residual));
+      }
+    }
+  }
+
   __device__ char* half(int place) const {
     return static_cast<char*>(call_.peers.memory[place]) + number_ % 2 * kPieceHalfNbytes;
   }
@@ -342,7 +421,7 @@ class Pieces {
   }
 
   /// 16 bytes of two ranks as one, in the order of ranks.
-  template <typename T, bool SUM>
+  template <bool SUM>
   __device__ uint4 joined(const uint4& own, const uint4& other, const uint4& residual) const {
     const uint4& first = call_.peers.place == 0 ? own : other;
     const uint4& second = call_.peers.place == 0 ? other : own;
@@ -367,7 +446,7 @@ class Pieces {
 /// said late, because who says it waits for all that was sent.
 template <typename T, bool SUM>
 __device__ void reduce_pieces_of(const PieceCall& call) {
-  const Pieces pieces(call);
+  const Pieces<T> pieces(call);
   PieceOfThread own;
   PieceOfThread residual = {};
   int64_t piece = blockIdx.x;
@@ -381,8 +460,8 @@ __device__ void reduce_pieces_of(const PieceCall& call) {
   if (has_ahead) {
     pieces.wait_for(piece);
     for (; piece < first; piece += kPieceBlocks) {
-      pieces.load_own(piece, own, residual);
-      pieces.join<T, SUM>(piece, own, residual);
+      pieces.template load_own<SUM>(piece, own, residual);
+      pieces.template join<SUM>(piece, own, residual);
     }
   } else {
     __syncthreads();
@@ -390,9 +469,9 @@ __device__ void reduce_pieces_of(const PieceCall& call) {
   pieces.show(first);
   for (; piece < pieces.count(); piece += kPieceBlocks) {
     pieces.send(piece + kPieceBlocks);
-    pieces.load_own(piece, own, residual);
+    pieces.template load_own<SUM>(piece, own, residual);
     pieces.wait_for(piece);
-    pieces.join<T, SUM>(piece, own, residual);
+    pieces.template join<SUM>(piece, own, residual);
     pieces.show(piece + kPieceBlocks);
   }
   pieces.end();

@@ -1,7 +1,5 @@
 #include "cuda/memory/device_storage.h"
 
-#include <chrono>
-#include <future>
 #include <string>
 #include <utility>
 
@@ -17,7 +15,7 @@ namespace {
 
 class DeviceStorage final : public ConstantStorage {
  public:
-  DeviceStorage(std::string key, int32_t gpu, std::shared_future<Status> done)
+  DeviceStorage(std::string key, int32_t gpu, LaterStatus done)
       : key_(std::move(key)), gpu_(gpu), done_(std::move(done)) {}
 
   ~DeviceStorage() override {
@@ -44,15 +42,12 @@ class DeviceStorage final : public ConstantStorage {
     return Status::kOk;
   }
 
-  bool is_lost() const override {
-    return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
-           done_.get() != Status::kOk;
-  }
+  bool is_lost() const override { return done_.is_set() && done_.get() != Status::kOk; }
 
  private:
   std::string key_;
   int32_t gpu_;
-  std::shared_future<Status> done_;
+  LaterStatus done_;
 };
 
 }  // namespace

@@ -107,8 +107,7 @@ class Uploader::Lane {
 
 Uploader::Uploader(int32_t gpu)
     : gpu_(gpu),
-      max_lanes_(std::min<size_t>(kMaxLanes, std::max(std::thread::hardware_concurrency(), 2u))),
-      done_(result_.get_future()) {}
+      max_lanes_(std::min<size_t>(kMaxLanes, std::max(std::thread::hardware_concurrency(), 2u))) {}
 
 Uploader::~Uploader() {
   const ContextGuard guard;
@@ -167,7 +166,7 @@ Status Uploader::finish() noexcept {
   const Status status = failed() ? fail("%s", failure_) : Status::kOk;
   owners_.clear();
   finished_ = true;
-  result_.set_value(status);
+  done_.set(status);
   return status;
 }
 

@@ -5,12 +5,12 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <future>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "slim/later_status.h"
 #include "slim/status.h"
 
 namespace aoti_plugins::cuda {
@@ -39,9 +39,9 @@ class Uploader {
   /// The GPU's context must be current.
   Status finish() noexcept;
 
-  /// Ready after `finish()`, when nothing is under way any more; says whether all bytes that
+  /// Set after `finish()`, when nothing is under way any more; says whether all bytes that
   /// `add()` took are there.
-  std::shared_future<Status> done() const { return done_; }
+  LaterStatus done() const { return done_; }
 
  private:
   class Lane;
@@ -64,8 +64,7 @@ class Uploader {
   size_t max_lanes_;
   std::vector<std::shared_ptr<const void>> owners_;
   std::vector<std::unique_ptr<Lane>> lanes_;  // the first one is for the thread that adds
-  std::promise<Status> result_;
-  std::shared_future<Status> done_;
+  LaterStatus done_;
   bool finished_ = false;
 
   // What the threads share.

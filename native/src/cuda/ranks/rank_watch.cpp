@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <exception>
-#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "cuda/driver/event.h"
 #include "cuda/driver/gpu.h"
 #include "cuda/memory/pinned.h"
+#include "slim/later_status.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -80,10 +80,10 @@ int32_t* stop_word(const Watch& all) {
 }
 
 /// Looks now and then whether the work of this rank can come to its end.
-void look(ranks::World* world, int32_t gpu, std::promise<void> has_begun) {
+void look(ranks::World* world, int32_t gpu, LaterStatus has_begun) {
   Watch& all = watch();
   const Status status = use_gpu(gpu);
-  has_begun.set_value();
+  has_begun.set(status);
   if (status != Status::kOk) {
     (void)end_for_last_failure(*world);
     return;
@@ -123,10 +123,9 @@ Status begin(Watch& all, ranks::World& world, int32_t gpu) {
   AOTIP_RETURN_IF_FAILED(all.last_work.create());
   AOTIP_RETURN_IF_FAILED(all.stop.allocate(sizeof(int32_t)));
   *stop_word(all) = 0;
-  std::promise<void> has_begun;
-  std::future<void> begun = has_begun.get_future();
-  std::thread(look, &world, gpu, std::move(has_begun)).detach();
-  begun.wait();  // its context is set before anybody waits for the GPU
+  const LaterStatus has_begun;
+  std::thread(look, &world, gpu, has_begun).detach();
+  (void)has_begun.get();  // its context is set before anybody waits for the GPU
   all.has_begun = true;
   all.gpu = gpu;
   return Status::kOk;

@@ -1,0 +1,134 @@
+"""Wheels and libraries for other machines, built by zig, and aarch64 under qemu.
+
+AOTI_PLUGINS_WHEEL_PARTS names a folder in which what is downloaded stays for the next run,
+AOTI_PLUGINS_WHEEL a wheel for x86-64 that is built already.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support import ROOT
+
+TOOLS = ROOT / "native" / "tools"
+QEMU = ("qemu-aarch64-static", "qemu-aarch64")
+# C++ tests of tensors, shims, loading, running, and of products with NEON; others take minutes.
+NATIVE_TESTS = ("tensor_test", "shim_contract_test", "matmul_test", "delegate_test", "runner_test")
+# The oldest CPU that programs for aarch64 are for: none of what is asked for at run time.
+OLDEST_CPU = "cortex-a57"
+
+
+def tool(name: str) -> ModuleType:
+    """A script of native/tools as a module."""
+    if str(TOOLS) not in sys.path:
+        sys.path.append(str(TOOLS))
+    return importlib.import_module(name)
+
+
+def parts(shared: Path) -> Path:
+    """Where downloads go."""
+    folder = Path(os.environ.get("AOTI_PLUGINS_WHEEL_PARTS", shared / "wheel_parts"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def need_zig_and_debian() -> None:
+    """Skip where wheels for Linux cannot be built."""
+    pytest.importorskip("ziglang", reason="zig is not installed: pip install ziglang")
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not here: GCC's C++ library comes from Debian's packages")
+
+
+def need_qemu() -> str:
+    """The emulator, or a skip."""
+    for name in QEMU:
+        if found := shutil.which(name):
+            return found
+    pytest.skip(f"none of {', '.join(QEMU)} is here: apt-get install qemu-user-static")
+
+
+def debian_root(machine: str, folder: Path, packages: Sequence[str]) -> Path:
+    """A folder with packages of Debian for a machine, or a skip where they cannot be had."""
+    if not (folder / ".unpacked").exists():
+        command = [str(ROOT / "tools" / "debian_root.sh"), machine, str(folder), *packages]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            pytest.skip(f"no packages of Debian for {machine}: {done.stderr[-300:]}")
+        (folder / ".unpacked").touch()
+    return folder
+
+
+def download(machine: str, folder: Path, requirements: Sequence[str]) -> list[Path]:
+    """Wheels of these packages alone for Python 3.11 on a machine, or a skip."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / ".downloaded").exists():
+        tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 27, 17)]
+        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", "-q", *tags]
+        command = [sys.executable, "-m", "pip", "download", *options, "-d", str(folder)]
+        done = subprocess.run(
+            [*command, *requirements], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            pytest.skip(f"{requirements} for {machine} cannot be had: {done.stderr[-300:]}")
+        (folder / ".downloaded").touch()
+    return sorted(folder.glob("*.whl"))
+
+
+def unpack(wheels: Sequence[Path], folder: Path) -> None:
+    """Put wheels where Python for another machine finds them."""
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+
+
+@dataclass(frozen=True)
+class Aarch64:
+    """An aarch64 machine under qemu, with our libraries on it.
+
+    Args:
+        qemu: the emulator.
+        root: its system.
+        site: its site-packages; executorch is there, ours as well.
+        build: the build folder of our libraries and their tests.
+    """
+
+    qemu: str
+    root: Path
+    site: Path
+    build: Path
+
+    @property
+    def package(self) -> Path:
+        """Our package there."""
+        return self.site / "aoti_plugins"
+
+    def run(
+        self, *command: str | Path, cpu: str = "max", **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of that machine."""
+        options = [self.qemu, "-cpu", cpu, "-L", str(self.root)]
+        return subprocess.run(
+            [*options, *map(str, command)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **variables},
+            cwd=self.site,  # not this checkout, whose libraries are this machine's
+            timeout=600,
+        )
+
+    def python(self, script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run a script by that machine's Python, without torch."""
+        python = self.root / "usr" / "bin" / "python3.11"
+        return self.run(python, "-c", script, *arguments, PYTHONPATH=str(self.site))
