@@ -28,7 +28,9 @@ struct ListedRows {
   __device__ int of_x(int i) const { return of_out(i) / repeats; }
 };
 
-template <int BITS, typename T, int BLOCKS, int PARTS>
+/// Rows of kExpertRows, and ends of groups every 32 weights, for any number of rows and any groups:
+/// there is one such kernel for a dtype, as the image has it for each GPU.
+template <int BITS, typename T>
 __device__ void multiply_experts(const ExpertRowsProduct& p) {
   constexpr int kDepth = Codes<BITS>::kDepth;
   let_next_begin();
@@ -56,7 +58,7 @@ __device__ void multiply_experts(const ExpertRowsProduct& p) {
   own.weight = static_cast<const char*>(own.weight) + tile * tiles_along_k * kWeightTileNbytes;
   own.scale = static_cast<const char*>(own.scale) + groups_nbytes;
   own.zero = own.zero != nullptr ? static_cast<const char*>(own.zero) + groups_nbytes : nullptr;
-  SmallProduct<BITS, T, 2, BLOCKS, PARTS, false, ListedRows>(
+  SmallProduct<BITS, T, 2, kExpertRows / 8, 1, false, ListedRows>(
       own, blockIdx.x % static_cast<uint32_t>(p.tile_blocks), rows)
       .run();
 }
@@ -121,8 +123,8 @@ struct Score {
   }
 };
 
-/// A warp for each row, of which a lane has PER scores: every 32nd.
-template <typename T, int PER>
+/// A warp for each row, of which a lane has every 32nd score.
+template <typename T>
 __device__ void choose_experts(const ExpertChoice& p) {
   let_next_begin();
   wait_for_inputs();
@@ -132,10 +134,11 @@ __device__ void choose_experts(const ExpertChoice& p) {
     return;
   }
   const T* const scores = static_cast<const T*>(p.scores) + static_cast<int64_t>(row) * p.count;
-  float own[PER];
+  constexpr int kOwn = kMostScores / 32;
+  float own[kOwn];
   float most = -INFINITY;
 #pragma unroll
-  for (int i = 0; i < PER; ++i) {
+  for (int i = 0; i < kOwn; ++i) {
     own[i] = i * 32 + lane < p.count ? static_cast<float>(scores[i * 32 + lane]) : -INFINITY;
     most = fmaxf(most, own[i]);
   }
@@ -145,7 +148,7 @@ __device__ void choose_experts(const ExpertChoice& p) {
   }
   float all = 0.0f;
 #pragma unroll
-  for (int i = 0; i < PER; ++i) {
+  for (int i = 0; i < kOwn; ++i) {
     all += i * 32 + lane < p.count ? __expf(own[i] - most) : 0.0f;
   }
 #pragma unroll
@@ -158,7 +161,7 @@ __device__ void choose_experts(const ExpertChoice& p) {
   for (int at = 0; at < p.chosen; ++at) {
     Score best{-INFINITY, p.count};
 #pragma unroll
-    for (int i = 0; i < PER; ++i) {
+    for (int i = 0; i < kOwn; ++i) {
       const Score one{own[i], i * 32 + lane};
       if (one.expert < p.count && (taken >> i & 1) == 0 && one.is_before(best)) {
         best = one;
@@ -210,33 +213,25 @@ extern "C" __global__ void __launch_bounds__(kExpertThreads)
   order_rows(p, static_cast<uint32_t*>(launched_memory()));
 }
 
-#define AOTIP_CHOOSE_EXPERTS(KIND, TYPE, PER)                                     \
-  extern "C" __global__ void __launch_bounds__(kChoiceRows * 32)                  \
-      aotip_choose_experts_##KIND##_##PER(const ExpertChoice p) {                 \
-    choose_experts<TYPE, PER>(p);                                                 \
+#define AOTIP_CHOOSE_EXPERTS(KIND, TYPE)                                  \
+  extern "C" __global__ void __launch_bounds__(kChoiceRows * 32)          \
+      aotip_choose_experts_##KIND(const ExpertChoice p) {                 \
+    choose_experts<TYPE>(p);                                              \
   }
 
-AOTIP_CHOOSE_EXPERTS(bf16, __nv_bfloat16, 4)
-AOTIP_CHOOSE_EXPERTS(bf16, __nv_bfloat16, 16)
-AOTIP_CHOOSE_EXPERTS(f16, __half, 4)
-AOTIP_CHOOSE_EXPERTS(f16, __half, 16)
-AOTIP_CHOOSE_EXPERTS(f32, float, 4)
-AOTIP_CHOOSE_EXPERTS(f32, float, 16)
+AOTIP_CHOOSE_EXPERTS(bf16, __nv_bfloat16)
+AOTIP_CHOOSE_EXPERTS(f16, __half)
+AOTIP_CHOOSE_EXPERTS(f32, float)
 
-#define AOTIP_EXPERTS(BITS, KIND, TYPE, BLOCKS, PARTS)                \
+#define AOTIP_EXPERTS(BITS, KIND, TYPE)                               \
   extern "C" __global__ void __launch_bounds__(kProductWarps * 32)    \
-      aotip_experts_##BITS##_##KIND##_##BLOCKS##_##PARTS(             \
-          const ExpertRowsProduct p) {                                \
-    multiply_experts<BITS, TYPE, BLOCKS, PARTS>(p);                   \
+      aotip_experts_##BITS##_##KIND(const ExpertRowsProduct p) {      \
+    multiply_experts<BITS, TYPE>(p);                                  \
   }
 
 #define AOTIP_EXPERTS_OF(KIND, TYPE)                                         \
-  AOTIP_EXPERTS(4, KIND, TYPE, 1, 1)                                         \
-  AOTIP_EXPERTS(4, KIND, TYPE, 1, 4)                                         \
-  AOTIP_EXPERTS(4, KIND, TYPE, 2, 1)                                         \
-  AOTIP_EXPERTS(4, KIND, TYPE, 2, 4)                                         \
-  AOTIP_EXPERTS(8, KIND, TYPE, 1, 1)                                         \
-  AOTIP_EXPERTS(8, KIND, TYPE, 2, 1)                                         \
+  AOTIP_EXPERTS(4, KIND, TYPE)                                               \
+  AOTIP_EXPERTS(8, KIND, TYPE)                                               \
   extern "C" __global__ void aotip_add_experts_##KIND(const ExpertSums p) {  \
     add_experts<TYPE>(p);                                                    \
   }

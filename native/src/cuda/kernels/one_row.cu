@@ -477,13 +477,24 @@ struct OneRow {
 
 }  // namespace
 
-#define AOTIP_ONE_ROW(BITS, KIND, TYPE, TILES, WARPS, PLACES, PARTS, PLAIN)                        \
+#define AOTIP_ONE_ROW_WITH(BODY, BITS, KIND, TYPE, TILES, WARPS, PLACES, PARTS, PLAIN)             \
   extern "C" __global__ void __launch_bounds__(WARPS * 32, 16 / WARPS)                            \
       aotip_one_row_##BITS##_##KIND##_##TILES##_##WARPS##_##PARTS##_##PLAIN(const OneRowProduct p) { \
     using Product = OneRow<BITS, TYPE, TILES, WARPS, PLACES, PARTS, PLAIN != 0>;                  \
-    __shared__ Product::Shared shared;                                                            \
-    Product(p, shared, static_cast<float*>(launched_memory())).run();                             \
+    BODY(__shared__ Product::Shared shared;                                                       \
+         Product(p, shared, static_cast<float*>(launched_memory())).run();)                       \
   }
+
+#define AOTIP_ALWAYS(...) __VA_ARGS__
+
+// For products that have kernels of streamed_row.cu on newer GPUs: the image has room for one form.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
+#define AOTIP_ON_OLDER_GPUS(...) __VA_ARGS__
+#else
+#define AOTIP_ON_OLDER_GPUS(...)
+#endif
+
+#define AOTIP_ONE_ROW(...) AOTIP_ONE_ROW_WITH(AOTIP_ALWAYS, __VA_ARGS__)
 
 // As ops/one_row.cpp chooses: narrow ones for short weights, with more warps for long rows; wide ones.
 #define AOTIP_ONE_ROW_NARROW(BITS, PARTS)                            \
@@ -491,20 +502,24 @@ struct OneRow {
   AOTIP_ONE_ROW(BITS, bf16, __nv_bfloat16, 2, 16, 4, PARTS, 1)       \
   AOTIP_ONE_ROW(BITS, f16, __half, 2, 8, 4, PARTS, 1)
 
+#define AOTIP_ONE_ROW_STREAMED(PARTS)                                                      \
+  AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, bf16, __nv_bfloat16, 2, 8, 4, PARTS, 1)       \
+  AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, bf16, __nv_bfloat16, 2, 16, 4, PARTS, 1)      \
+  AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, bf16, __nv_bfloat16, 4, 8, 2, PARTS, 1)       \
+  AOTIP_ONE_ROW(4, f16, __half, 2, 8, 4, PARTS, 1)
+
 #define AOTIP_ONE_ROW_GENERAL(BITS, PARTS)                           \
   AOTIP_ONE_ROW(BITS, bf16, __nv_bfloat16, 2, 8, 4, PARTS, 0)        \
   AOTIP_ONE_ROW(BITS, f16, __half, 2, 8, 4, PARTS, 0)
 
 #define AOTIP_ONE_ROW_WIDE(BITS, PARTS) AOTIP_ONE_ROW(BITS, bf16, __nv_bfloat16, 4, 8, 2, PARTS, 1)
 
-AOTIP_ONE_ROW_NARROW(4, 1)
-AOTIP_ONE_ROW_NARROW(4, 2)
+AOTIP_ONE_ROW_STREAMED(1)
+AOTIP_ONE_ROW_STREAMED(2)
 AOTIP_ONE_ROW_NARROW(4, 4)
 AOTIP_ONE_ROW_GENERAL(4, 1)
 AOTIP_ONE_ROW_GENERAL(4, 2)
 AOTIP_ONE_ROW_GENERAL(4, 4)
-AOTIP_ONE_ROW_WIDE(4, 1)
-AOTIP_ONE_ROW_WIDE(4, 2)
 AOTIP_ONE_ROW_WIDE(4, 4)
 AOTIP_ONE_ROW_NARROW(8, 1)
 AOTIP_ONE_ROW_NARROW(8, 2)

@@ -96,7 +96,7 @@ struct SmallProduct {
   static constexpr int kDepth = Code::kDepth;
   static constexpr int kParts = kDepth / 32;
   /// Places along k whose bytes are on their way.
-  static constexpr int kAhead = TILES * BLOCKS == 2 ? 4 : 2;
+  static constexpr int kAhead = 2;
   static constexpr float kOffset = (Code::kIsOffset ? HalfPair<T>::kOffset : 0.0f) + Code::kMiddle;
 
   __device__ SmallProduct(const SmallWeightProduct& product, uint32_t of_block, ROWS which = {})
@@ -368,10 +368,8 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
   }
 
 #define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                    \
-  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 1, PARTS)  \
   AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 4, 1, PARTS)  \
   AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 2, PARTS)  \
-  AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 2, 1, PARTS)          \
   AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 4, 1, PARTS)          \
   AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 2, 2, PARTS)
 

@@ -19,9 +19,6 @@ namespace {
 /// Tiles of 8 rows of a weight that a block of kernels/experts.cu has.
 constexpr int64_t kTilesOfBlock = 2;
 
-/// Scores of a row that a lane has four of at most.
-constexpr int64_t kFewScores = 128;
-
 /// What was checked: rows without gaps, and what kernels are told.
 struct Call {
   const Tensor& x;  ///< [m, k]
@@ -167,10 +164,9 @@ Status multiply(const Call& call, Tensor& out) {
     given.blocks = ordered.blocks;
   }
   const int64_t bits = call.linear.weight.bits;
-  const bool are_large = bits == 4 && parts_of_group(bits, call.linear.weight.group_size) == 4;
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_experts_%d_%s_%d_%d", static_cast<int>(bits),
-                      kind_of_halves(call.x), are_few ? 1 : 2, are_large ? 4 : 1);
+  (void)std::snprintf(name, sizeof(name), "aotip_experts_%d_%s", static_cast<int>(bits),
+                      kind_of_halves(call.x));
   AOTIP_CHECK(blocks <= std::numeric_limits<int32_t>::max() / given.tile_blocks, "too many rows");
   const auto all = static_cast<unsigned int>(blocks * given.tile_blocks);
   void* arguments[] = {&given};
@@ -265,9 +261,8 @@ Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
                         static_cast<int32_t>(chosen),
                         is_normalised ? 1 : 0};
     char name[64];
-    (void)std::snprintf(name, sizeof(name), "aotip_choose_experts_%s_%d",
-                        dtype == kFloat32 ? "f32" : kind_of_halves(scores),
-                        scores.size(1) <= kFewScores ? 4 : 16);
+    (void)std::snprintf(name, sizeof(name), "aotip_choose_experts_%s",
+                        dtype == kFloat32 ? "f32" : kind_of_halves(scores));
     const auto blocks = static_cast<unsigned int>((scores.size(0) + kChoiceRows - 1) / kChoiceRows);
     void* arguments[] = {&choice};
     AOTIP_RETURN_IF_FAILED(

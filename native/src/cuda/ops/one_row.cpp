@@ -19,6 +19,12 @@ constexpr int32_t kLongRow = 4096;
 /// Blocks for a multiprocessor and 8 warps of them.
 constexpr int32_t kBlocksOfMultiprocessor = 2;
 
+/// Whether a kernel without zeros, and with scales as the row, is left out of the image for a GPU,
+/// as kernels/streamed_row.cu has such products of these groups there.
+bool is_left_out(const Gpu& gpu, const OneRowKind& kind) {
+  return gpu.major >= 9 && kind.bits == 4 && kind.kind[0] == 'b' && kind.parts < 4;
+}
+
 /// What a block does: rows of the weight at a time, and its warps.
 struct Shape {
   int32_t tiles;
@@ -68,7 +74,8 @@ Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noex
   if (const std::optional<StreamedShape> shape = streamed_shape(*where, kind, product)) {
     return streamed_row(*where, kind, *shape, product);
   }
-  const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0;
+  const bool is_plain =
+      product.zero_kind == kNoZero && product.has_float_scale == 0 && !is_left_out(*where, kind);
   const Shape shape = shape_of(kind, product, is_plain, where->multiprocessors);
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_one_row_%d_%s_%d_%d_%d_%d",

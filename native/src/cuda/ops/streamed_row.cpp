@@ -137,7 +137,7 @@ std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
   const int32_t shift = product.group_shift;
   const bool is_plain =
       product.zero_kind == kNoZero && product.has_float_scale == 0 && is_aligned(product.scale);
-  if (gpu.major < 9 || shift < 5 || shift > 7 || !is_plain) {
+  if (gpu.major < 9 || (shift != 5 && shift != 7) || !is_plain) {
     return std::nullopt;
   }
   int32_t piece = std::min(chunks_of(product), most_piece(4));
