@@ -35,10 +35,12 @@ struct Shape {
 /// multiprocessors busy; of 32 need fewer instructions, which counts least with 8 bits. Long rows
 /// of few blocks are shared by more warps.
 Shape shape_of(const OneRowKind& kind, const OneRowProduct& product, bool is_plain,
-               int32_t multiprocessors) {
+               const Gpu& gpu) {
+  const int32_t multiprocessors = gpu.multiprocessors;
   const bool is_bf16 = kind.kind[0] == 'b';
   const int32_t blocks = (product.n + 15) / 16;
-  if (!is_bf16 || !is_plain) {
+  // Of 4 bits the image has no others for newer GPUs.
+  if (!is_bf16 || !is_plain || (kind.bits == 4 && gpu.major >= 9)) {
     return {2, 8};
   }
   if (blocks <= multiprocessors && product.k >= kLongRow) {
@@ -76,7 +78,7 @@ Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noex
   }
   const bool is_plain =
       product.zero_kind == kNoZero && product.has_float_scale == 0 && !is_left_out(*where, kind);
-  const Shape shape = shape_of(kind, product, is_plain, where->multiprocessors);
+  const Shape shape = shape_of(kind, product, is_plain, *where);
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_one_row_%d_%s_%d_%d_%d_%d",
                       static_cast<int>(kind.bits), kind.kind, shape.tiles, shape.warps, kind.parts,
