@@ -205,6 +205,25 @@ BOOST_AUTO_TEST_CASE(puts_many_rows_in_order) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(takes_any_strides) {
+  const Form form{4, 32, 0, kBFloat16, kBFloat16};
+  const Weight weight = weight_of(form, 3 * 16, 256);
+  const Handle x = host_numbers({2, 256}, kBFloat16);
+  Handle experts = make({2}, kInt64);
+  data_of<int64_t>(experts)[0] = 2;
+  data_of<int64_t>(experts)[1] = 0;
+  const Handle factors = host_numbers({1, 2}, kFloat32);
+  const auto sum = [&](const Handle& rows, const Handle& chosen, const Handle& shares) {
+    return one([&](auto* ret) {
+      return call(rows, chosen, weight, form, 3, {to_gpu(shares, {8, 4}), nullptr, 0}, ret);
+    });
+  };
+  const Handle plain = one([&](auto* ret) {
+    return call(to_gpu(x), to_gpu(experts), weight, form, 3, {to_gpu(factors), nullptr, 0}, ret);
+  });
+  check_same(sum(to_gpu(x, {300, 1}), to_gpu(experts, {5}), factors), plain);
+}
+
 BOOST_AUTO_TEST_CASE(leaves_experts_out_of_range_out_of_sums) {
   const Form form{4, 32, 0, kBFloat16, kBFloat16};
   const Weight weight = weight_of(form, 3 * 16, 256);

@@ -150,6 +150,14 @@ class Others(nn.Module):
         return up, down, shared.sum(1), shared.amax(1)
 
 
+def test_numbers_of_32_bits() -> None:
+    model = Others()
+    x, shares = tokens(2)[0], torch.rand(4).bfloat16()
+    experts = torch.tensor([0, 5, 3, 3], dtype=torch.int32)
+    program = after_passes(model, x, experts, shares)
+    assert {node.args[1].meta["val"].dtype for node in products(program)} == {torch.int64}
+
+
 def test_what_others_read_is_there() -> None:
     model = Others()
     x, experts, shares = tokens(2)[0], torch.tensor([0, -1, 3, 3]), torch.rand(4).bfloat16()

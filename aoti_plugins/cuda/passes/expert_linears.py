@@ -80,7 +80,13 @@ def _product(program: ExportedProgram, node: Node) -> _Product | None:
     if columns % ROWS or count > MOST_EXPERTS:
         return None
     constants = constants_of(program, weight, dtype)
-    return _Product(node, _without_repeats(rows), experts, constants, count)
+    return _Product(node, _without_repeats(rows), _as_int64(node, experts), constants, count)
+
+
+def _as_int64(before: Node, numbers: Node) -> Node:
+    if numbers.meta["val"].dtype == torch.int64:
+        return numbers
+    return call(before, _aten.to.dtype, numbers, torch.int64)
 
 
 def _replace_fused(program: ExportedProgram, node: Node) -> None:
@@ -97,7 +103,7 @@ def _replace_fused(program: ExportedProgram, node: Node) -> None:
     if any(one is not None and one.codes.size(0) // count % ROWS for one in weights):
         return
     up, down = (constants_of(program, one, dtype) for one in weights if one is not None)
-    numbers = call(node, _aten.reshape.default, experts, [-1])
+    numbers = call(node, _aten.reshape.default, _as_int64(node, experts), [-1])
     gated = _Product(node, x, numbers, up, count, Gate.SILU)
     rows = call(node, torch.ops.aoti_plugins.expert_linear.default, *_arguments(gated))
     factors = call(node, _aten.to.dtype, shares, torch.float32)
@@ -121,15 +127,18 @@ def _without_repeats(rows: Node) -> Node:
 
 
 def _with_gate(product: _Product) -> _Product:
-    for split in product.node.users:
-        for half in split.users:
-            for activated in half.users:
-                for node in (activated, *activated.users):
-                    found = gated_of(node)
-                    if found is None or found.first is not product.node or found.second is not None:
-                        continue
-                    if node.meta["val"].shape[-1] % ROWS == 0:
-                        return replace(product, node=node, gate=found.gate, parts=(product.node,))
+    behind = (
+        node
+        for split in product.node.users
+        for half in split.users
+        for one in half.users
+        for node in (one, *one.users)
+    )
+    for node in behind:
+        found = gated_of(node)
+        is_own = found is not None and (found.first, found.second) == (product.node, None)
+        if found is not None and is_own and node.meta["val"].shape[-1] % ROWS == 0:
+            return replace(product, node=node, gate=found.gate, parts=(product.node,))
     return product
 
 

@@ -15,9 +15,9 @@ from torch.fx import Node
 
 import aoti_plugins.lowering.decompositions.chosen_products  # noqa: F401  it defines the op
 from aoti_plugins.lowering.added_nodes import call, call_instead, comes_from
+from aoti_plugins.lowering.small_weights.sources import CASTS, name_of
 
 _aten = torch.ops.aten
-_CASTS = (_aten._to_copy.default, torch.ops.dim_order_ops._to_dim_order_copy.default)
 
 _Chosen = tuple[Node, Node, Node]
 """Rows ``[n, k]``, numbers ``[n]`` and matrices ``[count, m, k]``."""
@@ -99,7 +99,7 @@ def _is_unsqueezed(node: Any, dims: tuple[int, ...]) -> bool:
 
 def _uncast(node: Any) -> Any:
     """What a change of the dtype was made of; else the node."""
-    return node.args[0] if isinstance(node, Node) and node.target in _CASTS else node
+    return node.args[0] if name_of(node) in CASTS else node
 
 
 def _calls(node: Any, op: Any) -> TypeGuard[Node]:

@@ -49,9 +49,8 @@ Status check(const Tensor& x, const ExpertLinear& linear) {
   AOTIP_RETURN_IF_FAILED(check_rows_of_halves(x));
   AOTIP_CHECK(x.ndim() == 2, "x has %lld dims, expected 2", static_cast<long long>(x.ndim()));
   const Tensor& experts = *linear.experts;
-  AOTIP_CHECK(experts.dtype() == kInt64 && experts.ndim() == 1 && experts.is_contiguous() &&
-                  experts.device() == x.device(),
-              "experts is not an int64 vector without gaps on the GPU of x");
+  AOTIP_CHECK(experts.dtype() == kInt64 && experts.ndim() == 1 && experts.device() == x.device(),
+              "experts is not an int64 vector on the GPU of x");
   AOTIP_CHECK(x.size(0) == 0 ? experts.numel() == 0 : experts.numel() % x.size(0) == 0,
               "%lld experts for %lld rows", static_cast<long long>(experts.numel()),
               static_cast<long long>(x.size(0)));
@@ -69,11 +68,11 @@ Status check(const Tensor& x, const ExpertLinear& linear) {
     return Status::kOk;
   }
   const Tensor& factors = *linear.factors;
-  AOTIP_CHECK(factors.dtype() == kFloat32 && factors.ndim() == 2 && factors.is_contiguous() &&
-                  factors.device() == x.device() && factors.numel() == experts.numel() &&
-                  x.size(0) == experts.numel() && linear.gate == kNoGate && factors.size(1) > 0,
-              "factors is not float32 [rows, chosen] without gaps for as many rows of x, on its "
-              "GPU, without a gate");
+  AOTIP_CHECK(
+      factors.dtype() == kFloat32 && factors.ndim() == 2 && factors.device() == x.device() &&
+          factors.numel() == experts.numel() && x.size(0) == experts.numel() &&
+          linear.gate == kNoGate && factors.size(1) > 0,
+      "factors is not float32 [rows, chosen] for as many rows of x, on its GPU, without a gate");
   const Tensor* residual = linear.residual;
   AOTIP_CHECK(
       residual == nullptr ||
@@ -122,6 +121,27 @@ OwnedTensor make_words(int64_t count, const Tensor& beside) {
   return OwnedTensor(Tensor::empty(1, &count, kInt32, beside.device()));
 }
 
+/// Puts numbers of rows in order of their experts, and says which ones each of `blocks` blocks has.
+Status put_in_order(const Call& call, int64_t blocks, OwnedTensor* order, OwnedTensor* places) {
+  *order = make_words(call.rows, call.x);
+  *places =
+      make_words(blocks * static_cast<int64_t>(sizeof(ExpertBlock) / sizeof(int32_t)), call.x);
+  if (*order == nullptr || *places == nullptr) {
+    return Status::kFailed;
+  }
+  ExpertOrder ordered{experts_of(call),
+                      static_cast<int32_t*>((*order)->data()),
+                      static_cast<ExpertBlock*>((*places)->data()),
+                      static_cast<int32_t>(call.rows),
+                      static_cast<int32_t>(call.linear.count),
+                      static_cast<int32_t>(blocks)};
+  const auto words = static_cast<unsigned int>(2 * call.linear.count + kExpertThreads / 32);
+  void* arguments[] = {&ordered};
+  return launch_early(gpu_of(call), "aotip_order_experts",
+                      {1, kExpertThreads, words * static_cast<unsigned int>(sizeof(uint32_t))},
+                      arguments);
+}
+
 /// Products [rows, n] of few rows, a block each, or of many, in order of their experts.
 Status multiply(const Call& call, Tensor& out) {
   const int64_t count = call.linear.count;
@@ -138,30 +158,13 @@ Status multiply(const Call& call, Tensor& out) {
   given.tile_blocks = static_cast<int32_t>((call.product.n + kTilesOfBlock * kWeightTileRows - 1) /
                                            (kTilesOfBlock * kWeightTileRows));
   int64_t blocks = call.rows;
-  const bool are_few = call.rows <= std::max<int64_t>(kExpertRows / 2, count / 2);
   OwnedTensor order;
   OwnedTensor places;
-  if (!are_few) {
+  if (call.rows > std::max<int64_t>(kExpertRows / 2, count / 2)) {
     blocks = call.rows / kExpertRows + count;
-    order = make_words(call.rows, call.x);
-    places =
-        make_words(blocks * static_cast<int64_t>(sizeof(ExpertBlock) / sizeof(int32_t)), call.x);
-    if (order == nullptr || places == nullptr) {
-      return Status::kFailed;
-    }
-    ExpertOrder ordered{experts_of(call),
-                        static_cast<int32_t*>(order->data()),
-                        static_cast<ExpertBlock*>(places->data()),
-                        static_cast<int32_t>(call.rows),
-                        given.count,
-                        static_cast<int32_t>(blocks)};
-    const auto words = static_cast<unsigned int>(2 * count + kExpertThreads / 32);
-    void* arguments[] = {&ordered};
-    AOTIP_RETURN_IF_FAILED(launch_early(
-        gpu_of(call), "aotip_order_experts",
-        {1, kExpertThreads, words * static_cast<unsigned int>(sizeof(uint32_t))}, arguments));
-    given.order = ordered.order;
-    given.blocks = ordered.blocks;
+    AOTIP_RETURN_IF_FAILED(put_in_order(call, blocks, &order, &places));
+    given.order = static_cast<const int32_t*>(order->data());
+    given.blocks = static_cast<const ExpertBlock*>(places->data());
   }
   const int64_t bits = call.linear.weight.bits;
   char name[64];
@@ -213,7 +216,17 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
   OwnedTensor rows;
   AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, x.size(0), x.size(1), &rows));
-  Call call{*rows, linear, product_of(linear.weight, x.size(1)), linear.experts->numel(), nullptr};
+  ExpertLinear own = linear;
+  OwnedTensor experts;
+  AOTIP_RETURN_IF_FAILED(as_aligned_rows(*linear.experts, 1, linear.experts->numel(), &experts));
+  own.experts = experts.get();
+  OwnedTensor factors;
+  if (linear.factors != nullptr) {
+    AOTIP_RETURN_IF_FAILED(as_aligned_rows(*linear.factors, linear.factors->size(0),
+                                           linear.factors->size(1), &factors));
+    own.factors = factors.get();
+  }
+  Call call{*rows, own, product_of(linear.weight, x.size(1)), linear.experts->numel(), nullptr};
   call.product.n /= static_cast<int32_t>(linear.count);
   const int64_t sizes[] = {linear.factors != nullptr ? linear.factors->size(0) : call.rows,
                            columns_of(call)};
@@ -228,48 +241,6 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
     AOTIP_RETURN_IF_FAILED(compute(call, *out));
   }
   return give(out.release(), ret);
-}
-
-Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
-                      AtenTensorHandle* shares, AtenTensorHandle* experts) noexcept {
-  AOTIP_RETURN_IF_FAILED(ops::check_on(scores, "scores", kCuda));
-  const int32_t dtype = scores.dtype();
-  AOTIP_CHECK(dtype == kFloat16 || dtype == kBFloat16 || dtype == kFloat32,
-              "scores is %s, expected float16, bfloat16 or float32", dtype_name(dtype));
-  AOTIP_CHECK(scores.ndim() == 2 && scores.size(1) > 0 && scores.size(1) <= kMostScores,
-              "scores is not [rows, 1 to %d]", kMostScores);
-  AOTIP_CHECK(chosen > 0 && chosen <= kMostChosen && chosen <= scores.size(1),
-              "%lld of %lld experts, expected %d at most", static_cast<long long>(chosen),
-              static_cast<long long>(scores.size(1)), kMostChosen);
-  AOTIP_CHECK(scores.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
-  const ContextGuard guard;
-  AOTIP_RETURN_IF_FAILED(use_gpu(scores.device().index));
-  OwnedTensor rows;
-  AOTIP_RETURN_IF_FAILED(as_aligned_rows(scores, scores.size(0), scores.size(1), &rows));
-  const int64_t sizes[] = {scores.size(0), chosen};
-  OwnedTensor found(Tensor::empty(2, sizes, kFloat32, scores.device()));
-  OwnedTensor numbers(Tensor::empty(2, sizes, kInt64, scores.device()));
-  if (found == nullptr || numbers == nullptr) {
-    return Status::kFailed;
-  }
-  if (scores.size(0) > 0) {
-    ExpertChoice choice{rows->data(),
-                        static_cast<float*>(found->data()),
-                        static_cast<int64_t*>(numbers->data()),
-                        static_cast<int32_t>(scores.size(0)),
-                        static_cast<int32_t>(scores.size(1)),
-                        static_cast<int32_t>(chosen),
-                        is_normalised ? 1 : 0};
-    char name[64];
-    (void)std::snprintf(name, sizeof(name), "aotip_choose_experts_%s",
-                        dtype == kFloat32 ? "f32" : kind_of_halves(scores));
-    const auto blocks = static_cast<unsigned int>((scores.size(0) + kChoiceRows - 1) / kChoiceRows);
-    void* arguments[] = {&choice};
-    AOTIP_RETURN_IF_FAILED(
-        launch_early(scores.device().index, name, {blocks, kChoiceRows * 32, 0}, arguments));
-  }
-  AOTIP_RETURN_IF_FAILED(give(found.release(), shares));
-  return give(numbers.release(), experts);
 }
 
 }  // namespace aoti_plugins::cuda

@@ -22,10 +22,4 @@ struct ExpertLinear {
 /// for rows / m rows of the result, with factors for one. Nothing waits for the host.
 Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHandle* ret) noexcept;
 
-/// What a router chooses by `scores` [m, count], float16, bfloat16 or float32: the `chosen` largest
-/// ones' shares, float32 [m, chosen], of a softmax over all, or over them where `is_normalised`,
-/// and whose they are, int64, the largest first.
-Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
-                      AtenTensorHandle* shares, AtenTensorHandle* experts) noexcept;
-
 }  // namespace aoti_plugins::cuda

@@ -2,7 +2,6 @@
 
 #include <aoti_plugins/cuda_shim.h>
 
-#include "cuda/ops/expert_linear.h"
 #include "cuda/ops/fused_linear.h"
 #include "cuda/ops/row_linear.h"
 #include "shim/run_shim.h"
@@ -37,36 +36,5 @@ AOTITorchError aoti_torch_cuda_row_linear(AtenTensorHandle x, AtenTensorHandle w
         {unwrap(weight), unwrap_optional(second), unwrap_optional(third)},
         {unwrap_optional(bias), unwrap_optional(norm), unwrap_optional(residual), epsilon, gate}};
     return cuda::row_linear(*unwrap(x), linear, ret0);
-  });
-}
-
-AOTITorchError aoti_torch_cuda_expert_linear(AtenTensorHandle x, AtenTensorHandle experts,
-                                             AtenTensorHandle weight, AtenTensorHandle scale,
-                                             AtenTensorHandle* zero, AtenTensorHandle* factors,
-                                             AtenTensorHandle* residual, int64_t count,
-                                             int64_t bits, int64_t group_size, int64_t zero_kind,
-                                             int64_t gate, AtenTensorHandle* ret0) {
-  return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSORS(x, experts, weight, scale);
-    AOTIP_CHECK_ARG(ret0);
-    const cuda::ExpertLinear linear{
-        {unwrap(weight), unwrap(scale), unwrap_optional(zero), bits, group_size, zero_kind},
-        unwrap(experts),
-        unwrap_optional(factors),
-        unwrap_optional(residual),
-        count,
-        gate};
-    return cuda::expert_linear(*unwrap(x), linear, ret0);
-  });
-}
-
-AOTITorchError aoti_torch_cuda_chosen_experts(AtenTensorHandle scores, int64_t chosen,
-                                              int32_t is_normalised, AtenTensorHandle* ret0,
-                                              AtenTensorHandle* ret1) {
-  return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSORS(scores);
-    AOTIP_CHECK_ARG(ret0);
-    AOTIP_CHECK_ARG(ret1);
-    return cuda::chosen_experts(*unwrap(scores), chosen, is_normalised != 0, ret0, ret1);
   });
 }
