@@ -27,18 +27,24 @@ struct Beside {
   Handle factors;
   Handle residual;
   int64_t gate = 0;
+  Handle norm;
+  bool is_second = false;
 };
+
+constexpr double kEpsilon = 0.25;
 
 AOTITorchError call(const Handle& x, const Handle& experts, const Weight& weight, const Form& form,
                     int64_t count, const Beside& beside, AtenTensorHandle* ret) {
-  AtenTensorHandle handles[] = {weight.zero.get(), beside.factors.get(), beside.residual.get()};
-  AtenTensorHandle* given[3];
-  for (size_t i = 0; i < 3; ++i) {
+  AtenTensorHandle handles[] = {weight.zero.get(), beside.norm.get(), beside.factors.get(),
+                                beside.residual.get()};
+  AtenTensorHandle* given[4];
+  for (size_t i = 0; i < 4; ++i) {
     given[i] = handles[i] != nullptr ? &handles[i] : nullptr;
   }
-  return aoti_torch_cuda_expert_linear(
-      x.get(), experts.get(), weight.codes.get(), weight.scale.get(), given[0], given[1], given[2],
-      count, form.bits, form.group_size, form.zero_kind, beside.gate, ret);
+  return aoti_torch_cuda_expert_linear(x.get(), experts.get(), weight.codes.get(),
+                                       weight.scale.get(), given[0], given[1], given[2], given[3],
+                                       count, form.bits, form.group_size, form.zero_kind, kEpsilon,
+                                       beside.gate, beside.is_second ? 1 : 0, ret);
 }
 
 /// Numbers of experts in no order, some of them often, some of them from the end.
@@ -64,6 +70,22 @@ struct Expected {
   std::vector<double> sums;
   std::vector<double> magnitudes;
 };
+
+/// Rows divided by the root of their mean square, times factors.
+std::vector<double> normed(const std::vector<double>& x, const std::vector<double>& factors) {
+  std::vector<double> found(x);
+  const size_t k = factors.size();
+  for (size_t first = 0; first < x.size(); first += k) {
+    double square = 0;
+    for (size_t i = first; i < first + k; ++i) {
+      square += x[i] * x[i];
+    }
+    for (size_t i = first; i < first + k; ++i) {
+      found[i] *= factors[i - first] / std::sqrt(square / static_cast<double>(k) + kEpsilon);
+    }
+  }
+  return found;
+}
 
 Expected products(const Sizes& s, const std::vector<double>& x, const std::vector<double>& values,
                   const std::vector<int64_t>& experts) {
@@ -98,17 +120,21 @@ double worst_of(const std::vector<double>& result, const Expected& expected) {
   return worst;
 }
 
-void check_rows(const Form& form, const Sizes& s, int64_t gate = 0) {
+void check_rows(const Form& form, const Sizes& s, int64_t gate = 0, bool has_norm = false) {
   BOOST_TEST_INFO_SCOPE(form.bits << " bits, groups of " << form.group_size << ", zeros "
                                   << form.zero_kind << ", " << s.rows << " results of [" << s.m
-                                  << ", " << s.k << "] x " << s.n << ", gate " << gate);
+                                  << ", " << s.k << "] x " << s.n << ", gate " << gate << ", norm "
+                                  << has_norm);
   const Weight weight = weight_of(form, s.count * s.n, s.k);
   const Handle x = host_numbers({s.m, s.k}, form.dtype, 7);
+  const Handle norm = host_numbers({s.k}, form.dtype, 5);
   const std::vector<int64_t> experts = some_experts(s.rows, s.count);
   const Handle found = one([&](auto* ret) {
-    return call(to_gpu(x), integers(experts), weight, form, s.count, {nullptr, nullptr, gate}, ret);
+    return call(to_gpu(x), integers(experts), weight, form, s.count,
+                {nullptr, nullptr, gate, has_norm ? to_gpu(norm) : nullptr}, ret);
   });
-  Expected expected = products(s, numbers(x), weight.values, experts);
+  const std::vector<double> rows = has_norm ? normed(numbers(x), numbers(norm)) : numbers(x);
+  Expected expected = products(s, rows, weight.values, experts);
   if (gate != 0) {
     Expected gated;
     for (int64_t i = 0; i < s.rows * s.n / 2; ++i) {
@@ -122,7 +148,7 @@ void check_rows(const Form& form, const Sizes& s, int64_t gate = 0) {
   }
   const int64_t columns = gate != 0 ? s.n / 2 : s.n;
   BOOST_TEST(sizes_of(found) == (Ints{s.rows, columns}), boost::test_tools::per_element());
-  BOOST_TEST(worst_of(numbers(found), expected) < (gate != 0 ? 4e-3 : 1e-4));
+  BOOST_TEST(worst_of(numbers(found), expected) < (gate != 0 || has_norm ? 4e-3 : 1e-4));
 }
 
 void check_sum(const Form& form, const Sizes& s, int64_t chosen, bool has_residual) {
@@ -137,7 +163,8 @@ void check_sum(const Form& form, const Sizes& s, int64_t chosen, bool has_residu
   const Handle residual = host_numbers({m, s.n}, form.dtype, 6);
   const Handle found = one([&](auto* ret) {
     return call(to_gpu(x), integers(experts), weight, form, s.count,
-                {to_gpu(factors), has_residual ? to_gpu(residual) : nullptr, 0}, ret);
+                {to_gpu(factors), has_residual ? to_gpu(residual) : nullptr, 0, nullptr, true},
+                ret);
   });
   const Expected each = products(s, numbers(x), weight.values, experts);
   const std::vector<double> shares = numbers(factors);
@@ -187,6 +214,9 @@ BOOST_AUTO_TEST_CASE(streams_matrices_of_one_row) {
     check_rows(form, {1, 8, 48, 2048, 4}, 1);
     check_rows(form, {1, 2, 16, 2304, 3}, 2);
     check_rows(form, {1, 2, 1040, 384, 3});
+    check_rows(form, {1, 2, 16, 256, 3}, 0, true);
+    check_rows(form, {1, 8, 48, 2304, 4}, 1, true);
+    check_rows(form, {2, 4, 48, 256, 4}, 1, true);
     check_sum(form, {8, 8, 48, 768, 4}, 8, true);
     check_sum(form, {3, 3, 16, 256, 4}, 3, false);
     check_sum(form, {2, 2, 16, 5120, 2}, 2, true);
@@ -322,6 +352,10 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
     return to_gpu(host_numbers({m, chosen}, kFloat32));
   };
   refused(rows(1), three(), 4, {factors(1, 3), nullptr, 0}, "factors is not float32");
+  refused(rows(3), three(), 4, {factors(1, 3), nullptr, 0, to_gpu(host_numbers({64}, kBFloat16))},
+          "without gate and norm");
+  refused(rows(1), three(), 4, {nullptr, nullptr, 0, to_gpu(host_numbers({32}, kBFloat16))},
+          "the norm is not [64] of bfloat16");
   refused(rows(3), three(), 4, {factors(1, 3), rows(1), 0}, "the residual is not as the result");
   AtenTensorHandle other = nullptr;
   const auto not_chosen = [&](const Handle& scores, int64_t chosen, const char* reason) {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_blocks import as_pipeline_has_it
+from decoder_blocks import Norm, as_pipeline_has_it
 from expert_blocks import CHOSEN, EXPERTS, GROUP, INNER, WIDTH, Experts, Fused
 from support import lower, weights_nbytes
 from torch import Tensor, nn
@@ -16,21 +16,35 @@ from aoti_plugins import CudaPartitioner
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.expert_linears import expert_linears
 from aoti_plugins.cuda.passes.routers import routers
+from aoti_plugins.cuda.passes.row_linears import row_linears
 from aoti_plugins.lowering.passes.chosen_matrices import chosen_matrices
 
 EXPERT_LINEAR = "aoti_plugins.expert_linear.default"
+ROW_LINEAR = "aoti_plugins.row_linear.default"
 SHIM = "aoti_torch_cuda_expert_linear"
 
 
-def after_passes(model: nn.Module, *inputs: Tensor, **kwargs: Any) -> ExportedProgram:
+def after_passes(
+    model: nn.Module, *inputs: Tensor, has_row_kernel: bool = True, **kwargs: Any
+) -> ExportedProgram:
     program = as_pipeline_has_it(model, inputs, **kwargs)
     # What the first passes of the pipeline do with it.
     for node in list(program.graph.nodes):
         if node.target is torch.ops.aten.view.default:
             node.target = torch.ops.aten.reshape.default
     chosen_matrices(program)
-    expert_linears(program)
+    routers(program)
+    expert_linears(program, has_row_kernel)
+    if has_row_kernel:
+        row_linears(program)
     return program
+
+
+def arguments(node: Any) -> dict[str, Any]:
+    return {
+        argument.name: value
+        for argument, value in zip(node.target._schema.arguments, node.args, strict=True)
+    }
 
 
 def lowered(model: Experts) -> bytes:
@@ -51,17 +65,54 @@ def tokens(count: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
 def test_experts_become_two_products(bits: int, count: int) -> None:
     model, x = Experts(bits), tokens(count)
     program = after_passes(model, x)
-    first, second = products(program)
-    assert first.args[0].meta["val"].shape == (count, WIDTH)  # once, for all its experts
-    assert (first.args[5:8], first.args[-1]) == ((None, None, EXPERTS), Gate.SILU)
-    assert first.args[-4:-1] == (bits, GROUP, 0)
-    factors, residual = second.args[5:7]
-    assert factors.meta["val"].shape == (count, CHOSEN)
-    assert residual.meta["val"].shape == (count, WIDTH)
-    assert second.args[0] is first
+    nodes = products(program)
+    first, second = map(arguments, nodes)
+    assert first["x"].meta["val"].shape == (count, WIDTH)  # once, for all its experts
+    assert (first["factors"], first["residual"], first["norm"]) == (None, None, None)
+    assert (first["count"], first["gate"], first["is_second"]) == (EXPERTS, Gate.SILU, False)
+    assert (first["bits"], first["group_size"], first["zero_kind"]) == (bits, GROUP, 0)
+    assert second["factors"].meta["val"].shape == (count, CHOSEN)
+    assert second["residual"].meta["val"].shape == (count, WIDTH)
+    assert second["x"] is nodes[0]
+    assert second["is_second"]
     exact = model.exact(x)
     error = (program.module()(x).double() - exact).norm()
     assert error <= 1.2 * (model(x).double() - exact).norm()
+
+
+class Normed(nn.Module):
+    """The second half of a layer: a norm, a router and experts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = Experts().mlp
+        self.norm = Norm(inside=False, width=WIDTH).bfloat16()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.experts(self.norm(x))
+
+
+def test_a_norm_of_one_token_is_no_kernel() -> None:
+    model, x = Normed(), tokens(1)
+    program = after_passes(model, x)
+    first, second = map(arguments, products(program))
+    called = [node for node in program.graph.nodes if node.op == "call_function"]
+    (scores,) = (node for node in called if str(node.target) == ROW_LINEAR)
+    of_router = arguments(scores)
+    assert of_router["norm"] is first["norm"] is not None
+    assert of_router["x"] is first["x"]
+    assert of_router["epsilon"] == first["epsilon"] == 1e-5
+    assert second["norm"] is None
+    assert not [node for node in called if node.target is torch.ops.aten.rsqrt.default]
+    torch.testing.assert_close(program.module()(x), model(x), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(("count", "has_row_kernel"), [(2, True), (1, False)])
+def test_a_norm_that_stays(count: int, has_row_kernel: bool) -> None:
+    """Of several rows, and where one row has no kernel that takes it in."""
+    program = after_passes(Normed(), tokens(count), has_row_kernel=has_row_kernel)
+    assert [arguments(node)["norm"] for node in products(program)] == [None, None]
+    assert ROW_LINEAR not in [str(node.target) for node in program.graph.nodes]
 
 
 def test_any_number_of_tokens() -> None:
@@ -163,7 +214,8 @@ def test_what_others_read_is_there() -> None:
     x, experts, shares = tokens(2)[0], torch.tensor([0, -1, 3, 3]), torch.rand(4).bfloat16()
     program = after_passes(model, x, experts, shares)
     first, second = products(program)
-    assert (first.args[-1], second.args[5]) == (Gate.NONE, None)
+    assert (arguments(first)["gate"], arguments(second)["factors"]) == (Gate.NONE, None)
+    assert not arguments(second)["is_second"]  # others stand between
     for found, expected in zip(
         program.module()(x, experts, shares), model(x, experts, shares), strict=True
     ):
@@ -192,7 +244,9 @@ def test_upstreams_op_becomes_two(name: str) -> None:
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     first, second = products(program)
     assert called[-1] is second
-    assert (first.args[-1], second.args[6]) == (Gate.SILU, given_name(program, 0))
+    assert arguments(first)["gate"] == Gate.SILU
+    assert arguments(second)["residual"] == given_name(program, 0)
+    assert arguments(second)["is_second"]
     exact = model.exact(*given)
     error = (program.module()(*given).double() - exact).norm()
     assert error <= 0.01 * exact.norm()

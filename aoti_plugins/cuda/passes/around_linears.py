@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.cuda.gates import Gate
+from aoti_plugins.lowering.added_nodes import comes_from
 from aoti_plugins.lowering.program_constants import constant_of
 
 _aten = torch.ops.aten
@@ -71,6 +73,42 @@ def norm_of(program: ExportedProgram, node: Node) -> Norm | None:
             found = _divided(program, divided)
             return None if found is None else Norm(found[0], factors, found[1])
     return None
+
+
+def may_be_one_row(x: Node) -> bool:
+    """Whether rows ``[..., k]`` are one, or of a dynamic number."""
+    rows = math.prod(x.meta["val"].shape[:-1])  # numel() of a size would fix a dynamic one
+    return not isinstance(rows, int) or rows == 1
+
+
+def norm_of_one_row(program: ExportedProgram, x: Node) -> Norm | None:
+    """The same, if it is of one row, or of a dynamic number of rows.
+
+    Of rows ``[m, k]`` that are a view of the result, it is the norm of the same view.
+    """
+    if not may_be_one_row(x):
+        return None
+    whole = x
+    while whole.target is _aten.reshape.default and _has_same_rows(whole, whole.args[0]):
+        whole = whole.args[0]
+    norm = norm_of(program, whole)
+    return norm if norm is None or whole is x else replace(norm, x=_view_of(norm.x, x))
+
+
+def _has_same_rows(node: Node, other: Node) -> bool:
+    return node.meta["val"].shape[-1] == other.meta["val"].shape[-1]
+
+
+def _view_of(whole: Node, like: Node) -> Node:
+    """A view behind a node, the same one each time, as another one's view."""
+    behind, sizes = whole.next, like.args[1]
+    if behind.target is _aten.reshape.default and behind.args == (whole, sizes):
+        return behind
+    with whole.graph.inserting_after(whole):
+        view = whole.graph.call_function(_aten.reshape.default, (whole, sizes))
+    view.meta.update(like.meta)
+    comes_from(view, like)
+    return view
 
 
 def _is_factors(program: ExportedProgram, node: Node, result: Node) -> bool:

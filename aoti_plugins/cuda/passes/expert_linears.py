@@ -11,7 +11,14 @@ from torch.fx import Node
 
 from aoti_plugins.cuda.expert_linear import MOST_EXPERTS
 from aoti_plugins.cuda.gates import Gate
-from aoti_plugins.cuda.passes.around_linears import either, gated_of, residual_of, uncast
+from aoti_plugins.cuda.passes.around_linears import (
+    Norm,
+    either,
+    gated_of,
+    norm_of_one_row,
+    residual_of,
+    uncast,
+)
 from aoti_plugins.cuda.passes.small_weights import SmallWeightConstants, constants_of
 from aoti_plugins.cuda.small_weights.layout import ROWS, is_supported
 from aoti_plugins.lowering.added_nodes import call, comes_from
@@ -38,6 +45,7 @@ class _Product:
     experts: Node
     constants: SmallWeightConstants
     count: int
+    norm: Norm | None = None
     gate: Gate = Gate.NONE
     factors: Node | None = None
     residual: Node | None = None
@@ -47,13 +55,18 @@ class _Product:
     """Of ``node``, if it has more dims than rows and columns."""
 
 
-def expert_linears(program: ExportedProgram) -> None:
+def expert_linears(program: ExportedProgram, has_row_kernel: bool) -> None:
     """Replace ``aoti_plugins::chosen_products`` by ``expert_linear``, in place.
 
     Those whose matrices are a constant of 4 or 8 bits, of float16 or bfloat16, in the outermost
     graph; with the gate behind them, or the sum of several products times factors and what is added
     to that. The ops ``triton::fused_moe`` and so on of ExecuTorch's CUDA backend, whose weights are
     constants of 4 bits, become two such ops.
+
+    Args:
+        program: of ATen ops.
+        has_row_kernel: all GPUs to lower for have a kernel of one row; a norm in front is of the
+            product then.
     """
     for node in list(program.graph.nodes):
         if name_of(node) in _FUSED:
@@ -61,7 +74,8 @@ def expert_linears(program: ExportedProgram) -> None:
             continue
         product = _product(program, node)
         if product is not None:
-            _emit(_with_sum(_with_gate(product)))
+            product = _with_sum(_with_gate(product))
+            _emit(_with_norm(program, product) if has_row_kernel else product)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -104,7 +118,7 @@ def _replace_fused(program: ExportedProgram, node: Node) -> None:
         return
     up, down = (constants_of(program, one, dtype) for one in weights if one is not None)
     numbers = call(node, _aten.reshape.default, _as_int64(node, experts), [-1])
-    gated = _Product(node, x, numbers, up, count, Gate.SILU)
+    gated = _Product(node, x, numbers, up, count, gate=Gate.SILU)
     rows = call(node, torch.ops.aoti_plugins.expert_linear.default, *_arguments(gated))
     factors = call(node, _aten.to.dtype, shares, torch.float32)
     _emit(_with_residual(_Product(node, rows, numbers, down, count, factors=factors)))
@@ -140,6 +154,18 @@ def _with_gate(product: _Product) -> _Product:
         if found is not None and is_own and node.meta["val"].shape[-1] % ROWS == 0:
             return replace(product, node=node, gate=found.gate, parts=(product.node,))
     return product
+
+
+def _with_norm(program: ExportedProgram, product: _Product) -> _Product:
+    norm = norm_of_one_row(program, product.x) if product.factors is None else None
+    return product if norm is None else replace(product, x=norm.x, norm=norm)
+
+
+def _is_second(product: _Product) -> bool:
+    """Whether a product in front, whose result this one multiplies, is of the same experts."""
+    first = product.x
+    is_product = first.target is torch.ops.aoti_plugins.expert_linear.default
+    return is_product and first.args[1] is product.experts
 
 
 def _with_sum(product: _Product) -> _Product:
@@ -213,11 +239,14 @@ def _arguments(product: _Product) -> tuple[Any, ...]:
         constants.codes,
         constants.scale,
         constants.zero,
+        None if product.norm is None else product.norm.factors,
         product.factors,
         product.residual,
         product.count,
         *constants.kinds,
+        0.0 if product.norm is None else product.norm.epsilon,
         int(product.gate),
+        _is_second(product),
     )
 
 

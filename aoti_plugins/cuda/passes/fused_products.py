@@ -6,7 +6,6 @@ how many there are.
 
 from __future__ import annotations
 
-import math
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -18,7 +17,13 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.cuda.gates import Gate
-from aoti_plugins.cuda.passes.around_linears import Norm, gated_of, norm_of, residual_of
+from aoti_plugins.cuda.passes.around_linears import (
+    Norm,
+    gated_of,
+    may_be_one_row,
+    norm_of_one_row,
+    residual_of,
+)
 from aoti_plugins.cuda.small_weights.layout import ROWS
 from aoti_plugins.lowering.added_nodes import call_instead, comes_from
 from aoti_plugins.lowering.program_constants import add_constant, constant_of
@@ -102,13 +107,8 @@ def as_one_constant(program: ExportedProgram, nodes: Sequence[Node]) -> Node | N
 
 
 def _with_norm(program: ExportedProgram, product: Product) -> Product:
-    norm = norm_of(program, product.x) if _may_be_one_row(product.x) else None
+    norm = norm_of_one_row(program, product.x)
     return product if norm is None else replace(product, x=norm.x, norm=norm)
-
-
-def _may_be_one_row(x: Node) -> bool:
-    rows = math.prod(x.meta["val"].shape[:-1])  # numel() of a size would fix a dynamic one
-    return not isinstance(rows, int) or rows == 1
 
 
 def _gated(program: ExportedProgram, node: Node, products: dict[Node, Product]) -> Product | None:
@@ -138,7 +138,7 @@ def _sum(node: Node, products: dict[Node, Product]) -> Product | None:
         residual = None if product is None else residual_of(node, operand)
         if product is None or residual is None or product.residual is not None:
             continue
-        if _may_be_one_row(product.x):
+        if may_be_one_row(product.x):
             del products[operand]
             parts = (*product.parts, product.node)
             return replace(product, node=node, residual=residual, parts=parts)

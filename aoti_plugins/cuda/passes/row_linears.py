@@ -16,7 +16,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-import aoti_plugins.cuda.row_linear  # noqa: F401  it defines the op
+import aoti_plugins.cuda.chosen_experts
+import aoti_plugins.cuda.row_linear  # noqa: F401  these define ops
 from aoti_plugins.cuda.passes.around_linears import linear_of_halves
 from aoti_plugins.cuda.passes.fused_products import MOST_TOGETHER, Product, as_one_constant, fuse
 from aoti_plugins.lowering.program_constants import constant_of
@@ -62,14 +63,23 @@ def row_linears(program: ExportedProgram) -> None:
     """Replace products by ``aoti_plugins::row_linear``, in place; expects ATen ops.
 
     Those of one row, of float16 or bfloat16, whose weights are constants, in the outermost graph,
-    if the weights that the row is multiplied with are large together.
+    if the weights that the row is multiplied with are large together, or if a router waits for it.
     """
     found = {node: product for node in program.graph.nodes if (product := _product(program, node))}
     numels = Counter[Node]()
     for product in found.values():
         numels[product.x] += product.weights[0].meta["val"].numel()
-    large = {node: one for node, one in found.items() if numels[one.x] >= _LEAST_NUMEL}
-    fuse(program, large.get)
+    taken = {
+        node: one
+        for node, one in found.items()
+        if numels[one.x] >= _LEAST_NUMEL or _is_of_router(node)
+    }
+    fuse(program, taken.get)
+
+
+def _is_of_router(node: Node) -> bool:
+    chosen = torch.ops.aoti_plugins.chosen_experts.default
+    return any(user.target is chosen for user in node.users)
 
 
 def _product(program: ExportedProgram, node: Node) -> _RowProduct | None:

@@ -1,8 +1,8 @@
 // Rows times matrices of experts, of which each row has chosen one.
 //
-// Few rows are a block each. Many are put in order first, so that rows of one expert lie behind each
-// other: blocks have up to 16 of them, and read the expert's matrix for all. How many there are is
-// known to the GPU alone, so as many blocks are launched as there may be.
+// Few rows are a block each. Many are put in order first, so that rows of one expert lie behind
+// each other: blocks have up to 16 of them, and read the expert's matrix for all. How many there
+// are is known to the GPU alone, so as many blocks are launched as there may be.
 
 #include "cuda/kernels/experts.cuh"
 #include "cuda/kernels/ptx.cuh"
@@ -33,8 +33,8 @@ struct ListedRows {
 template <int BITS, typename T>
 __device__ void multiply_experts(const ExpertRowsProduct& p) {
   constexpr int kDepth = Codes<BITS>::kDepth;
-  let_next_begin();
   wait_for_inputs();
+  let_next_begin();
   const int block = static_cast<int>(blockIdx.x) / p.tile_blocks;
   ListedRows rows{p.order, block, 1, p.repeats};
   int expert = 0;
@@ -65,8 +65,8 @@ __device__ void multiply_experts(const ExpertRowsProduct& p) {
 
 /// One block. `memory`: two words for each expert, and one for each warp.
 __device__ void order_rows(const ExpertOrder& p, uint32_t* memory) {
-  let_next_begin();
   wait_for_inputs();
+  let_next_begin();
   uint32_t* const found = memory;
   uint32_t* const starts = memory + p.count;
   uint32_t* const warp_sums = starts + p.count;
@@ -112,78 +112,60 @@ __device__ void order_rows(const ExpertOrder& p, uint32_t* memory) {
   }
 }
 
-/// A score, and whose it is.
-struct Score {
-  float value;
-  int expert;  ///< count, where there is none
+/// A score as a number: those of larger ones are larger, and what is no number is the largest.
+inline __device__ uint32_t ordered(float score) {
+  const uint32_t bits = __float_as_uint(score + 0.0f);  // no negative zero
+  const uint32_t number = static_cast<int32_t>(bits) < 0 ? ~bits : bits | 0x80000000u;
+  return score == score ? number : ~uint32_t{0};
+}
 
-  /// Of equal scores that of the first expert comes first.
-  __device__ bool is_before(const Score& other) const {
-    return value > other.value || (!(value < other.value) && expert < other.expert);
-  }
-};
-
-/// A warp for each row, of which a lane has every 32nd score.
+/// A block for each row. Some lanes count how many scores come before that of an expert, which is
+/// its place; of equal ones that of the first expert comes first.
 template <typename T>
-__device__ void choose_experts(const ExpertChoice& p) {
+__device__ void choose_experts(const ExpertChoice& p, ExpertScores& shared) {
   let_next_begin();
+  const int thread = static_cast<int>(threadIdx.x);
+  const int64_t row = blockIdx.x;
   wait_for_inputs();
-  const int lane = static_cast<int>(lane_index());
-  const int row = static_cast<int>(blockIdx.x) * kChoiceRows + static_cast<int>(warp_index());
-  if (row >= p.rows) {
+  const bool is_there = thread < p.count;
+  const T* const scores = static_cast<const T*>(p.scores) + row * p.count;
+  const float score = is_there ? static_cast<float>(scores[thread]) : 0.0f;
+  shared.scores[thread] = score;
+  shared.numbers[thread] = is_there ? ordered(score) : 0;  // -inf is more
+  __syncthreads();
+  const int expert = thread / p.lanes;
+  const uint32_t own = shared.numbers[min(expert, p.count - 1)];
+  int before = 0;
+  for (int i = thread % p.lanes; i < p.count; i += p.lanes) {
+    const uint32_t other = shared.numbers[i];
+    before += other > own || (other == own && i < expert) ? 1 : 0;
+  }
+  for (int reach = p.lanes / 2; reach > 0; reach /= 2) {
+    before += __shfl_xor_sync(kAllLanes, before, reach);
+  }
+  if (expert < p.count && before < p.chosen) {
+    shared.chosen[before] = expert;
+  }
+  __syncthreads();
+  if (thread >= 32) {
     return;
   }
-  const T* const scores = static_cast<const T*>(p.scores) + static_cast<int64_t>(row) * p.count;
-  constexpr int kOwn = kMostScores / 32;
-  float own[kOwn];
-  float most = -INFINITY;
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    own[i] = i * 32 + lane < p.count ? static_cast<float>(scores[i * 32 + lane]) : -INFINITY;
-    most = fmaxf(most, own[i]);
+  const float most = shared.scores[shared.chosen[0]];
+  const int mine = shared.chosen[min(thread, p.chosen - 1)];
+  const float share = thread < p.chosen ? __expf(shared.scores[mine] - most) : 0.0f;
+  float all = share;
+  if (p.is_normalised == 0) {
+    all = 0.0f;
+    for (int i = thread; i < p.count; i += 32) {
+      all += __expf(shared.scores[i] - most);
+    }
   }
-#pragma unroll
-  for (int reach = 16; reach > 0; reach /= 2) {
-    most = fmaxf(most, __shfl_xor_sync(kAllLanes, most, reach));
-  }
-  float all = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
-    all += i * 32 + lane < p.count ? __expf(own[i] - most) : 0.0f;
-  }
-#pragma unroll
   for (int reach = 16; reach > 0; reach /= 2) {
     all += __shfl_xor_sync(kAllLanes, all, reach);
   }
-  uint32_t taken = 0;
-  Score mine{0.0f, 0};
-  float of_chosen = 0.0f;
-  for (int at = 0; at < p.chosen; ++at) {
-    Score best{-INFINITY, p.count};
-#pragma unroll
-    for (int i = 0; i < kOwn; ++i) {
-      const Score one{own[i], i * 32 + lane};
-      if (one.expert < p.count && (taken >> i & 1) == 0 && one.is_before(best)) {
-        best = one;
-      }
-    }
-#pragma unroll
-    for (int reach = 16; reach > 0; reach /= 2) {
-      const Score other{__shfl_xor_sync(kAllLanes, best.value, reach),
-                        __shfl_xor_sync(kAllLanes, best.expert, reach)};
-      best = other.is_before(best) ? other : best;
-    }
-    // All lanes go on with the same, also where scores are no numbers.
-    best = {__shfl_sync(kAllLanes, best.value, 0), __shfl_sync(kAllLanes, best.expert, 0)};
-    taken |= best.expert % 32 == lane ? 1u << best.expert / 32 : 0u;
-    const float share = __expf(best.value - most);
-    of_chosen += share;
-    mine = at == lane ? Score{share, best.expert} : mine;
-  }
-  if (lane < p.chosen) {
-    const int64_t to = static_cast<int64_t>(row) * p.chosen + lane;
-    p.shares[to] = mine.value / (p.is_normalised != 0 ? of_chosen : all);
-    p.experts[to] = mine.expert;
+  if (thread < p.chosen) {
+    p.shares[row * p.chosen + thread] = share / all;
+    p.experts[row * p.chosen + thread] = mine;
   }
 }
 
@@ -213,27 +195,27 @@ extern "C" __global__ void __launch_bounds__(kExpertThreads)
   order_rows(p, static_cast<uint32_t*>(launched_memory()));
 }
 
-#define AOTIP_CHOOSE_EXPERTS(KIND, TYPE)                                  \
-  extern "C" __global__ void __launch_bounds__(kChoiceRows * 32)          \
-      aotip_choose_experts_##KIND(const ExpertChoice p) {                 \
-    choose_experts<TYPE>(p);                                              \
+#define AOTIP_CHOOSE_EXPERTS(KIND, TYPE)                                     \
+  extern "C" __global__ void __launch_bounds__(kMostScores)                  \
+      aotip_choose_experts_##KIND(const ExpertChoice p) {                    \
+    choose_experts<TYPE>(p, *static_cast<ExpertScores*>(launched_memory())); \
   }
 
 AOTIP_CHOOSE_EXPERTS(bf16, __nv_bfloat16)
 AOTIP_CHOOSE_EXPERTS(f16, __half)
 AOTIP_CHOOSE_EXPERTS(f32, float)
 
-#define AOTIP_EXPERTS(BITS, KIND, TYPE)                               \
-  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)    \
-      aotip_experts_##BITS##_##KIND(const ExpertRowsProduct p) {      \
-    multiply_experts<BITS, TYPE>(p);                                  \
+#define AOTIP_EXPERTS(BITS, KIND, TYPE)                            \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32) \
+      aotip_experts_##BITS##_##KIND(const ExpertRowsProduct p) {   \
+    multiply_experts<BITS, TYPE>(p);                               \
   }
 
-#define AOTIP_EXPERTS_OF(KIND, TYPE)                                         \
-  AOTIP_EXPERTS(4, KIND, TYPE)                                               \
-  AOTIP_EXPERTS(8, KIND, TYPE)                                               \
-  extern "C" __global__ void aotip_add_experts_##KIND(const ExpertSums p) {  \
-    add_experts<TYPE>(p);                                                    \
+#define AOTIP_EXPERTS_OF(KIND, TYPE)                                        \
+  AOTIP_EXPERTS(4, KIND, TYPE)                                              \
+  AOTIP_EXPERTS(8, KIND, TYPE)                                              \
+  extern "C" __global__ void aotip_add_experts_##KIND(const ExpertSums p) { \
+    add_experts<TYPE>(p);                                                   \
   }
 
 AOTIP_EXPERTS_OF(bf16, __nv_bfloat16)

@@ -7,9 +7,10 @@
 namespace aoti_plugins::cuda {
 
 /// The expert at a place; the nearest one where there is none of that number, so that no memory is
-/// read that is not there.
+/// read that is not there. It may be read before the kernel in front has ended, so nothing that
+/// this multiprocessor kept of it counts.
 inline __device__ int expert_of(const int64_t* experts, int count, int at) {
-  const int64_t expert = experts[at];
+  const int64_t expert = static_cast<const volatile int64_t*>(experts)[at];
   const int64_t counted = expert < 0 ? expert + count : expert;
   return static_cast<int>(counted < 0 ? 0 : counted >= count ? count - 1 : counted);
 }

@@ -26,6 +26,7 @@ struct ExpertChoice {
   int32_t rows;
   int32_t count;          ///< kMostScores at most
   int32_t chosen;         ///< kMostChosen at most
+  int32_t lanes;          ///< for each score: a power of two, 32 and kMostScores / count at most
   int32_t is_normalised;  ///< whether the shares are those of the chosen ones: their sum is 1
 };
 
@@ -33,8 +34,12 @@ struct ExpertChoice {
 inline constexpr int32_t kMostScores = 512;
 inline constexpr int32_t kMostChosen = 32;
 
-/// Rows of a block, a warp each.
-inline constexpr int32_t kChoiceRows = 4;
+/// What a block of kMostScores threads that chooses has in shared memory.
+struct ExpertScores {
+  float scores[kMostScores];
+  uint32_t numbers[kMostScores];  ///< by which scores are ordered
+  int32_t chosen[kMostScores];    ///< experts, that with the largest score first
+};
 
 /// A product of one row with matrices of experts below each other, `n` and `out` of all of them.
 /// With `factors` each has a row of its own, `k` and `x` of all of them, and the results are added
@@ -44,7 +49,8 @@ struct ExpertProduct : OneRowProduct {
   const float* factors;    ///< [chosen], or null
   int32_t count;           ///< of all experts
   int32_t chosen;
-  int32_t tiles;  ///< of 8 rows of an expert's matrix, an even number
+  int32_t tiles;      ///< of 8 rows of an expert's matrix, an even number
+  int32_t is_second;  ///< whether a kernel in front waited for the same experts' numbers
 };
 
 /// Rows with one expert, of those in order.

@@ -49,8 +49,10 @@ class StreamedBlock {
   }
 
   /// All threads.
-  __device__ void begin() {
-    let_next_begin();
+  __device__ void begin(bool lets_next_begin = true) {
+    if (lets_next_begin) {
+      let_next_begin();
+    }
     if (threadIdx.x == 0) {
 #pragma unroll 1
       for (int stage = 0; stage < shape_.stages; ++stage) {

@@ -13,7 +13,8 @@
 //
 // With experts, the weight is put together of the matrices that were chosen: below each other for
 // one row, or beside each other for a row of their own each. Which ones only the kernels in front
-// know, so nothing is fetched before these have ended.
+// know. Of the first of two products of the same experts nothing is fetched before these have
+// ended; of the second it is, as the first begins no sooner.
 
 #include "cuda/kernels/experts.cuh"
 #include "cuda/kernels/streamed_block.cuh"
@@ -67,11 +68,10 @@ __device__ void digits_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32
 
 /// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. HELD: the row has a chunk
 /// for each warp at most, whose digits stay in registers. PRODUCT is a OneRowProduct, or an
-/// ExpertProduct with groups and without a norm.
+/// ExpertProduct with groups.
 template <int BITS, typename T, int SHIFT, bool HELD, typename PRODUCT = OneRowProduct>
 class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   using Base = StreamedBlock<T, SHIFT == kGroupOfRow>;
-  using typename Base::Around;
   using Base::chunks_;
   using Base::empty_;
   using Base::first_;
@@ -83,6 +83,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   using Base::pieces_;
   using Base::shape_;
   using Base::warp_;
+  using typename Base::Around;
   using Code = Bytes<BITS>;
   static constexpr int kDepth = Code::kDepth;
   static constexpr int kParts = kDepth / 32;               ///< of 32 weights in a tile
@@ -94,8 +95,8 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
   static constexpr int kRun = 8 / kRuns;              ///< parts of such a sum
   static constexpr int kLoads = HELD ? 1 : 4;         ///< chunks of the row at once
-  static constexpr float kMost = 32639.0f;         ///< the largest integer of two digits
-  static constexpr float kRounding = 12582912.0f;  ///< 1.5 * 2^23, whose last bit is worth 1
+  static constexpr float kMost = 32639.0f;            ///< the largest integer of two digits
+  static constexpr float kRounding = 12582912.0f;     ///< 1.5 * 2^23, whose last bit is worth 1
 
   /// What a lane has of a chunk of two tiles.
   struct Held {
@@ -129,20 +130,21 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   }
 
   __device__ void run() {
-    this->begin();
+    this->begin(!kOfExperts);
     if (this->is_fetching()) {
-      if (is_chosen_lane()) {
-        if constexpr (kOfExperts) {
-          fetch_experts();
-        } else {
-          fetch_all();
-        }
+      if constexpr (kOfExperts) {
+        fetch_experts();
+      } else if (is_chosen_lane()) {
+        fetch_all();
       }
       return;
     }
     uint4 factors[kLoads];
     fetch_norm(factors, warp_);
     Around around = this->wait_for_row();
+    if (kOfExperts) {
+      let_next_begin();  // it may read the experts' numbers then
+    }
     const uint4* const x = static_cast<const uint4*>(p_.x);
     float square = 0.0f;
 #pragma unroll 1
@@ -208,63 +210,62 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     }
   }
 
-  /// The same of the experts' matrices. A stage has chunks of one of them, or all of several.
+  /// The same of the experts' matrices, by a whole warp: a lane has codes or scales of one tile of
+  /// a pair, of every eighth expert in a stage. A stage has chunks of one of them, or all of
+  /// several.
   __device__ void fetch_experts() {
-    wait_for_inputs();
+    const int half = lane_ % 2;
+    const bool is_scale = lane_ % 4 >= 2;
+    const int nbytes =
+        is_scale ? kGroups * kGroupNbytes : kPlaces * kWeightTileNbytes;  // of a chunk
+    const int row_nbytes = is_scale ? groups_ * kGroupNbytes : places_ * kWeightTileNbytes;
     const bool is_sum = product_.factors != nullptr;
-    const int chunks = is_sum ? chunks_ / product_.chosen : chunks_;  // of a matrix
-    const int pairs = product_.tiles / 2;
+    const int beside = is_sum ? product_.chosen : 1;
+    const int chunks = chunks_ / beside;          // of a matrix
+    const int tile_nbytes = row_nbytes / beside;  // of codes or scales
+    const int pairs = product_.tiles / 2;         // of a matrix
+    const char* const from = static_cast<const char*>(is_scale ? p_.scale : p_.weight);
+    char* const to = ring_ + (is_scale ? 2 * tile_step_ + half * scale_step_ : half * tile_step_);
+    const int begin_lane = lane_ / 4 * chunks;
+    int slot = first_ / pairs;
+    int own = first_ % pairs;
     int stage = 0;
     uint32_t parity = 1;
+    if (product_.is_second == 0) {
+      wait_for_inputs();
+    }
 #pragma unroll 1
     for (int pair = first_; pair < last_; ++pair) {
 #pragma unroll 1
       for (int piece = 0; piece < pieces_; ++piece) {
-        wait_for_turn(&empty_[stage], parity);
         const int begin = piece * shape_.piece;
         const int count = min(shape_.piece, chunks_ - begin);
-        const int places = is_sum ? count * kPlaces : min(count * kPlaces, places_ - begin * kPlaces);
-        const int groups = min(count * kGroups, groups_ - begin * kGroups);
-        arrive_before(&full_[stage], 2 * (places * kWeightTileNbytes + groups * kGroupNbytes));
-        char* const to = ring_ + stage * stage_step_;
+        if (lane_ == 0) {
+          wait_for_turn(&empty_[stage], parity);
+          arrive_before(&full_[stage],
+                        2 * (min(count * kPlaces, places_ - begin * kPlaces) * kWeightTileNbytes +
+                             min(count * kGroups, groups_ - begin * kGroups) * kGroupNbytes));
+        }
+        __syncwarp();
 #pragma unroll 1
-        for (int at = 0; at < count; at += chunks) {
-          const int slot = is_sum ? (begin + at) / chunks : pair / pairs;
-          const int64_t first = expert_of(product_.experts, product_.count, slot) * static_cast<int64_t>(product_.tiles);
-          const int64_t own = is_sum ? pair : pair % pairs;
-          const int chunk = is_sum ? (begin + at) % chunks : begin;
-          const int part = min(count, chunks);
-          const Run codes{at * kPlaces, chunk * kPlaces, min(places, part * kPlaces),
-                          is_sum ? places_ / product_.chosen : places_, kWeightTileNbytes};
-          const Run scales{at * kGroups, chunk * kGroups, min(groups, part * kGroups),
-                           is_sum ? groups_ / product_.chosen : groups_, kGroupNbytes};
-#pragma unroll 1
-          for (int half = 0; half < 2; ++half) {
-            const int64_t tile = first + (is_gated_ ? own + half * pairs : own * 2 + half);
-            copy_run(to + half * tile_step_, p_.weight, tile, codes, &full_[stage]);
-            copy_run(to + 2 * tile_step_ + half * scale_step_, p_.scale, tile, scales,
-                     &full_[stage]);
-          }
+        for (int at = begin_lane; at < count; at += 8 * chunks) {
+          const int place = is_sum ? (begin + at) / chunks : slot;
+          const int chunk = begin + at - (is_sum ? place * chunks : 0);
+          const int64_t expert = expert_of(product_.experts, product_.count, place);
+          const int64_t tile =
+              expert * product_.tiles + (is_gated_ ? own + half * pairs : own * 2 + half);
+          copy_to_shared(
+              to + stage * stage_step_ + at * nbytes, from + tile * tile_nbytes + chunk * nbytes,
+              static_cast<uint32_t>(min(min(count, chunks) * nbytes, tile_nbytes - chunk * nbytes)),
+              &full_[stage]);
         }
         this->next(stage, parity);
       }
+      if (++own == pairs) {
+        own = 0;
+        ++slot;
+      }
     }
-  }
-
-  /// Units side by side in a stage, and where they are in a tile's row of units.
-  struct Run {
-    int to;
-    int from;
-    int count;
-    int of_tile;  ///< units of a tile
-    int nbytes;   ///< of a unit
-  };
-
-  __device__ static void copy_run(char* to, const void* from, int64_t tile, const Run& run,
-                                  Arrivals* arrivals) {
-    copy_to_shared(to + run.to * run.nbytes,
-                   static_cast<const char*>(from) + (tile * run.of_tile + run.from) * run.nbytes,
-                   static_cast<uint32_t>(run.count * run.nbytes), arrivals);
   }
 
   __device__ void fetch_norm(uint4 (&factors)[kLoads], int chunk) const {
@@ -331,9 +332,8 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   /// How much of the expert of a chunk comes into a sum.
   __device__ float weight_of(int chunk) const {
     if constexpr (kOfExperts) {
-      return product_.factors != nullptr
-                 ? factor_of(product_, chunk / (chunks_ / product_.chosen))
-                 : 1.0f;
+      return product_.factors != nullptr ? factor_of(product_, chunk / (chunks_ / product_.chosen))
+                                         : 1.0f;
     } else {
       return 1.0f;
     }
@@ -519,7 +519,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<BITS, TYPE, SHIFT, HELD != 0>)
 
-#define AOTIP_STREAMED_EXPERTS(SHIFT, HELD)                                          \
+#define AOTIP_STREAMED_EXPERTS(SHIFT, HELD)                                            \
   AOTIP_STREAMED_KERNEL(aotip_streamed_experts_4_bf16_##SHIFT##_##HELD, ExpertProduct, \
                         StreamedRow<4, __nv_bfloat16, SHIFT, HELD != 0, ExpertProduct>)
 

@@ -25,22 +25,6 @@ Status check_vector(const Tensor* vector, const char* name, const Tensor& x, int
   return Status::kOk;
 }
 
-/// Rows [m, k] divided by the root of their mean square, times the norm's factors.
-Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
-  OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
-  AOTIP_RETURN_IF_NULL(out);
-  AOTIP_CHECK(x.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
-  NormOfRows rows{x.data(), around.norm->data(), out->data(), x.size(1),
-                  static_cast<float>(around.epsilon)};
-  char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_norm_of_rows_%s", kind_of_halves(x));
-  void* arguments[] = {&rows};
-  AOTIP_RETURN_IF_FAILED(launch_exactly(
-      x.device().index, name, static_cast<unsigned int>(x.size(0)), kNormThreads, arguments));
-  *ret = std::move(out);
-  return Status::kOk;
-}
-
 /// What becomes of a product [m, n] behind it: gate and residual.
 Status end_of_rows(const Tensor& product, const Around& around, const Tensor* residual,
                    Tensor& out) {
@@ -75,6 +59,21 @@ Status check_around(const Tensor& x, const Around& around, int64_t n) {
   AOTIP_RETURN_IF_FAILED(check_vector(around.bias, "bias", x, n));
   AOTIP_RETURN_IF_FAILED(check_vector(around.norm, "norm", x, x.size(x.ndim() - 1)));
   AOTIP_CHECK(around.norm == nullptr || is_aligned(*around.norm), "the norm is not aligned");
+  return Status::kOk;
+}
+
+Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
+  OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
+  AOTIP_RETURN_IF_NULL(out);
+  AOTIP_CHECK(x.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
+  NormOfRows rows{x.data(), around.norm->data(), out->data(), x.size(1),
+                  static_cast<float>(around.epsilon)};
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_norm_of_rows_%s", kind_of_halves(x));
+  void* arguments[] = {&rows};
+  AOTIP_RETURN_IF_FAILED(launch_exactly(
+      x.device().index, name, static_cast<unsigned int>(x.size(0)), kNormThreads, arguments));
+  *ret = std::move(out);
   return Status::kOk;
 }
 

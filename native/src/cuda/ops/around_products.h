@@ -28,6 +28,9 @@ Status check_around(const Tensor& x, const Around& around, int64_t n);
 /// Whether no kernel of the program writes bias and norm, so that they may be read early.
 bool is_constant(const Around& around);
 
+/// Rows [m, k] divided by the root of their mean square, times the norm's factors, as a new tensor.
+Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret);
+
 /// Writes what a gate makes of products [m, 2 n] to `out` [m, n]; both have no gaps.
 Status gate_rows(const Tensor& products, int64_t gate, Tensor& out);
 

@@ -35,20 +35,25 @@ Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
     return Status::kFailed;
   }
   if (scores.size(0) > 0) {
+    int32_t lanes = 32;
+    while (lanes * scores.size(1) > kMostScores) {
+      lanes /= 2;
+    }
     ExpertChoice choice{rows->data(),
                         static_cast<float*>(found->data()),
                         static_cast<int64_t*>(numbers->data()),
                         static_cast<int32_t>(scores.size(0)),
                         static_cast<int32_t>(scores.size(1)),
                         static_cast<int32_t>(chosen),
+                        lanes,
                         is_normalised ? 1 : 0};
     char name[64];
     (void)std::snprintf(name, sizeof(name), "aotip_choose_experts_%s",
                         dtype == kFloat32 ? "f32" : kind_of_halves(scores));
-    const auto blocks = static_cast<unsigned int>((scores.size(0) + kChoiceRows - 1) / kChoiceRows);
     void* arguments[] = {&choice};
-    AOTIP_RETURN_IF_FAILED(
-        launch_early(scores.device().index, name, {blocks, kChoiceRows * 32, 0}, arguments));
+    AOTIP_RETURN_IF_FAILED(launch_early(
+        scores.device().index, name,
+        {static_cast<unsigned int>(scores.size(0)), kMostScores, sizeof(ExpertScores)}, arguments));
   }
   AOTIP_RETURN_IF_FAILED(give(found.release(), shares));
   return give(numbers.release(), experts);

@@ -41,6 +41,11 @@ const float* factors_of(const Call& call) {
   return factors != nullptr ? static_cast<const float*>(factors->data()) : nullptr;
 }
 
+/// What stands in front of a product, and a gate behind it.
+Around around_of(const ExpertLinear& linear) {
+  return {nullptr, linear.norm, nullptr, linear.epsilon, linear.gate};
+}
+
 int64_t columns_of(const Call& call) {
   return call.product.n / (call.linear.gate != kNoGate ? 2 : 1);
 }
@@ -62,17 +67,18 @@ Status check(const Tensor& x, const ExpertLinear& linear) {
               "the weight is not of %lld experts, or these are more than %d",
               static_cast<long long>(linear.count), kMostExperts);
   const int64_t n = linear.weight.codes->size(0) / linear.count * kWeightTileRows;
-  AOTIP_RETURN_IF_FAILED(check_around(x, {nullptr, nullptr, nullptr, 0.0, linear.gate}, n));
+  AOTIP_RETURN_IF_FAILED(check_around(x, around_of(linear), n));
   if (linear.factors == nullptr) {
     AOTIP_CHECK(linear.residual == nullptr, "a residual without factors");
     return Status::kOk;
   }
   const Tensor& factors = *linear.factors;
-  AOTIP_CHECK(
-      factors.dtype() == kFloat32 && factors.ndim() == 2 && factors.device() == x.device() &&
-          factors.numel() == experts.numel() && x.size(0) == experts.numel() &&
-          linear.gate == kNoGate && factors.size(1) > 0,
-      "factors is not float32 [rows, chosen] for as many rows of x, on its GPU, without a gate");
+  AOTIP_CHECK(factors.dtype() == kFloat32 && factors.ndim() == 2 &&
+                  factors.device() == x.device() && factors.numel() == experts.numel() &&
+                  x.size(0) == experts.numel() && linear.gate == kNoGate &&
+                  linear.norm == nullptr && factors.size(1) > 0,
+              "factors is not float32 [rows, chosen] for as many rows of x, on its GPU, without "
+              "gate and norm");
   const Tensor* residual = linear.residual;
   AOTIP_CHECK(
       residual == nullptr ||
@@ -101,18 +107,18 @@ Status stream(const Call& call, Tensor& out, bool* is_done) {
   product.x = call.x.data();
   product.m = 1;
   product.out = out.data();
-  product.residual = call.residual != nullptr ? call.residual->data() : nullptr;
-  product.gate = static_cast<int32_t>(call.linear.gate);
+  set_around(around_of(call.linear), call.residual, product);
   product.experts = experts_of(call);
   product.factors = factors_of(call);
   product.count = static_cast<int32_t>(call.linear.count);
   product.chosen = static_cast<int32_t>(chosen);
   product.tiles = product.n / kWeightTileRows;
+  product.is_second = call.linear.is_second ? 1 : 0;
   (is_sum ? product.k : product.n) *= product.chosen;
   const std::optional<StreamedShape> shape = streamed_experts_shape(*gpu, product);
   if (shape) {
     *is_done = true;
-    return streamed_experts(*gpu, *shape, product);
+    return streamed_experts(*gpu, is_constant(around_of(call.linear)), *shape, product);
   }
   return Status::kOk;
 }
@@ -191,12 +197,8 @@ Status add_up(const Call& call, const Tensor& product, Tensor& out) {
   return launch_elements(gpu_of(call), name, sums.numel, arguments);
 }
 
-Status compute(const Call& call, Tensor& out) {
-  bool is_done = false;
-  AOTIP_RETURN_IF_FAILED(stream(call, out, &is_done));
-  if (is_done) {
-    return Status::kOk;
-  }
+/// Products, with a gate or a sum behind them.
+Status multiply_between(const Call& call, Tensor& out) {
   const bool is_sum = call.linear.factors != nullptr;
   if (!is_sum && call.linear.gate == kNoGate) {
     return multiply(call, out);
@@ -206,6 +208,20 @@ Status compute(const Call& call, Tensor& out) {
   AOTIP_RETURN_IF_NULL(products);
   AOTIP_RETURN_IF_FAILED(multiply(call, *products));
   return is_sum ? add_up(call, *products, out) : gate_rows(*products, call.linear.gate, out);
+}
+
+Status compute(const Call& call, Tensor& out) {
+  bool is_done = false;
+  AOTIP_RETURN_IF_FAILED(stream(call, out, &is_done));
+  if (is_done) {
+    return Status::kOk;
+  }
+  if (call.linear.norm == nullptr) {
+    return multiply_between(call, out);
+  }
+  OwnedTensor rows;
+  AOTIP_RETURN_IF_FAILED(norm_of_rows(call.x, around_of(call.linear), &rows));
+  return multiply_between({*rows, call.linear, call.product, call.rows, nullptr}, out);
 }
 
 }  // namespace
@@ -220,6 +236,9 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
   OwnedTensor experts;
   AOTIP_RETURN_IF_FAILED(as_aligned_rows(*linear.experts, 1, linear.experts->numel(), &experts));
   own.experts = experts.get();
+  // What was copied here is not what the kernel in front waited for.
+  own.is_second = linear.is_second && experts->data() == linear.experts->data() &&
+                  linear.weight.codes->is_borrowed() && linear.weight.scale->is_borrowed();
   OwnedTensor factors;
   if (linear.factors != nullptr) {
     AOTIP_RETURN_IF_FAILED(as_aligned_rows(*linear.factors, linear.factors->size(0),

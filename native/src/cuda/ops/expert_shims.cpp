@@ -10,20 +10,24 @@ using namespace aoti_plugins;
 
 AOTITorchError aoti_torch_cuda_expert_linear(AtenTensorHandle x, AtenTensorHandle experts,
                                              AtenTensorHandle weight, AtenTensorHandle scale,
-                                             AtenTensorHandle* zero, AtenTensorHandle* factors,
-                                             AtenTensorHandle* residual, int64_t count,
-                                             int64_t bits, int64_t group_size, int64_t zero_kind,
-                                             int64_t gate, AtenTensorHandle* ret0) {
+                                             AtenTensorHandle* zero, AtenTensorHandle* norm,
+                                             AtenTensorHandle* factors, AtenTensorHandle* residual,
+                                             int64_t count, int64_t bits, int64_t group_size,
+                                             int64_t zero_kind, double epsilon, int64_t gate,
+                                             int32_t is_second, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
     AOTIP_CHECK_TENSORS(x, experts, weight, scale);
     AOTIP_CHECK_ARG(ret0);
     const cuda::ExpertLinear linear{
         {unwrap(weight), unwrap(scale), unwrap_optional(zero), bits, group_size, zero_kind},
         unwrap(experts),
+        unwrap_optional(norm),
         unwrap_optional(factors),
         unwrap_optional(residual),
         count,
-        gate};
+        epsilon,
+        gate,
+        is_second != 0};
     return cuda::expert_linear(*unwrap(x), linear, ret0);
   });
 }

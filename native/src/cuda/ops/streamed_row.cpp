@@ -148,12 +148,13 @@ std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
                  [&](const StreamedShape& shape) { return nbytes_of(4, product, shape); });
 }
 
-Status streamed_experts(const Gpu& gpu, StreamedShape shape, ExpertProduct& product) noexcept {
+Status streamed_experts(const Gpu& gpu, bool is_constant, StreamedShape shape,
+                        ExpertProduct& product) noexcept {
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_streamed_experts_4_bf16_%d_%d",
                       static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
-  return launch(gpu, name, nbytes_of(4, product, shape), true, shape, product);
+  return launch(gpu, name, nbytes_of(4, product, shape), is_constant, shape, product);
 }
 
 std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,

@@ -23,8 +23,10 @@ Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
 std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
                                                     const ExpertProduct& product) noexcept;
 
-/// One kernel, launched early on this thread's current stream.
-Status streamed_experts(const Gpu& gpu, StreamedShape shape, ExpertProduct& product) noexcept;
+/// One kernel on this thread's current stream; launched early if `is_constant`: no kernel writes
+/// the norm's factors.
+Status streamed_experts(const Gpu& gpu, bool is_constant, StreamedShape shape,
+                        ExpertProduct& product) noexcept;
 
 /// The same for a weight of 16 bits as it lies: on GPUs that copy by themselves, for rows of a
 /// multiple of 32 elements.
