@@ -239,14 +239,10 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_draw_top_k),
       FAKE_KERNEL(aotip_draw_top_p),
       FAKE_KERNEL(aotip_draw_number),
-      FAKE_KERNEL(aotip_token_attention_bf16_64_4),
-      FAKE_KERNEL(aotip_token_attention_bf16_64_8),
-      FAKE_KERNEL(aotip_token_attention_bf16_128_4),
-      FAKE_KERNEL(aotip_token_attention_bf16_128_8),
-      FAKE_KERNEL(aotip_token_attention_f16_64_4),
-      FAKE_KERNEL(aotip_token_attention_f16_64_8),
-      FAKE_KERNEL(aotip_token_attention_f16_128_4),
-      FAKE_KERNEL(aotip_token_attention_f16_128_8),
+      FAKE_KERNEL(aotip_token_attention_bf16_64),
+      FAKE_KERNEL(aotip_token_attention_bf16_128),
+      FAKE_KERNEL(aotip_token_attention_f16_64),
+      FAKE_KERNEL(aotip_token_attention_f16_128),
       {"fake_scale_add", make_kernel(scale_add)},
   };
 #undef FAKE_KERNEL

@@ -1,11 +1,11 @@
 // Attention of one token over a cache: rotates its query and key, writes key and value, and attends
-// to the positions that the mask lets in, in one kernel. What the cache could hold costs nothing but
-// the look at the mask.
+// to the positions that the mask lets in, in one kernel. What the cache could hold costs nothing
+// but the look at the mask.
 //
 // A cluster of blocks has heads of the query that share a head of the cache. Each block has every
 // so many-th chunk of the positions; the one with the first chunk puts together what they found. A
-// warp has 16 positions at a time: tensor cores give the scores of 8 heads, and each lane adds up
-// some elements of the values.
+// warp has 16 positions at a time, of which tensor cores give the scores of 8 heads, and then the
+// sums of their values: scores of a head lie in four lanes, as factors of such a product do.
 
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
@@ -17,27 +17,32 @@ using namespace aoti_plugins::cuda;
 
 namespace {
 
-/// SIZE elements of a head, HEADS (4 or 8) heads of a cluster.
-template <typename T, int SIZE, int HEADS>
+/// SIZE elements of a head.
+template <typename T, int SIZE>
 class AttentionOfToken {
-  static constexpr int kRows = 16;           ///< positions of a warp at a time
-  static constexpr int kParts = SIZE / 32;   ///< of 32 elements of a head
-  static constexpr int kPairs = SIZE / 64;   ///< of a lane's elements of a value
-  static constexpr int kLanes = SIZE / 8;    ///< with 8 elements of a head each
-  static constexpr int kFound = SIZE + 2;    ///< of a head: sums, their weight, the maximum
+  static constexpr int kRows = 16;          ///< positions of a warp at a time
+  static constexpr int kParts = SIZE / 32;  ///< of 32 elements of a key
+  static constexpr int kRuns = SIZE / 64;   ///< of 64 elements of a value
+  static constexpr int kLanes = SIZE / 8;   ///< with 8 elements of a head each
+  static constexpr int kFound = SIZE + 4;   ///< of a head: sums, their weight, the maximum
   static constexpr int kNoBase = -1;
-  static constexpr int kOwnKey = 8;          ///< behind rows of the query, the token's own key
-  static constexpr float kNone = -1e30f;     ///< below any score
+  static constexpr int kOwnKey = kTokenHeads;  ///< behind rows of the query, the token's own key
+  static constexpr float kNone = -1e30f;       ///< below any score
   static constexpr float kLog2E = 1.44269504f;
 
   struct Shared {
-    float found[kTokenWarps][HEADS][kFound];
-    float of_blocks[kMostSharers][HEADS][kFound];  ///< of the blocks of the cluster
-    float4 weights[kTokenWarps][kRows][HEADS / 4];  ///< of a warp's positions
-    float4 factors[kTokenWarps][HEADS / 4];         ///< for what it found before
-    uint4 query[8][kLanes];                        ///< of heads that there are not, zeros
-    uint4 key[kLanes];                             ///< the token's own
+    float found[kTokenWarps][kTokenHeads][kFound];
+    float of_blocks[kMostSharers][kTokenHeads][kFound];  ///< of the blocks of the cluster
+    uint4 query[kTokenHeads][kLanes];                    ///< of heads that there are not, zeros
+    uint4 key[kLanes];                                   ///< the token's own
     uint4 value[kLanes];
+  };
+
+  /// Some elements of what was found of a head.
+  struct Found {
+    float4 sums;
+    float weight;
+    float most;
   };
 
  public:
@@ -49,12 +54,12 @@ class AttentionOfToken {
         lane_(static_cast<int>(threadIdx.x) % 32),
         warp_(static_cast<int>(threadIdx.x) / 32) {
     const int group = p.heads / p.kv_heads;
-    const int parts_of_group = (group + HEADS - 1) / HEADS;
+    const int parts_of_group = (group + kTokenHeads - 1) / kTokenHeads;
     const int unit = static_cast<int>(blockIdx.x) / p.sharers;
     rank_ = static_cast<int>(blockIdx.x) % p.sharers;
     head_ = unit / parts_of_group;
-    query_head_ = head_ * group + unit % parts_of_group * HEADS;
-    heads_ = min(HEADS, (head_ + 1) * group - query_head_);
+    query_head_ = head_ * group + unit % parts_of_group * kTokenHeads;
+    heads_ = min(kTokenHeads, (head_ + 1) * group - query_head_);
   }
 
   __device__ void run() {
@@ -93,12 +98,6 @@ class AttentionOfToken {
   }
 
  private:
-  __device__ static float* numbers_of(float4* fours) { return reinterpret_cast<float*>(fours); }
-
-  __device__ static float number_of(const float4& four, int i) {
-    return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
-  }
-
   __device__ static void floats_of(const uint4& eight, float (&ret)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -109,9 +108,7 @@ class AttentionOfToken {
   }
 
   /// Which of the chunks from the first one on is this block's first; sharers are a power of two.
-  __device__ int order_of(int first) const {
-    return (rank_ - first) & (p_.sharers - 1);
-  }
+  __device__ int order_of(int first) const { return (rank_ - first) & (p_.sharers - 1); }
 
   /// The mask's range, or all.
   __device__ int4 read_range() const {
@@ -134,9 +131,9 @@ class AttentionOfToken {
     const int row = base + lane_ % kRows;
     if (base >= 0 && row < p_.capacity) {
       const bool is_key = lane_ < kRows;
-      const T* const from =
-          is_key ? row_of(at(p_.keys, head_ * p_.keys_step), row, p_.keys_row)
-                 : row_of(at(p_.values, head_ * p_.values_step), row, p_.values_row);
+      const T* const from = is_key
+                                ? row_of(at(p_.keys, head_ * p_.keys_step), row, p_.keys_row)
+                                : row_of(at(p_.values, head_ * p_.values_step), row, p_.values_row);
 #pragma unroll
       for (int i = 0; i < SIZE; i += 64) {
         prefetch_line(from + i);
@@ -257,8 +254,11 @@ class AttentionOfToken {
     }
   }
 
-  /// Sets out to fetch keys and values of 16 positions, if they begin before `end`. Of each 32 elements
-  /// of a key a lane has 8, of two positions; of a value every 32nd pair, of all positions.
+  /// The position of the 16 whose value is the `i`-th of four that a lane has.
+  __device__ int row_of_value(int i) const { return i / 2 * 8 + lane_ % 4 * 2 + i % 2; }
+
+  /// Sets out to fetch keys and values of 16 positions, if they begin before `end`. Of each 32
+  /// elements of a key a lane has 8, of two positions; of each 64 of a value 8, of four.
   __device__ void fetch(int base, int end) {
     if (base < 0 || base >= end) {
       return;
@@ -272,13 +272,37 @@ class AttentionOfToken {
         keys_[part][half] = *reinterpret_cast<const uint4*>(from + part * 32);
       }
     }
-    const T* const values = at(p_.values, head_ * p_.values_step + lane_ * 2);
+    const T* const values = at(p_.values, head_ * p_.values_step + lane_ / 4 * 8);
 #pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      const T* const from = row_of(values, min(base + row, end - 1), p_.values_row);
+    for (int i = 0; i < 4; ++i) {
+      const T* const from = row_of(values, min(base + row_of_value(i), end - 1), p_.values_row);
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        values_[row][i] = *reinterpret_cast<const uint32_t*>(from + i * 64);
+      for (int run = 0; run < kRuns; ++run) {
+        values_[i][run] = *reinterpret_cast<const uint4*>(from + run * 64);
+      }
+    }
+  }
+
+  /// Puts the token's own key and value, which are in the cache only now, among the 16.
+  __device__ void put_own(int base) {
+    const int own = position_ - base;
+    if (own < 0 || own >= kRows) {
+      return;
+    }
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const uint4 key = shared_.key[part * 4 + lane_ % 4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        keys_[part][half] = own == lane_ / 4 + half * 8 ? key : keys_[part][half];
+      }
+    }
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+      const uint4 value = shared_.value[run * 8 + lane_ / 4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        values_[i][run] = own == row_of_value(i) ? value : values_[i][run];
       }
     }
   }
@@ -292,9 +316,9 @@ class AttentionOfToken {
 
   /// `fetched`: the first of the positions that are on their way.
   __device__ void attend(int first, int chunks, int order, int fetched) {
-    float most[2] = {kNone, kNone};
-    float weight[2] = {0.0f, 0.0f};
-    float sum[HEADS][2 * kPairs] = {};
+    float most = kNone;
+    float weight = 0.0f;
+    float sums[kRuns * 4][4] = {};
 #pragma unroll 1
     for (int chunk = order; chunk < chunks; chunk += p_.sharers) {
       const int base = (first + chunk) * kTokenChunk + warp_ * kRows;
@@ -302,185 +326,188 @@ class AttentionOfToken {
         fetch(base, end_);
       }
       if (base < end_ && base + kRows > begin_) {
-        float scores[4] = {};
-        multiply(base, scores);
-        weigh(base, scores, most, weight);
-        __syncwarp();
-        add_values(base, sum);
-        __syncwarp();
+        put_own(base);
+        float scores[4];
+        multiply(scores);
+        uint32_t weights[2];
+        const float before = weigh(base, scores, most, weight, weights);
+        add_values(before, weights, sums);
       }
       fetched = kNoBase;
     }
-    keep(most, weight, sum);
+    keep(most, weight, sums);
   }
 
-  /// Scores of positions lane / 4 and 8 on, of heads lane % 4 * 2 and the next one.
-  __device__ void multiply(int base, float (&scores)[4]) const {
-    const int own = position_ - base;  // in the cache it is only now
+  /// Scores of head lane / 4, of the positions of `row_of_value`.
+  __device__ void multiply(float (&scores)[4]) const {
+    float found[2][4] = {};
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const uint4 query = shared_.query[lane_ / 4][part * 4 + lane_ % 4];
-      const uint4 key = shared_.key[part * 4 + lane_ % 4];
-      const uint4 a = own == lane_ / 4 ? key : keys_[part][0];
-      const uint4 b = own == lane_ / 4 + 8 ? key : keys_[part][1];
-      const uint32_t first[4] = {a.x, b.x, a.y, b.y};
-      const uint32_t second[4] = {a.z, b.z, a.w, b.w};
-      multiply_tile<T>(scores, first, query.x, query.y);
-      multiply_tile<T>(scores, second, query.z, query.w);
+      const uint32_t first[4] = {query.x, 0, query.y, 0};  // of 16 rows there are 8
+      const uint32_t second[4] = {query.z, 0, query.w, 0};
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint4& key = keys_[part][half];
+        multiply_tile<T>(found[half], first, key.x, key.y);
+        multiply_tile<T>(found[half], second, key.z, key.w);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      scores[i] = found[i / 2][i % 2];
     }
   }
 
-  /// Scores become weights, relative to this warp's maximum so far.
-  __device__ void weigh(int base, float (&scores)[4], float (&most)[2], float (&weight)[2]) {
-    const float factor = p_.scale * kLog2E;
+  /// Scores become weights, relative to the head's maximum so far; `weight` is the sum of a lane's.
+  /// Returns the factor for what was found before.
+  __device__ float weigh(int base, float (&scores)[4], float& most, float& weight,
+                         uint32_t (&weights)[2]) const {
+    float highest = most;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int position = base + lane_ / 4 + half * 8;
+    for (int i = 0; i < 4; ++i) {
+      const int position = base + row_of_value(i);
       const bool is_in =
           position >= begin_ && position < end_ && (mask_ == nullptr || mask_[position]);
-      scores[half * 2] = is_in ? scores[half * 2] * factor : kNone;
-      scores[half * 2 + 1] = is_in ? scores[half * 2 + 1] * factor : kNone;
+      scores[i] = is_in ? scores[i] * (p_.scale * kLog2E) : kNone;
+      highest = fmaxf(highest, scores[i]);
     }
+#pragma unroll
+    for (int reach = 1; reach < 4; reach *= 2) {
+      highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, reach));
+    }
+    float found[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      found[i] = scores[i] > kNone ? exp2f(scores[i] - highest) : 0.0f;
+    }
+    const float before = exp2f(most - highest);
+    most = highest;
+    weight *= before;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      float highest = fmaxf(scores[i], scores[i + 2]);
-#pragma unroll
-      for (int reach = 4; reach < 32; reach *= 2) {
-        highest = fmaxf(highest, __shfl_xor_sync(kAllLanes, highest, reach));
-      }
-      highest = fmaxf(highest, most[i]);
-      const float before = exp2f(most[i] - highest);
-      const float first = scores[i] > kNone ? exp2f(scores[i] - highest) : 0.0f;
-      const float second = scores[i + 2] > kNone ? exp2f(scores[i + 2] - highest) : 0.0f;
-      most[i] = highest;
-      weight[i] = weight[i] * before + first + second;
-      const int head = lane_ % 4 * 2 + i;
-      if (head < HEADS) {
-        numbers_of(shared_.weights[warp_][lane_ / 4])[head] = first;
-        numbers_of(shared_.weights[warp_][lane_ / 4 + 8])[head] = second;
-        if (lane_ < 4) {
-          numbers_of(shared_.factors[warp_])[head] = before;
-        }
-      }
+      weights[i] = HalfPair<T>::of(found[2 * i], found[2 * i + 1]);
+      const float2 rounded = HalfPair<T>::floats(weights[i]);
+      weight += rounded.x + rounded.y;
     }
+    return before;
   }
 
-  /// Adds values times weights to what there was; a lane has every 32nd pair of elements.
-  __device__ void add_values(int base, float (&sum)[HEADS][2 * kPairs]) const {
+  /// Adds values times weights to what there was. Of each 16 elements a lane has sums of two, of
+  /// heads lane % 4 * 2 and the next one.
+  __device__ void add_values(float before, const uint32_t (&weights)[2],
+                             float (&sums)[kRuns * 4][4]) const {
+    const float factors[2] = {__shfl_sync(kAllLanes, before, lane_ % 4 * 8),
+                              __shfl_sync(kAllLanes, before, lane_ % 4 * 8 + 4)};
 #pragma unroll
-    for (int h = 0; h < HEADS; ++h) {
-      const float before = number_of(shared_.factors[warp_][h / 4], h % 4);
+    for (int run = 0; run < kRuns; ++run) {
 #pragma unroll
-      for (int i = 0; i < 2 * kPairs; ++i) {
-        sum[h][i] *= before;
-      }
-    }
-    uint32_t own_value[kPairs];
+      for (int i = 0; i < 4; ++i) {
+        uint32_t words[4];
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      own_value[i] = reinterpret_cast<const uint32_t*>(shared_.value)[i * 32 + lane_];
-    }
-    const int own = position_ - base;
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      float value[2 * kPairs];
-#pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        const float2 pair = HalfPair<T>::floats(row == own ? own_value[i] : values_[row][i]);
-        value[2 * i] = pair.x;
-        value[2 * i + 1] = pair.y;
-      }
-#pragma unroll
-      for (int h = 0; h < HEADS; ++h) {
-        const float weight = number_of(shared_.weights[warp_][row][h / 4], h % 4);
-#pragma unroll
-        for (int i = 0; i < 2 * kPairs; ++i) {
-          sum[h][i] += weight * value[i];
+        for (int row = 0; row < 4; ++row) {
+          words[row] = word_of(values_[row][run], i);
         }
+        const uint32_t pairs[4] = {
+            __byte_perm(words[0], words[1], 0x5410), __byte_perm(words[0], words[1], 0x7632),
+            __byte_perm(words[2], words[3], 0x5410), __byte_perm(words[2], words[3], 0x7632)};
+        float (&sum)[4] = sums[run * 4 + i];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          sum[j] *= factors[j % 2];
+        }
+        multiply_tile<T>(sum, pairs, weights[0], weights[1]);
       }
     }
   }
 
   /// What this warp found, in shared memory.
-  __device__ void keep(const float (&most)[2], float (&weight)[2],
-                       const float (&sum)[HEADS][2 * kPairs]) {
+  __device__ void keep(float most, float weight, const float (&sums)[kRuns * 4][4]) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int reach = 4; reach < 32; reach *= 2) {
-        weight[i] += __shfl_xor_sync(kAllLanes, weight[i], reach);
-      }
-      if (lane_ < HEADS / 2) {
-        float* const found = shared_.found[warp_][lane_ * 2 + i];
-        found[SIZE] = weight[i];
-        found[SIZE + 1] = most[i];
-      }
+    for (int reach = 1; reach < 4; reach *= 2) {
+      weight += __shfl_xor_sync(kAllLanes, weight, reach);
+    }
+    if (lane_ % 4 == 0) {
+      float* const found = shared_.found[warp_][lane_ / 4];
+      found[SIZE] = weight;
+      found[SIZE + 1] = most;
     }
 #pragma unroll
-    for (int h = 0; h < HEADS; ++h) {
+    for (int head = 0; head < 2; ++head) {
+      float* const found = shared_.found[warp_][lane_ % 4 * 2 + head];
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
-        reinterpret_cast<float2*>(shared_.found[warp_][h])[i * 32 + lane_] =
-            make_float2(sum[h][2 * i], sum[h][2 * i + 1]);
+      for (int i = 0; i < kRuns * 4; i += 2) {
+        *reinterpret_cast<float4*>(found + i / 4 * 64 + lane_ / 4 * 8 + i % 4 * 2) =
+            make_float4(sums[i][head], sums[i][head + 2], sums[i + 1][head], sums[i + 1][head + 2]);
       }
     }
   }
 
-  /// An element's sum over parts, each relative to the maximum of its scores: the value, the weight,
-  /// and the maximum of all. Parts of which only the first `count` are there.
+  /// Four elements' sums over parts, each relative to the maximum of its scores. Parts of which
+  /// only the first `count` are there.
   template <int COUNT>
-  __device__ static float3 sum_over(const float (&parts)[COUNT][HEADS][kFound], int count, int head,
-                                    int element) {
-    float most = kNone;
+  __device__ static Found sum_over(const float (&parts)[COUNT][kTokenHeads][kFound], int count,
+                                   int head, int element) {
+    Found all{make_float4(0, 0, 0, 0), 0.0f, kNone};
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
-      most = i < count ? fmaxf(most, parts[i][head][SIZE + 1]) : most;
+      all.most = i < count ? fmaxf(all.most, parts[i][head][SIZE + 1]) : all.most;
     }
-    float value = 0.0f;
-    float weight = 0.0f;
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) {
       if (i < count) {
-        const float factor = exp2f(parts[i][head][SIZE + 1] - most);
-        value += factor * parts[i][head][element];
-        weight += factor * parts[i][head][SIZE];
+        const float* const part = parts[i][head];
+        const float factor = exp2f(part[SIZE + 1] - all.most);
+        const float4 sums = *reinterpret_cast<const float4*>(part + element);
+        all.sums.x += factor * sums.x;
+        all.sums.y += factor * sums.y;
+        all.sums.z += factor * sums.z;
+        all.sums.w += factor * sums.w;
+        all.weight += factor * part[SIZE];
       }
     }
-    return make_float3(value, weight, most);
+    return all;
   }
 
   /// What the warps found becomes the result, or goes to the block that puts all blocks' together.
   __device__ void put_together(int leader, int order, int sharers) {
     float* const to = shared_of_block(&shared_.of_blocks[order][0][0], leader);
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < heads_ * SIZE; i += kTokenWarps * 32) {
-      const int head = i / SIZE;
-      const int element = i % SIZE;
-      const float3 all = sum_over(shared_.found, sharers > 0 ? kTokenWarps : 0, head, element);
+    for_elements([&](int head, int element) {
+      const Found all = sum_over(shared_.found, sharers > 0 ? kTokenWarps : 0, head, element);
       if (sharers <= 1) {
-        write_element(head, element, all);
-        continue;
+        write_elements(head, element, all);
+        return;
       }
-      to[head * kFound + element] = all.x;
+      *reinterpret_cast<float4*>(to + head * kFound + element) = all.sums;
       if (element == 0) {
-        to[head * kFound + SIZE] = all.y;
-        to[head * kFound + SIZE + 1] = all.z;
+        to[head * kFound + SIZE] = all.weight;
+        to[head * kFound + SIZE + 1] = all.most;
       }
-    }
+    });
   }
 
   /// The result of all blocks.
   __device__ void write(int sharers) {
+    for_elements([&](int head, int element) {
+      write_elements(head, element, sum_over(shared_.of_blocks, sharers, head, element));
+    });
+  }
+
+  /// Every fourth element of all heads.
+  template <typename Do>
+  __device__ void for_elements(const Do& act) const {
+    constexpr int kFours = SIZE / 4;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < heads_ * SIZE; i += kTokenWarps * 32) {
-      write_element(i / SIZE, i % SIZE,
-                    sum_over(shared_.of_blocks, sharers, i / SIZE, i % SIZE));
+    for (int i = static_cast<int>(threadIdx.x); i < heads_ * kFours; i += kTokenWarps * 32) {
+      act(i / kFours, i % kFours * 4);
     }
   }
 
-  __device__ void write_element(int head, int element, const float3& all) const {
-    static_cast<T*>(p_.out)[(query_head_ + head) * SIZE + element] =
-        static_cast<T>(all.y > 0.0f ? __fdividef(all.x, all.y) : 0.0f);
+  __device__ void write_elements(int head, int element, const Found& all) const {
+    const float factor = all.weight > 0.0f ? __fdividef(1.0f, all.weight) : 0.0f;
+    *reinterpret_cast<uint2*>(static_cast<T*>(p_.out) + (query_head_ + head) * SIZE + element) =
+        make_uint2(HalfPair<T>::of(all.sums.x * factor, all.sums.y * factor),
+                   HalfPair<T>::of(all.sums.z * factor, all.sums.w * factor));
   }
 
   const TokenAttention& p_;
@@ -492,28 +519,23 @@ class AttentionOfToken {
   int query_head_;
   int heads_;
   int position_ = 0;  ///< of the token; negative for one outside of the cache
-  int begin_ = 0;         ///< of the positions that are attended to
+  int begin_ = 0;     ///< of the positions that are attended to
   int end_ = 0;
   const bool* mask_ = nullptr;  ///< null where all between are
   uint4 keys_[kParts][2];       ///< on their way
-  uint32_t values_[kRows][kPairs];
+  uint4 values_[4][kRuns];
 };
 
 }  // namespace
 
-#define AOTIP_TOKEN_ATTENTION(KIND, TYPE, SIZE, HEADS)                                         \
-  extern "C" __global__ void __launch_bounds__(kTokenWarps * 32)                               \
-      aotip_token_attention_##KIND##_##SIZE##_##HEADS(const TokenAttention p) {                \
-    static_assert(AttentionOfToken<TYPE, SIZE, HEADS>::kNbytes <=                              \
-                  kTokenAttentionNbytes<SIZE, HEADS>);                                         \
-    AttentionOfToken<TYPE, SIZE, HEADS>(p, launched_memory()).run();                           \
+#define AOTIP_TOKEN_ATTENTION(KIND, TYPE, SIZE)                                          \
+  extern "C" __global__ void __launch_bounds__(kTokenWarps * 32)                         \
+      aotip_token_attention_##KIND##_##SIZE(const TokenAttention p) {                    \
+    static_assert(AttentionOfToken<TYPE, SIZE>::kNbytes <= kTokenAttentionNbytes<SIZE>); \
+    AttentionOfToken<TYPE, SIZE>(p, launched_memory()).run();                            \
   }
 
-AOTIP_TOKEN_ATTENTION(bf16, __nv_bfloat16, 64, 4)
-AOTIP_TOKEN_ATTENTION(bf16, __nv_bfloat16, 64, 8)
-AOTIP_TOKEN_ATTENTION(bf16, __nv_bfloat16, 128, 4)
-AOTIP_TOKEN_ATTENTION(bf16, __nv_bfloat16, 128, 8)
-AOTIP_TOKEN_ATTENTION(f16, __half, 64, 4)
-AOTIP_TOKEN_ATTENTION(f16, __half, 64, 8)
-AOTIP_TOKEN_ATTENTION(f16, __half, 128, 4)
-AOTIP_TOKEN_ATTENTION(f16, __half, 128, 8)
+AOTIP_TOKEN_ATTENTION(bf16, __nv_bfloat16, 64)
+AOTIP_TOKEN_ATTENTION(bf16, __nv_bfloat16, 128)
+AOTIP_TOKEN_ATTENTION(f16, __half, 64)
+AOTIP_TOKEN_ATTENTION(f16, __half, 128)

@@ -24,12 +24,14 @@ struct AttendedRange {
 
 inline constexpr int32_t kRangeThreads = 1024;
 
-/// Bytes of shared memory, for heads of SIZE elements, HEADS of them at a time: what warps and
-/// blocks found, weights, and the token's own rows.
-template <int32_t SIZE, int32_t HEADS>
+/// Heads of a query that a block has at a time.
+inline constexpr int32_t kTokenHeads = 8;
+
+/// Bytes of shared memory, for heads of SIZE elements: what warps and blocks found, and the token's
+/// own rows.
+template <int32_t SIZE>
 inline constexpr int32_t kTokenAttentionNbytes =
-    (kTokenWarps + kMostSharers) * HEADS * (SIZE + 2) * 4 + kTokenWarps * 17 * HEADS * 4 +
-    10 * SIZE * 2 + 64;
+    (kTokenWarps + kMostSharers) * kTokenHeads * (SIZE + 4) * 4 + (kTokenHeads + 2) * SIZE * 2;
 
 /// One token's query attends to a cache, to which its key and value are written before. Query and
 /// key are rotated on the way: x * cos + (-x[d / 2:], x[:d / 2]) * sin. All are 16-bit floats of

@@ -143,11 +143,8 @@ TokenAttention arguments_of(const CachedAttention& a, const Tensor& out) {
   return p;
 }
 
-int32_t shared_nbytes(int64_t d, int32_t heads) {
-  if (d == 64) {
-    return heads == 4 ? kTokenAttentionNbytes<64, 4> : kTokenAttentionNbytes<64, 8>;
-  }
-  return heads == 4 ? kTokenAttentionNbytes<128, 4> : kTokenAttentionNbytes<128, 8>;
+int32_t shared_nbytes(int64_t d) {
+  return d == 64 ? kTokenAttentionNbytes<64> : kTokenAttentionNbytes<128>;
 }
 
 /// Blocks that share the positions of a cache.
@@ -171,17 +168,16 @@ Status launch(const CachedAttention& a, Tensor& out) {
   }
   p.sharers = sharers_of(gpu, p.capacity);
   const int32_t group = p.heads / p.kv_heads;
-  const int32_t heads = group <= 4 ? 4 : 8;
   const int64_t d = a.query->size(3);
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_token_attention_%s_%d_%d", kind_of_halves(out),
-                      static_cast<int>(d), static_cast<int>(heads));
-  const int32_t units = p.kv_heads * ((group + heads - 1) / heads);
+  (void)std::snprintf(name, sizeof(name), "aotip_token_attention_%s_%d", kind_of_halves(out),
+                      static_cast<int>(d));
+  const int32_t units = p.kv_heads * ((group + kTokenHeads - 1) / kTokenHeads);
   void* arguments[] = {&p};
   return launch_early(
       gpu, name,
       {static_cast<unsigned int>(units * p.sharers), kTokenWarps * 32,
-       static_cast<unsigned int>(shared_nbytes(d, heads)), static_cast<unsigned int>(p.sharers)},
+       static_cast<unsigned int>(shared_nbytes(d)), static_cast<unsigned int>(p.sharers)},
       arguments);
 }
 
