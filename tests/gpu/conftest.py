@@ -102,7 +102,15 @@ def upstream_programs(shared_dir: Path) -> Callable[[str, str], Path]:
                 folder.mkdir(exist_ok=True)
                 script = Path(__file__).with_name("upstream_lowering.py")
                 command = [sys.executable, str(script), model, generation, str(folder)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                # Upstream's lowerings of one model remove each other's files from a common cache.
+                cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
+                done = subprocess.run(
+                    command,
+                    env={**os.environ, **cache},
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
                 assert done.returncode == 0, f"{command} failed:\n{done.stderr[-8000:]}"
         return folder
 
