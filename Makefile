@@ -70,6 +70,7 @@ lint: $(INSTALLED) ## Style and types.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/vermin --target=3.10- --no-tips --violations --quiet aoti_plugins
 	git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 
 format: $(INSTALLED) ## Rewrite the sources in the house style.

@@ -20,6 +20,8 @@ from types import ModuleType
 import pytest
 from support import ROOT
 
+# Of the wheel that is built here.
+PLATFORM = "manylinux_2_28_x86_64"
 TOOLS = ROOT / "native" / "tools"
 QEMU = ("qemu-aarch64-static", "qemu-aarch64")
 # C++ tests of tensors, shims, loading, running, and of products with NEON; others take minutes.
@@ -58,23 +60,39 @@ def need_qemu() -> str:
     pytest.skip(f"none of {', '.join(QEMU)} is here: apt-get install qemu-user-static")
 
 
-def debian_root(machine: str, folder: Path, packages: Sequence[str]) -> Path:
-    """A folder with packages of Debian for a machine, or a skip where they cannot be had."""
+def debian_root(
+    machine: str, folder: Path, packages: Sequence[str], sources: str | None = None
+) -> Path:
+    """A folder with packages of Debian for a machine, or a skip where they cannot be had.
+
+    Args:
+        machine: as Debian names it.
+        folder: to unpack them to.
+        packages: what to install.
+        sources: a line of apt's lists of sources, where this system's do not have them.
+    """
     if not (folder / ".unpacked").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        environment = dict(os.environ)
+        if sources is not None:
+            (folder / "sources.list").write_text(f"{sources}\n")
+            environment["APT_SOURCES"] = str(folder / "sources.list")
         command = [str(ROOT / "tools" / "debian_root.sh"), machine, str(folder), *packages]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             pytest.skip(f"no packages of Debian for {machine}: {done.stderr[-300:]}")
         (folder / ".unpacked").touch()
     return folder
 
 
-def download(machine: str, folder: Path, requirements: Sequence[str]) -> list[Path]:
-    """Wheels of these packages alone for Python 3.11 on a machine, or a skip."""
+def download(
+    machine: str, folder: Path, requirements: Sequence[str], version: str = "3.11"
+) -> list[Path]:
+    """Wheels of these packages alone for a version of Python on a machine, or a skip."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / ".downloaded").exists():
         tags = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 27, 17)]
-        options = ["--no-deps", "--only-binary=:all:", "--python-version=3.11", "-q", *tags]
+        options = ["--no-deps", "--only-binary=:all:", f"--python-version={version}", "-q", *tags]
         command = [sys.executable, "-m", "pip", "download", *options, "-d", str(folder)]
         done = subprocess.run(
             [*command, *requirements], capture_output=True, text=True, check=False
@@ -90,6 +108,46 @@ def unpack(wheels: Sequence[Path], folder: Path) -> None:
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
+
+
+@dataclass(frozen=True)
+class OtherPython:
+    """Another version of Python for this machine, with the wheel and without torch.
+
+    Args:
+        version: as in "3.13".
+        root: of a system that has it, whose C library and loader it runs with.
+        site: its site-packages.
+    """
+
+    version: str
+    root: Path
+    site: Path
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run that Python."""
+        loader = next(self.root.glob("**/ld-linux-x86-64.so.2"))
+        libraries = [self.root / folder / "x86_64-linux-gnu" for folder in ("lib", "usr/lib")]
+        variables = {
+            "PYTHONHOME": str(self.root / "usr"),
+            "PYTHONPATH": str(self.site),
+            "AOTI_PLUGINS_LIBRARY_DIR": "",
+        }
+        return subprocess.run(
+            [
+                str(loader),
+                "--library-path",
+                ":".join(map(str, libraries)),
+                str(self.root / "usr" / "bin" / f"python{self.version}"),
+                *map(str, arguments),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **variables},
+            cwd=self.site,  # not this checkout
+            timeout=600,
+        )
 
 
 @dataclass(frozen=True)

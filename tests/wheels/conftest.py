@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +21,24 @@ def _build_programs() -> None:
     os.environ["PATH"] = os.pathsep.join((folder, os.environ["PATH"]))
     for name in ("cmake", "ninja"):
         assert shutil.which(name), f"the tests need {name}: pip install {name}"
+
+
+@pytest.fixture(scope="session")
+def wheel(shared_dir: Path) -> Path:
+    """Built once per run, as `make wheels` does but for CUDA."""
+    if path := os.environ.get("AOTI_PLUGINS_WHEEL"):
+        return Path(path)
+    support.need_zig_and_debian()
+    output = shared_dir / "wheel"
+    with FileLock(f"{output}.lock"):
+        if not output.exists():
+            work = support.parts(shared_dir)
+            command = [sys.executable, str(ROOT / "native" / "tools" / "build_wheels.py")]
+            command += [str(output), support.PLATFORM, "--without-cuda", "--work", str(work)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = output.glob("*.whl")
+    return path
 
 
 @pytest.fixture(scope="session")

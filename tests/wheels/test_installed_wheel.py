@@ -26,31 +26,11 @@ from packaging.licenses import canonicalize_license_expression
 from packaging.tags import Tag
 from packaging.utils import parse_wheel_filename
 from support import ROOT
-from wheels_support import need_zig_and_debian, parts, tool
-
-PLATFORM = "manylinux_2_28_x86_64"
+from wheels_support import PLATFORM, tool
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the wheel that is built here is for x86-64"
 )
-
-
-@pytest.fixture(scope="session")
-def wheel(shared_dir: Path) -> Path:
-    """Built once per run, as `make wheels` does but for CUDA."""
-    if path := os.environ.get("AOTI_PLUGINS_WHEEL"):
-        return Path(path)
-    need_zig_and_debian()
-    output = shared_dir / "wheel"
-    with FileLock(f"{output}.lock"):
-        if not output.exists():
-            work = parts(shared_dir)
-            command = [sys.executable, str(ROOT / "native" / "tools" / "build_wheels.py")]
-            command += [str(output), PLATFORM, "--without-cuda", "--work", str(work)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = output.glob("*.whl")
-    return path
 
 
 @pytest.fixture(scope="session")
