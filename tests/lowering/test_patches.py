@@ -108,3 +108,6 @@ def test_the_matrix_that_is_tested_is_the_one_that_is_supported() -> None:
     assert found is not None
     tested = [tuple(map(int, one.split(".")[:2])) for one in found[1].split()]
     assert (tested[0], tested[-1]) == (versions.OLDEST_TORCH, versions.NEWEST_TORCH)
+    workflow = (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+    quoted = ", ".join(f'"{one}"' for one in found[1].split())
+    assert f"torch: [{quoted}]" in workflow
