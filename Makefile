@@ -14,6 +14,7 @@ VERSION_TESTS := tests/lowering/test_patches.py tests/cuda/test_cuda_patches.py 
 # What `make fuzz` gives each target.
 FUZZ_SECONDS ?= 60
 
+EXECUTORCH := "executorch==1.5.*"
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 QUICK := $(VENV)/.installed-for-cpu
@@ -92,27 +93,30 @@ wheels: $(if $(wildcard $(INSTALLED)),$(INSTALLED),$(WHEEL_TOOLS)) ## Wheels for
 clean: ## Remove the environment and everything built.
 	rm -rf $(VENV) build dist native/build
 
-# torch comes first and by version, so that nothing else chooses one. The CPU build is enough; where pip is configured
-# to find only the one with CUDA libraries, that takes some gigabytes: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
-# executorch is installed before our own build, which compiles against it in this environment. optimum-executorch pins an
-# old transformers, and works with ours.
-define install_packages
+# torch comes by version, so that nothing else chooses one. The CPU build is enough; where pip is configured to find only
+# the one with CUDA libraries, that takes some gigabytes: set PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
+# Our native part is built while pip unpacks PyTorch, of which it needs nothing: executorch's headers and library are there
+# before. The last command finds ours installed, and installs what it requires.
+# $(1): what the build needs beside; $(2): its settings; $(3): extras.
+define install
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
-	$(BIN)/python -m pip install --quiet "$(TORCH)"
-	$(BIN)/python -m pip install --quiet "executorch==1.5.*" "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(1)
+	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(1)
+	$(BIN)/python -m pip install --quiet --no-deps $(EXECUTORCH)
+	$(BIN)/python -m pip install --quiet "$(TORCH)" $(EXECUTORCH) & packages=$$!; trap "kill $$packages; exit 1" INT TERM; \
+		PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
+		$(addprefix --config-settings=cmake.define.,$(2)); built=$$?; \
+		wait $$packages && exit $$built
+	$(BIN)/python -m pip install --quiet "aoti-plugins$(3)"
 endef
 
 $(QUICK): pyproject.toml $(NATIVE)
-	$(call install_packages)
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable . \
-		--config-settings=cmake.define.AOTIP_CUDA=OFF
+	$(call install,,AOTIP_CUDA=OFF,)
 	touch $@
 
+# optimum-executorch pins an old transformers, and works with ours.
 $(INSTALLED): pyproject.toml $(NATIVE)
-	$(call install_packages,$(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES)))
-	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]" \
-		--config-settings=cmake.define.AOTIP_CUDA=AUTO --config-settings=cmake.define.AOTIP_OPERATOR_TESTS=ON
+	$(call install,$(if $(CUDA_TOOLKIT),,$(CUDA_PACKAGES)),AOTIP_CUDA=AUTO AOTIP_OPERATOR_TESTS=ON,[dev])
 	$(BIN)/python -m pip install --quiet --no-deps "optimum-executorch==1.1.*" "optimum==2.0.*"
 	touch $@
 
