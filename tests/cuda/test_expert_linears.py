@@ -88,13 +88,30 @@ class Normed(nn.Module):
         self.experts = Experts().mlp
         self.norm = Norm(inside=False, width=WIDTH).bfloat16()
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.experts(self.norm(x))
+    def forward(self, x: Tensor, more: Tensor) -> Tensor:
+        return x + self.experts(self.norm(x)) + more
+
+
+MORE = torch.ones(1, dtype=torch.bfloat16)
+
+
+def test_a_norm_of_any_number_of_tokens() -> None:
+    model, shapes = Normed(), ({1: Dim("tokens", max=64)}, None)
+    program = after_passes(model, tokens(3), MORE, dynamic_shapes=shapes)
+    program.graph.lint()
+    ops = [node.op for node in program.graph.nodes]
+    inputs = ops.count("placeholder")
+    assert ops[:inputs] == ["placeholder"] * inputs
+    first, second = map(arguments, products(program))
+    assert (first["norm"] is None, second["norm"] is None) == (False, True)
+    for count in (1, 3, 40):
+        x = tokens(count)
+        torch.testing.assert_close(program.module()(x, MORE), model(x, MORE), rtol=0.03, atol=0.03)
 
 
 def test_a_norm_of_one_token_is_no_kernel() -> None:
     model, x = Normed(), tokens(1)
-    program = after_passes(model, x)
+    program = after_passes(model, x, MORE)
     first, second = map(arguments, products(program))
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     (scores,) = (node for node in called if str(node.target) == ROW_LINEAR)
@@ -104,13 +121,13 @@ def test_a_norm_of_one_token_is_no_kernel() -> None:
     assert of_router["epsilon"] == first["epsilon"] == 1e-5
     assert second["norm"] is None
     assert not [node for node in called if node.target is torch.ops.aten.rsqrt.default]
-    torch.testing.assert_close(program.module()(x), model(x), rtol=0.02, atol=0.02)
+    torch.testing.assert_close(program.module()(x, MORE), model(x, MORE), rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize(("count", "has_row_kernel"), [(2, True), (1, False)])
 def test_a_norm_that_stays(count: int, has_row_kernel: bool) -> None:
     """Of several rows, and where one row has no kernel that takes it in."""
-    program = after_passes(Normed(), tokens(count), has_row_kernel=has_row_kernel)
+    program = after_passes(Normed(), tokens(count), MORE, has_row_kernel=has_row_kernel)
     assert [arguments(node)["norm"] for node in products(program)] == [None, None]
     assert ROW_LINEAR not in [str(node.target) for node in program.graph.nodes]
 

@@ -89,23 +89,27 @@ def norm_of_one_row(program: ExportedProgram, x: Node) -> Norm | None:
     if not may_be_one_row(x):
         return None
     whole = x
-    while whole.target is _aten.reshape.default and _has_same_rows(whole, whole.args[0]):
+    while x.meta["val"].dim() == 2 and whole.target is _aten.reshape.default:
+        if whole.args[0].meta["val"].shape[-1] != x.meta["val"].shape[-1]:
+            break
         whole = whole.args[0]
     norm = norm_of(program, whole)
-    return norm if norm is None or whole is x else replace(norm, x=_view_of(norm.x, x))
+    return norm if norm is None or whole is x else replace(norm, x=_as_rows(norm.x, x))
 
 
-def _has_same_rows(node: Node, other: Node) -> bool:
-    return node.meta["val"].shape[-1] == other.meta["val"].shape[-1]
-
-
-def _view_of(whole: Node, like: Node) -> Node:
-    """A view behind a node, the same one each time, as another one's view."""
-    behind, sizes = whole.next, like.args[1]
-    if behind.target is _aten.reshape.default and behind.args == (whole, sizes):
-        return behind
-    with whole.graph.inserting_after(whole):
-        view = whole.graph.call_function(_aten.reshape.default, (whole, sizes))
+def _as_rows(whole: Node, like: Node) -> Node:
+    """A node as a matrix, as another one is, behind its definition; the same one each time."""
+    args = (whole, [-1, like.meta["val"].shape[-1]])
+    before = whole
+    while before.op == before.next.op == "placeholder":
+        before = before.next
+    behind = before.next
+    while behind.target is _aten.reshape.default:
+        if behind.args == args:
+            return behind
+        behind = behind.next
+    with whole.graph.inserting_after(before):
+        view = whole.graph.call_function(_aten.reshape.default, args)
     view.meta.update(like.meta)
     comes_from(view, like)
     return view
