@@ -24,6 +24,7 @@ CUDA_PACKAGES := nvidia-cuda-nvcc nvidia-nvvm nvidia-cuda-crt nvidia-cuda-runtim
 # What wheels are built with; nothing of it is in them.
 WHEEL_TOOLS := $(VENV)/.installed-for-wheels
 CHAT := build/chat
+CPP_FILES := git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp'
 NATIVE := $(shell find native -type f -not -path 'native/build/*')
 
 .DEFAULT_GOAL := help
@@ -47,7 +48,7 @@ $(CHAT)/checkpoint/model.safetensors: examples/chat/train.py | $(INSTALLED)
 $(CHAT)/chat.pte: $(CHAT)/checkpoint/model.safetensors
 	$(BIN)/aoti-plugins export $(CHAT)/checkpoint -o $@ --quantize int4 --group-size 32
 
-test: lint test-native test-python ## Everything that CI runs.
+test: lint test-native test-python ## The whole tests, as CI runs them.
 
 test-python: $(INSTALLED) ## The Python tests: unit, lowering, runs on the CPU.
 	$(BIN)/python -m pytest -n 2 --durations=25
@@ -72,12 +73,12 @@ lint: $(INSTALLED) ## Style and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/vermin --target=3.10- --no-tips --violations --quiet aoti_plugins
-	git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
+	files=$$($(CPP_FILES)) && test -n "$$files" && $(BIN)/clang-format --dry-run --Werror $$files
 
 format: $(INSTALLED) ## Rewrite the sources in the house style.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	git ls-files 'native/*.h' 'native/*.cpp' 'examples/*.cpp' | xargs $(BIN)/clang-format -i
+	files=$$($(CPP_FILES)) && test -n "$$files" && $(BIN)/clang-format -i $$files
 
 docs: $(INSTALLED) ## The documentation as a site, in build/site; a warning is an error.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
@@ -103,7 +104,7 @@ define install
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
 	$(BIN)/python -m pip install --quiet "scikit-build-core>=0.11" "cmeel-eigen>=3.4" "cmake>=3.28" "ninja>=1.11" $(1)
 	$(BIN)/python -m pip install --quiet --no-deps $(EXECUTORCH)
-	$(BIN)/python -m pip install --quiet "$(TORCH)" $(EXECUTORCH) & packages=$$!; trap "kill $$packages; exit 1" INT TERM; \
+	$(BIN)/python -m pip install --quiet "$(TORCH)" $(EXECUTORCH) & packages=$$!; trap "kill $$packages; exit 1" HUP INT TERM; \
 		PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
 		$(addprefix --config-settings=cmake.define.,$(2)); built=$$?; \
 		wait $$packages && exit $$built

@@ -126,8 +126,11 @@ class OtherPython:
 
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         """Run that Python."""
-        loader = next(self.root.glob("**/ld-linux-x86-64.so.2"))
-        libraries = [self.root / folder / "x86_64-linux-gnu" for folder in ("lib", "usr/lib")]
+        folders = [self.root / folder / "x86_64-linux-gnu" for folder in ("lib", "usr/lib")]
+        libraries = [folder for folder in folders if folder.exists()]
+        # That in lib64 may be a link to this machine's.
+        loaders = (folder / "ld-linux-x86-64.so.2" for folder in libraries)
+        loader = next(path for path in loaders if path.exists())
         variables = {
             "PYTHONHOME": str(self.root / "usr"),
             "PYTHONPATH": str(self.site),

@@ -13,6 +13,9 @@ from aoti_plugins.lowering.small_weights.packed import scaled
 MOST_EXPERTS = 4096
 """As in native/src/cuda/kernels/experts.h."""
 
+STREAMED_GROUPS = (32, 128)
+"""Those of 4 bits that have a kernel for one row, as in native/src/cuda/ops/streamed_row.cpp."""
+
 
 @runtime_op("aoti_plugins::expert_linear", device_types=("cpu", "cuda"))
 def expert_linear(

@@ -162,9 +162,10 @@ void check_sum(const Form& form, const Sizes& s, int64_t chosen, bool has_residu
   const Handle factors = host_numbers({m, chosen}, kFloat32, 5);
   const Handle residual = host_numbers({m, s.n}, form.dtype, 6);
   const Handle found = one([&](auto* ret) {
-    return call(to_gpu(x), integers(experts), weight, form, s.count,
-                {to_gpu(factors), has_residual ? to_gpu(residual) : nullptr, 0, nullptr, true},
-                ret);
+    return call(
+        to_gpu(x), integers(experts), weight, form, s.count,
+        {to_gpu(factors), has_residual ? to_gpu(residual) : nullptr, 0, nullptr, has_residual},
+        ret);
   });
   const Expected each = products(s, numbers(x), weight.values, experts);
   const std::vector<double> shares = numbers(factors);

@@ -83,9 +83,9 @@ def test_experts_become_two_products(bits: int, count: int) -> None:
 class Normed(nn.Module):
     """The second half of a layer: a norm, a router and experts."""
 
-    def __init__(self) -> None:
+    def __init__(self, bits: int = 4) -> None:
         super().__init__()
-        self.experts = Experts().mlp
+        self.experts = Experts(bits).mlp
         self.norm = Norm(inside=False, width=WIDTH).bfloat16()
 
     def forward(self, x: Tensor, more: Tensor) -> Tensor:
@@ -98,12 +98,7 @@ MORE = torch.ones(1, dtype=torch.bfloat16)
 def test_a_norm_of_any_number_of_tokens() -> None:
     model, shapes = Normed(), ({1: Dim("tokens", max=64)}, None)
     program = after_passes(model, tokens(3), MORE, dynamic_shapes=shapes)
-    program.graph.lint()
-    ops = [node.op for node in program.graph.nodes]
-    inputs = ops.count("placeholder")
-    assert ops[:inputs] == ["placeholder"] * inputs
-    first, second = map(arguments, products(program))
-    assert (first["norm"] is None, second["norm"] is None) == (False, True)
+    assert [arguments(node)["norm"] for node in products(program)] == [None, None]
     for count in (1, 3, 40):
         x = tokens(count)
         torch.testing.assert_close(program.module()(x, MORE), model(x, MORE), rtol=0.03, atol=0.03)
@@ -113,6 +108,10 @@ def test_a_norm_of_one_token_is_no_kernel() -> None:
     model, x = Normed(), tokens(1)
     program = after_passes(model, x, MORE)
     first, second = map(arguments, products(program))
+    program.graph.lint()
+    ops = [node.op for node in program.graph.nodes]
+    inputs = ops.count("placeholder")
+    assert ops[:inputs] == ["placeholder"] * inputs  # also where the row is an input
     called = [node for node in program.graph.nodes if node.op == "call_function"]
     (scores,) = (node for node in called if str(node.target) == ROW_LINEAR)
     of_router = arguments(scores)
@@ -124,12 +123,35 @@ def test_a_norm_of_one_token_is_no_kernel() -> None:
     torch.testing.assert_close(program.module()(x, MORE), model(x, MORE), rtol=0.02, atol=0.02)
 
 
-@pytest.mark.parametrize(("count", "has_row_kernel"), [(2, True), (1, False)])
-def test_a_norm_that_stays(count: int, has_row_kernel: bool) -> None:
+@pytest.mark.parametrize(
+    ("count", "bits", "has_row_kernel"), [(2, 4, True), (1, 4, False), (1, 8, True)]
+)
+def test_a_norm_that_stays(count: int, bits: int, has_row_kernel: bool) -> None:
     """Of several rows, and where one row has no kernel that takes it in."""
-    program = after_passes(Normed(), tokens(count), MORE, has_row_kernel=has_row_kernel)
+    program = after_passes(Normed(bits), tokens(count), MORE, has_row_kernel=has_row_kernel)
     assert [arguments(node)["norm"] for node in products(program)] == [None, None]
-    assert ROW_LINEAR not in [str(node.target) for node in program.graph.nodes]
+    is_of_router = ROW_LINEAR in [str(node.target) for node in program.graph.nodes]
+    assert is_of_router == (count == 1 and has_row_kernel)
+
+
+class NormedFused(nn.Module):
+    """ExecuTorch's op behind a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fused = Fused("fused_moe")
+        self.norm = Norm(inside=False, width=WIDTH).bfloat16()
+
+    def forward(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
+        return self.fused(self.norm(x), experts, shares)
+
+
+def test_a_norm_in_front_of_upstreams_op() -> None:
+    given = tokens(1)[0], torch.tensor([[0, 4]]), torch.rand(1, CHOSEN)
+    program = after_passes(NormedFused(), *given)
+    first, second = map(arguments, products(program))
+    assert first["x"] == given_name(program, 0)
+    assert (first["norm"] is None, second["norm"] is None) == (False, True)
 
 
 def test_any_number_of_tokens() -> None:

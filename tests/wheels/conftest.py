@@ -1,4 +1,4 @@
-"""An aarch64 machine under qemu, with our libraries on it."""
+"""The wheel for this machine, and an aarch64 machine under qemu with our libraries on it."""
 
 from __future__ import annotations
 

@@ -16,18 +16,21 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from support import ROOT
 from wheels_support import OtherPython, debian_root, download, parts, unpack
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="the wheel that is built here is for x86-64"
 )
 
-_DEBIAN = "signed-by=/usr/share/keyrings/debian-archive-keyring.gpg"
-# Who has which; keys of other distributions are not here.
+_DEBIAN = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
+# Ubuntu's key of 2018, of fingerprint F6ECB3762474EDA9D21B7022871920D1991BC93C.
+_UBUNTU = f"deb [signed-by={ROOT / 'tests' / 'data' / 'ubuntu-archive-2018.gpg'}]"
+# Who has which.
 SOURCES = {
-    "3.10": "deb [trusted=yes] http://archive.ubuntu.com/ubuntu jammy main universe",
-    "3.12": "deb [trusted=yes] http://archive.ubuntu.com/ubuntu noble main universe",
-    "3.13": f"deb [{_DEBIAN}] http://deb.debian.org/debian trixie main",
+    "3.10": f"{_UBUNTU} http://archive.ubuntu.com/ubuntu jammy main universe",
+    "3.12": f"{_UBUNTU} http://archive.ubuntu.com/ubuntu noble main universe",
+    "3.13": f"{_DEBIAN} http://deb.debian.org/debian trixie main",
 }
 # What the wheel requires but for PyTorch, and what that requires.
 NEEDED = (
@@ -51,9 +54,10 @@ def python(request: pytest.FixtureRequest, shared_dir: Path, wheel: Path) -> Oth
     with FileLock(f"{there.site}.lock"):
         packages = (f"python{version}", "libstdc++6")
         debian_root("amd64", there.root, packages, sources=SOURCES[version])
-        if not there.site.exists():
+        if not (there.site / ".unpacked").exists():
             wheels = download("x86_64", work / f"wheels-{version}", NEEDED, version)
             unpack([wheel, *wheels], there.site)
+            (there.site / ".unpacked").touch()
     return there
 
 

@@ -82,19 +82,24 @@ def may_be_one_row(x: Node) -> bool:
 
 
 def norm_of_one_row(program: ExportedProgram, x: Node) -> Norm | None:
-    """The same, if it is of one row, or of a dynamic number of rows.
+    """The norm whose result a node is, if it is one row, or a dynamic number of rows.
 
     Of rows ``[m, k]`` that are a view of the result, it is the norm of the same view.
     """
     if not may_be_one_row(x):
         return None
-    whole = x
-    while x.meta["val"].dim() == 2 and whole.target is _aten.reshape.default:
-        if whole.args[0].meta["val"].shape[-1] != x.meta["val"].shape[-1]:
-            break
-        whole = whole.args[0]
+    whole = _before_views(x) if x.meta["val"].dim() == 2 else x
     norm = norm_of(program, whole)
     return norm if norm is None or whole is x else replace(norm, x=_as_rows(norm.x, x))
+
+
+def _before_views(rows: Node) -> Node:
+    """What was viewed to become rows, of rows of the same size."""
+    while rows.target is _aten.reshape.default:
+        if rows.args[0].meta["val"].shape[-1] != rows.meta["val"].shape[-1]:
+            break
+        rows = rows.args[0]
+    return rows
 
 
 def _as_rows(whole: Node, like: Node) -> Node:

@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from aoti_plugins.cuda.expert_linear import MOST_EXPERTS
+from aoti_plugins.cuda.expert_linear import MOST_EXPERTS, STREAMED_GROUPS
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.cuda.passes.around_linears import (
     Norm,
@@ -70,7 +70,7 @@ def expert_linears(program: ExportedProgram, has_row_kernel: bool) -> None:
     """
     for node in list(program.graph.nodes):
         if name_of(node) in _FUSED:
-            _replace_fused(program, node)
+            _replace_fused(program, node, has_row_kernel)
             continue
         product = _product(program, node)
         if product is not None:
@@ -103,7 +103,7 @@ def _as_int64(before: Node, numbers: Node) -> Node:
     return call(before, _aten.to.dtype, numbers, torch.int64)
 
 
-def _replace_fused(program: ExportedProgram, node: Node) -> None:
+def _replace_fused(program: ExportedProgram, node: Node, has_row_kernel: bool) -> None:
     """Replace an op of ExecuTorch's CUDA backend; its scales are ``[experts, columns, groups]``."""
     x, first, first_scale, second, second_scale, shares, experts, _, count, _ = node.args
     dtype = x.meta["val"].dtype
@@ -119,6 +119,8 @@ def _replace_fused(program: ExportedProgram, node: Node) -> None:
     up, down = (constants_of(program, one, dtype) for one in weights if one is not None)
     numbers = call(node, _aten.reshape.default, _as_int64(node, experts), [-1])
     gated = _Product(node, x, numbers, up, count, gate=Gate.SILU)
+    if has_row_kernel:
+        gated = _with_norm(program, gated)
     rows = call(node, torch.ops.aoti_plugins.expert_linear.default, *_arguments(gated))
     factors = call(node, _aten.to.dtype, shares, torch.float32)
     _emit(_with_residual(_Product(node, rows, numbers, down, count, factors=factors)))
@@ -157,12 +159,22 @@ def _with_gate(product: _Product) -> _Product:
 
 
 def _with_norm(program: ExportedProgram, product: _Product) -> _Product:
-    norm = norm_of_one_row(program, product.x) if product.factors is None else None
+    """The product of one row with the norm in front of it, where that saves a kernel."""
+    rows = product.x.meta["val"].shape[0]
+    bits, group_size, zero_kind = product.constants.kinds
+    is_streamed = (bits, zero_kind) == (4, NO_ZERO) and group_size in STREAMED_GROUPS
+    if product.factors is not None or not isinstance(rows, int) or rows != 1 or not is_streamed:
+        return product
+    norm = norm_of_one_row(program, product.x)
     return product if norm is None else replace(product, x=norm.x, norm=norm)
 
 
 def _is_second(product: _Product) -> bool:
-    """Whether a product in front, whose result this one multiplies, is of the same experts."""
+    """Whether a product in front, whose result this one multiplies, is of the same experts.
+
+    The op lets Inductor choose layouts, so both read the numbers where they are: a copy in between
+    would be read before it is there.
+    """
     first = product.x
     is_product = first.target is torch.ops.aoti_plugins.expert_linear.default
     return is_product and first.args[1] is product.experts

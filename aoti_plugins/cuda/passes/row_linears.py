@@ -1,4 +1,4 @@
-"""Products of one row with large weights of 16 bits go to a kernel of the runtime.
+"""Products of one row with large weights of 16 bits, and routers', go to a kernel of the runtime.
 
 With the norm in front of them and what follows them, as ``fused_linears`` does for small weights.
 """

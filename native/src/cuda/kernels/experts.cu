@@ -34,7 +34,7 @@ template <int BITS, typename T>
 __device__ void multiply_experts(const ExpertRowsProduct& p) {
   constexpr int kDepth = Codes<BITS>::kDepth;
   wait_for_inputs();
-  let_next_begin();
+  let_next_begin();  // only now: it may read the experts' numbers at once
   const int block = static_cast<int>(blockIdx.x) / p.tile_blocks;
   ListedRows rows{p.order, block, 1, p.repeats};
   int expert = 0;
@@ -66,7 +66,7 @@ __device__ void multiply_experts(const ExpertRowsProduct& p) {
 /// One block. `memory`: two words for each expert, and one for each warp.
 __device__ void order_rows(const ExpertOrder& p, uint32_t* memory) {
   wait_for_inputs();
-  let_next_begin();
+  let_next_begin();  // as above
   uint32_t* const found = memory;
   uint32_t* const starts = memory + p.count;
   uint32_t* const warp_sums = starts + p.count;
@@ -127,11 +127,11 @@ __device__ void choose_experts(const ExpertChoice& p, ExpertScores& shared) {
   const int thread = static_cast<int>(threadIdx.x);
   const int64_t row = blockIdx.x;
   wait_for_inputs();
-  const bool is_there = thread < p.count;
-  const T* const scores = static_cast<const T*>(p.scores) + row * p.count;
-  const float score = is_there ? static_cast<float>(scores[thread]) : 0.0f;
-  shared.scores[thread] = score;
-  shared.numbers[thread] = is_there ? ordered(score) : 0;  // -inf is more
+  if (thread < p.count) {
+    const float score = static_cast<float>(static_cast<const T*>(p.scores)[row * p.count + thread]);
+    shared.scores[thread] = score;
+    shared.numbers[thread] = ordered(score);
+  }
   __syncthreads();
   const int expert = thread / p.lanes;
   const uint32_t own = shared.numbers[min(expert, p.count - 1)];

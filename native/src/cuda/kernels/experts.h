@@ -20,10 +20,9 @@ inline constexpr int32_t kExpertRows = 16;
 
 /// A router's choice: the experts with the largest scores, and their shares of all scores.
 struct ExpertChoice {
-  const void* scores;  ///< [rows, count]
-  float* shares;       ///< [rows, chosen]
-  int64_t* experts;    ///< [rows, chosen], the largest first
-  int32_t rows;
+  const void* scores;     ///< [rows, count]
+  float* shares;          ///< [rows, chosen]
+  int64_t* experts;       ///< [rows, chosen], the largest first
   int32_t count;          ///< kMostScores at most
   int32_t chosen;         ///< kMostChosen at most
   int32_t lanes;          ///< for each score: a power of two, 32 and kMostScores / count at most
@@ -34,11 +33,11 @@ struct ExpertChoice {
 inline constexpr int32_t kMostScores = 512;
 inline constexpr int32_t kMostChosen = 32;
 
-/// What a block of kMostScores threads that chooses has in shared memory.
+/// What a block that chooses has in shared memory. It has a thread for each lane of each score.
 struct ExpertScores {
   float scores[kMostScores];
   uint32_t numbers[kMostScores];  ///< by which scores are ordered
-  int32_t chosen[kMostScores];    ///< experts, that with the largest score first
+  int32_t chosen[kMostChosen];    ///< experts, that with the largest score first
 };
 
 /// A product of one row with matrices of experts below each other, `n` and `out` of all of them.

@@ -48,7 +48,7 @@ class StreamedBlock {
     empty_ = full_ + shape_.stages;
   }
 
-  /// All threads.
+  /// All threads. The next kernel may begin now, or the caller says so later.
   __device__ void begin(bool lets_next_begin = true) {
     if (lets_next_begin) {
       let_next_begin();

@@ -14,7 +14,7 @@
 // With experts, the weight is put together of the matrices that were chosen: below each other for
 // one row, or beside each other for a row of their own each. Which ones only the kernels in front
 // know. Of the first of two products of the same experts nothing is fetched before these have
-// ended; of the second it is, as the first begins no sooner.
+// ended; of the second it is: it begins only when all blocks of the first have waited.
 
 #include "cuda/kernels/experts.cuh"
 #include "cuda/kernels/streamed_block.cuh"
@@ -142,7 +142,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     uint4 factors[kLoads];
     fetch_norm(factors, warp_);
     Around around = this->wait_for_row();
-    if (kOfExperts) {
+    if constexpr (kOfExperts) {
       let_next_begin();  // it may read the experts' numbers then
     }
     const uint4* const x = static_cast<const uint4*>(p_.x);

@@ -42,7 +42,6 @@ Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
     ExpertChoice choice{rows->data(),
                         static_cast<float*>(found->data()),
                         static_cast<int64_t*>(numbers->data()),
-                        static_cast<int32_t>(scores.size(0)),
                         static_cast<int32_t>(scores.size(1)),
                         static_cast<int32_t>(chosen),
                         lanes,
@@ -50,10 +49,11 @@ Status chosen_experts(const Tensor& scores, int64_t chosen, bool is_normalised,
     char name[64];
     (void)std::snprintf(name, sizeof(name), "aotip_choose_experts_%s",
                         dtype == kFloat32 ? "f32" : kind_of_halves(scores));
+    const auto threads = static_cast<unsigned int>((lanes * scores.size(1) + 31) / 32 * 32);
     void* arguments[] = {&choice};
     AOTIP_RETURN_IF_FAILED(launch_early(
         scores.device().index, name,
-        {static_cast<unsigned int>(scores.size(0)), kMostScores, sizeof(ExpertScores)}, arguments));
+        {static_cast<unsigned int>(scores.size(0)), threads, sizeof(ExpertScores)}, arguments));
   }
   AOTIP_RETURN_IF_FAILED(give(found.release(), shares));
   return give(numbers.release(), experts);
