@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from decoder_blocks import Norm
 from torch import Tensor, nn
 
 from aoti_plugins.language.experts import quantize_experts
@@ -76,6 +77,25 @@ class Given(nn.Module):
     def exact(self, x: Tensor, experts: Tensor, shares: Tensor) -> Tensor:
         """The result in float64."""
         return x.double() + exact_sums(self.experts, x, experts, shares)
+
+
+class Normed(nn.Module):
+    """The second half of a layer: a norm, a router and experts; ``more`` is added."""
+
+    def __init__(self, bits: int = 4) -> None:
+        super().__init__()
+        self.experts = Experts(bits).mlp
+        self.norm = Norm(inside=False, width=WIDTH).bfloat16()
+
+    def forward(self, x: Tensor, more: Tensor) -> Tensor:
+        """``x [1, tokens, WIDTH]`` to its sizes."""
+        return x + self.experts(self.norm(x)) + more
+
+    def margin(self, x: Tensor) -> float:
+        """How far the last chosen expert's score is from that of the next one."""
+        scores = nn.functional.linear(self.norm(x), self.experts.gate.weight).float()
+        first, second = scores.flatten().sort(descending=True).values[CHOSEN - 1 : CHOSEN + 1]
+        return (first - second).item()
 
 
 class Fused(nn.Module):

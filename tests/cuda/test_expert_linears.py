@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from decoder_blocks import Norm, as_pipeline_has_it
-from expert_blocks import CHOSEN, EXPERTS, GROUP, INNER, WIDTH, Experts, Fused
+from expert_blocks import CHOSEN, EXPERTS, GROUP, INNER, WIDTH, Experts, Fused, Normed
 from support import lower, weights_nbytes
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
@@ -78,18 +78,6 @@ def test_experts_become_two_products(bits: int, count: int) -> None:
     exact = model.exact(x)
     error = (program.module()(x).double() - exact).norm()
     assert error <= 1.2 * (model(x).double() - exact).norm()
-
-
-class Normed(nn.Module):
-    """The second half of a layer: a norm, a router and experts."""
-
-    def __init__(self, bits: int = 4) -> None:
-        super().__init__()
-        self.experts = Experts(bits).mlp
-        self.norm = Norm(inside=False, width=WIDTH).bfloat16()
-
-    def forward(self, x: Tensor, more: Tensor) -> Tensor:
-        return x + self.experts(self.norm(x)) + more
 
 
 MORE = torch.ones(1, dtype=torch.bfloat16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
-from expert_blocks import CHOSEN, EXPERTS, WIDTH, Experts, Fused, Given
+from expert_blocks import CHOSEN, EXPERTS, WIDTH, Experts, Fused, Given, Normed
 from torch import Tensor
 from torch.export import Dim, export
 
@@ -70,6 +70,22 @@ def test_a_router_chooses(implementation: str) -> None:
     with lowered(model, (x,)) as program, torch.no_grad():
         (found,) = program(x.cuda())
         torch.testing.assert_close(found.cpu(), model(x), rtol=0.02, atol=0.02)
+
+
+def test_each_call_has_the_experts_of_its_token() -> None:
+    """The second product fetches early, but never by the numbers of the call before."""
+    model, more = Normed(), torch.zeros(1, dtype=torch.bfloat16)
+    torch.manual_seed(5)
+    tokens = [torch.randn(1, 1, WIDTH).bfloat16() for _ in range(60)]
+    tokens = [x for x in tokens if model.margin(x) > 0.05]  # rounding changes no choice
+    assert len(tokens) > 20
+    with lowered(model, (tokens[0], more)) as program, torch.no_grad():
+        for graphs in (False, True):
+            options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
+            method = program.method(options=options)
+            for x in tokens:
+                (found,) = method(x.cuda(), more.cuda())
+                torch.testing.assert_close(found.cpu(), model(x, more), rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("count", [1, 40])
