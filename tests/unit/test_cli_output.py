@@ -21,6 +21,7 @@ from aoti_plugins.cli import _options
 from aoti_plugins.cli._output import table
 from aoti_plugins.cli.app import app
 from aoti_plugins.hooks import hookimpl
+from aoti_plugins.plugin_system import manager
 from aoti_plugins.plugin_system.manager import PluginManager
 from aoti_plugins.types import Target
 
@@ -175,6 +176,8 @@ def test_plugins_that_fail_are_said(
         return errors
 
     monkeypatch.setattr(PluginManager, "_load_installed", with_one_more)
+    # The process's own, should it be made by the command, goes with the test.
+    monkeypatch.setattr(manager, "_manager", None)
     result = CliRunner().invoke(app, [command, "--json"])
     assert result.exit_code == 1
     report = json.loads(result.stdout)
