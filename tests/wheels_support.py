@@ -12,12 +12,14 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+import torch
 from support import ROOT
 
 # Of the wheel that is built here.
@@ -108,6 +110,47 @@ def unpack(wheels: Sequence[Path], folder: Path) -> None:
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
+
+
+_CALL = """
+import sys
+import numpy
+import aoti_plugins
+from aoti_plugins.runtime import Program
+with Program(sys.argv[1]) as program:
+    (out,) = program(numpy.load(sys.argv[2]))
+numpy.save(sys.argv[3], out)
+assert "torch" not in sys.modules
+print(aoti_plugins.__file__, "{}.{}".format(*sys.version_info))
+"""
+
+
+def runs_as_eager(
+    python: Callable[..., subprocess.CompletedProcess[str]],
+    program: Path,
+    model: tuple[torch.nn.Module, tuple[torch.Tensor, ...]],
+    folder: Path,
+) -> tuple[str, str]:
+    """Call a program by an interpreter that has the wheel, without torch; compare with PyTorch.
+
+    Args:
+        python: runs it with arguments.
+        program: of one input and one result.
+        model: what it was made of, and its input.
+        folder: for arrays.
+
+    Returns:
+        Where the package was found, and the interpreter's version.
+    """
+    module, (x,) = model
+    np.save(folder / "x.npy", x.numpy())
+    done = python("-c", _CALL, program, folder / "x.npy", folder / "out.npy")
+    assert done.returncode == 0, done.stderr
+    with torch.no_grad():
+        expected = module(x).numpy()
+    np.testing.assert_allclose(np.load(folder / "out.npy"), expected, rtol=1e-4, atol=1e-5)
+    file, version = done.stdout.split()
+    return file, version
 
 
 @dataclass(frozen=True)
