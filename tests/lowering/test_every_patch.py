@@ -45,6 +45,7 @@ def _placement() -> Placement:
 # What patches ask for, by the parameter's name.
 ARGUMENTS: dict[str, Callable[[], Any]] = {
     "applies": lambda: lambda: True,
+    "begin": lambda: lambda tuner: None,
     "cores": lambda: 10,
     "gpu": lambda: gpu_properties(GPU),
     "name": lambda: "scalar",

@@ -1,15 +1,17 @@
-"""Keep the assembler's files together, so that an interrupted lowering leaves none behind.
+"""Keep the assembler and its files together, so that an interrupted lowering leaves none behind.
 
 Triton writes assembly and log into the folder for temporary files and removes them when the
-assembler is done or has failed, but not when it is interrupted.
+assembler is done or has failed, but not when it is interrupted; and it runs assemblers that an
+interrupt does not reach where threads wait for them.
 """
 
 from __future__ import annotations
 
 import functools
 import os
+import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,23 +20,50 @@ from unittest import mock
 
 import torch
 
+from aoti_plugins.lowering.artifacts.compiler import current_group
 from aoti_plugins.lowering.inductor.patching import patch
 
 
 @patch(
     "triton.backends.nvidia.compiler.tempfile",
-    why="An interrupted lowering leaves Triton's files behind.",
-    until="Triton removes them in any case",
+    "triton.backends.nvidia.compiler.subprocess",
+    why="An interrupted lowering leaves Triton's files and assemblers behind.",
+    until="Triton removes and ends them in any case",
 )
 def assembler_files() -> Iterator[None]:
-    """Let Triton's assembler work in a folder that goes with the block."""
+    """Let Triton's assembler work in a folder that goes with the block, and end with its group."""
     from triton.backends.nvidia import compiler
 
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as folder:
         named = functools.partial(tempfile.NamedTemporaryFile, dir=folder)
         inside = SimpleNamespace(NamedTemporaryFile=named)
-        with mock.patch.object(compiler, "tempfile", inside):
+        commands = SimpleNamespace(**{**vars(subprocess), "run": _run})
+        with (
+            mock.patch.object(compiler, "tempfile", inside),
+            mock.patch.object(compiler, "subprocess", commands),
+        ):
             yield
+
+
+def _run(
+    command: Sequence[str], *, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run`` without pipes, for the group of the compilers of this lowering.
+
+    Raises:
+        KeyboardInterrupt: the group was stopped, which is no fault of the assembler's.
+        subprocess.CalledProcessError: it failed, and ``check`` is true.
+    """
+    group = current_group()
+    if group.is_stopped:
+        raise KeyboardInterrupt
+    with group.started(command, **options) as process:
+        status = process.wait()
+    if group.is_stopped:
+        raise KeyboardInterrupt
+    if check and status:
+        raise subprocess.CalledProcessError(status, command)
+    return subprocess.CompletedProcess(command, status)
 
 
 def pytorchs_assembler() -> AbstractContextManager[Any]:

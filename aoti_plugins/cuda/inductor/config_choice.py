@@ -7,9 +7,10 @@ records in the place of the measurements, and where there is no record the cost 
 call, and writes down what it found.
 
 Patched: ``CachingAutotuner.precompile`` (a recorded configuration is the only candidate, of many
-candidates only the promising are compiled), ``CachingAutotuner.bench``, and of
-``AlgorithmSelectorCache`` ``make_precompile_fn`` and ``do_autotuning``: templates are ranked
-without being compiled, because what they need is known from their tiles.
+candidates only the promising are compiled, and kernels beside each other),
+``CachingAutotuner.bench``, and of ``AlgorithmSelectorCache`` ``make_precompile_fn`` and
+``do_autotuning``: templates are ranked without being compiled, because what they need is known from
+their tiles.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import torch
 
 from aoti_plugins.cuda.inductor import few_rows
+from aoti_plugins.cuda.inductor.compiled_beside import begun_when_defined, compiled_beside
 from aoti_plugins.cuda.inductor.kernel_choice import (
     KernelChoice,
     config_dict,
@@ -46,6 +48,7 @@ _SHOWN_MISSES = 10
 
 @patch(
     "torch._inductor.runtime.triton_heuristics.CachingAutotuner.precompile(self, warm_cache_only)",
+    "torch._inductor.runtime.triton_heuristics.CachingAutotuner._precompile_worker(self)",
     "torch._inductor.runtime.triton_heuristics.CachingAutotuner.bench("
     "self, launcher, args, kwargs)",
     "torch._inductor.select_algorithm.AlgorithmSelectorCache.make_precompile_fn("
@@ -68,7 +71,6 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     from torch._inductor.select_algorithm import AlgorithmSelectorCache
 
     asked = Records() if records is None else records
-    kernels = KernelChoice(target, asked)
     products = ProductChoice(target, asked)
     # These would be timed too: fusions with templates, and whether padding a product pays.
     options = {
@@ -78,15 +80,16 @@ def choose_configs(target: CudaTarget, records: Records | None = None) -> Iterat
     }
     # A record may name any configuration of the kernel for few rows; else the best one will do.
     offered = few_rows.few_rows_choice(target, most=1 if records is None else few_rows.ALL)
-    with (
-        config.patch(options),
-        offered,
-        replaced(CachingAutotuner, "precompile", kernels.precompile),
-        replaced(CachingAutotuner, "bench", kernels.bench),
-        replaced(AlgorithmSelectorCache, "make_precompile_fn", no_precompilation),
-        replaced(AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
-    ):
-        yield
+    with config.patch(options), offered, compiled_beside() as beside:
+        kernels = KernelChoice(target, asked, beside)
+        with (
+            replaced(CachingAutotuner, "precompile", kernels.precompile),
+            replaced(CachingAutotuner, "bench", kernels.bench),
+            begun_when_defined(kernels.begin),
+            replaced(AlgorithmSelectorCache, "make_precompile_fn", no_precompilation),
+            replaced(AlgorithmSelectorCache, "do_autotuning", products.do_autotuning),
+        ):
+            yield
     if records is not None:
         _report(records)
 

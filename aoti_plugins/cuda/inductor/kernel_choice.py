@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from aoti_plugins.cuda.inductor.compiled_beside import CompiledBeside
 from aoti_plugins.cuda.target import WARP_SIZE, CudaTarget
 from aoti_plugins.cuda.tuning import cost_model
 from aoti_plugins.cuda.tuning.cost_model import Launch, Traffic
@@ -43,14 +44,23 @@ _LINE_NBYTES = 128
 class KernelChoice:
     """Stands in for ``CachingAutotuner``'s measurements."""
 
-    def __init__(self, target: CudaTarget, records: Records) -> None:
+    def __init__(self, target: CudaTarget, records: Records, beside: CompiledBeside) -> None:
         self._target = target
         self._records = records
+        self._beside = beside
 
-    def precompile(self, original: Any, tuner: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compile all candidates, after some were left out."""
+    def begin(self, tuner: Any) -> None:
+        """Let a thread compile all candidates, after some were left out."""
+        if self._beside.is_begun(tuner):
+            return
         if tuner.configs and has_choice(tuner):
             self._narrow(tuner)
+        self._beside.begin(tuner, tuner._precompile_worker)
+
+    def precompile(self, original: Any, tuner: Any, *args: Any, **kwargs: Any) -> Any:
+        """Wait until the candidates are compiled; then the rest of what Inductor does."""
+        self.begin(tuner)
+        self._beside.wait(tuner)
         return original(tuner, *args, **kwargs)
 
     def bench(self, original: Any, tuner: Any, launcher: Any, *args: Any, **kwargs: Any) -> float:

@@ -10,11 +10,11 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aoti_plugins.errors import LoweringError
 
@@ -43,7 +43,7 @@ def is_clang(command: Sequence[str]) -> bool:
     return "clang" in compiler_identity(tuple(command)).lower()
 
 
-class _Group:
+class Group:
     """Compilers that work for the same blob; stopped together, after which none starts."""
 
     def __init__(self) -> None:
@@ -51,28 +51,31 @@ class _Group:
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped = False
 
-    def run(
-        self, command: Sequence[str], cwd: Path | None, environment: dict[str, str]
-    ) -> tuple[int, str]:
-        """Exit status and output of a command."""
+    @property
+    def is_stopped(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._stopped
+
+    @contextlib.contextmanager
+    def started(self, command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+        """Start a command for the block, in which it must be waited for.
+
+        Args:
+            command: the program and its arguments.
+            options: of ``subprocess.Popen``.
+
+        Raises:
+            LoweringError: the group was stopped before.
+        """
         with self._lock:
             if self._stopped:
                 raise LoweringError(f"{program_name(command)} was not started: interrupted")
             # In a session of its own, so that what a compiler starts is signalled with it.
-            process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-            )
+            process = subprocess.Popen(command, start_new_session=True, **options)
             self._running.add(process)
             _all_running.add(process)
         try:
-            output, _ = process.communicate()
+            yield process
         except BaseException:
             _terminate(process)
             process.wait()
@@ -81,6 +84,15 @@ class _Group:
             with self._lock:
                 self._running.discard(process)
                 _all_running.discard(process)
+
+    def run(
+        self, command: Sequence[str], cwd: Path | None, environment: dict[str, str]
+    ) -> tuple[int, str]:
+        """Exit status and output of a command."""
+        options = {"cwd": cwd, "env": environment, "encoding": "utf-8", "errors": "replace"}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with self.started(command, **options, **pipes) as process:
+            output, _ = process.communicate()
         return process.returncode, output
 
     def stop(self) -> None:
@@ -105,7 +117,26 @@ def _terminate(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGTERM)
 
 
-_group: ContextVar[_Group | None] = ContextVar("aoti_plugins_compilers", default=None)
+_group: ContextVar[Group | None] = ContextVar("aoti_plugins_compilers", default=None)
+
+
+def current_group() -> Group:
+    """The group that this thread compiles for; a new one for itself if there is none."""
+    return _group.get() or Group()
+
+
+@contextlib.contextmanager
+def stopped_together() -> Iterator[Group]:
+    """A group for the block and threads in its context; stopped if the block is left early."""
+    group = Group()
+    token = _group.set(group)
+    try:
+        yield group
+    except BaseException:
+        group.stop()
+        raise
+    finally:
+        _group.reset(token)
 
 
 def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
@@ -121,18 +152,9 @@ def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
     Returns:
         The results, in the order of the items.
     """
-    group = _Group()
-    token = _group.set(group)
-    try:
-        with ThreadPoolExecutor() as pool:
-            try:
-                calls = [pool.submit(copy_context().run, function, item) for item in items]
-                return [call.result() for call in calls]
-            except BaseException:
-                group.stop()
-                raise
-    finally:
-        _group.reset(token)
+    with ThreadPoolExecutor() as pool, stopped_together():
+        calls = [pool.submit(copy_context().run, function, item) for item in items]
+        return [call.result() for call in calls]
 
 
 def program_name(command: Sequence[str]) -> str:
@@ -152,7 +174,7 @@ def run(command: Sequence[str], *, cwd: Path | None = None, scratch: Path | None
     Raises:
         LoweringError: it failed; the message has the command and the first lines of its output.
     """
-    group = _group.get() or _Group()
+    group = current_group()
     folders = {"TMPDIR": str(scratch), "ZIG_LOCAL_CACHE_DIR": str(scratch)} if scratch else {}
     status, output = group.run(command, cwd, {**os.environ, **folders})
     if status:

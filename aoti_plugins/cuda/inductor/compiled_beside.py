@@ -1,0 +1,130 @@
+"""Compile the kernels of a graph beside each other, and beside the code that calls them.
+
+Inductor compiles ahead of time in worker processes, which would look for a GPU, or one kernel after
+the other when all code is written. Here a thread compiles a kernel's candidates as soon as its
+source is there, and who needs the kernel waits for them. Triton's passes and the assembler leave
+Python to the others.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Any
+
+from aoti_plugins.lowering.artifacts.compiler import stopped_together
+from aoti_plugins.lowering.inductor.patching import patch, replaced
+
+
+class CompiledBeside:
+    """The kernels that are being compiled, by their ``CachingAutotuner``.
+
+    Args:
+        pool: whose threads compile.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._begun: dict[int, tuple[Any, Future[None]]] = {}
+
+    def begin(self, tuner: Any, compile_candidates: Callable[[], None]) -> None:
+        """Let a thread compile a kernel's candidates; nobody else changes ``tuner`` meanwhile."""
+        begun = self._pool.submit(copy_context().run, compile_candidates)
+        self._begun[id(tuner)] = tuner, begun  # the tuner is kept, so that the number stays its own
+
+    def is_begun(self, tuner: Any) -> bool:
+        """Whether a kernel was given to ``begin``."""
+        return id(tuner) in self._begun
+
+    def wait(self, tuner: Any) -> None:
+        """Wait for a kernel; raises what compiling it raised."""
+        self._begun[id(tuner)][1].result()
+
+
+@contextmanager
+def compiled_beside() -> Iterator[CompiledBeside]:
+    """Threads for the block, one for each processor.
+
+    What none has begun by its end is dropped; if it is left early, assemblers are stopped.
+    """
+    pool = ThreadPoolExecutor(_num_processors(), thread_name_prefix="triton")
+    try:
+        with one_parser(), stopped_together():
+            yield CompiledBeside(pool)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _num_processors() -> int:
+    """How many this process may use, where the system says so."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@patch(
+    "ast.parse",
+    why="Python counts how deep it is in a tree once for all threads, and raises SystemError where "
+    "another one parses while it collects garbage.",
+    until="the oldest Python that is supported counts for each thread",
+)
+def one_parser() -> Iterator[None]:
+    """Let one thread at a time make a tree of Python's source; Triton does of each kernel."""
+    lock = threading.RLock()
+
+    def parse(original: Any, *args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return original(*args, **kwargs)
+
+    with replaced(ast, "parse", parse):
+        yield
+
+
+@patch(
+    "torch._inductor.codegen.wrapper.PythonWrapperCodegen.define_kernel("
+    "self, kernel_name, kernel_body)",
+    "torch._inductor.async_compile._set_triton_ptxas_path",
+    "torch._inductor.async_compile._set_triton_libdevice_path",
+    "torch._inductor.codecache.PyCodeCache.load(source_code)",
+    why="Inductor would not begin with a kernel before all code is written.",
+    until="Inductor compiles ahead of time in threads",
+)
+def begun_when_defined(begin: Callable[[Any], None]) -> Iterator[None]:
+    """Begin with each Triton kernel of a graph when its source is there.
+
+    Args:
+        begin: gets the kernel's ``CachingAutotuner``, the one that Inductor asks for later.
+    """
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    def define_kernel(
+        original: Any, self: Any, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any
+    ) -> None:
+        original(self, kernel_name, kernel_body, *args, **kwargs)
+        if kernel_body.startswith("async_compile.triton("):
+            eval(kernel_body, {"async_compile": _Beginner(begin)})
+
+    with replaced(PythonWrapperCodegen, "define_kernel", define_kernel):
+        yield
+
+
+class _Beginner:
+    """Stands for ``async_compile`` where Inductor's code says that a kernel is to be compiled."""
+
+    def __init__(self, begin: Callable[[Any], None]) -> None:
+        self._begin = begin
+
+    def triton(self, kernel_name: str, source_code: str, device_str: str = "cuda") -> None:
+        """Begin with a kernel."""
+        from torch._inductor import async_compile
+        from torch._inductor.codecache import PyCodeCache
+
+        del device_str
+        async_compile._set_triton_ptxas_path()
+        async_compile._set_triton_libdevice_path()
+        self._begin(getattr(PyCodeCache.load(source_code), kernel_name))
