@@ -30,6 +30,7 @@ LAUNCHES = (
     "aoti_torch_mps_dispatch",
     "aoti_torch_mps_get_kernel_function",
     "aoti_torch_mps_run_command_block",
+    "aoti_torch_mps_set_arg",
     "aoti_torch_mps_start_encoding",
 )
 
@@ -203,3 +204,69 @@ def test_a_call_between_generated_kernels_may_be_of_any_graph_that_meets_it() ->
 def test_a_wrapper_that_reads_otherwise_answers_nothing() -> None:
     other = WRAPPER.replace("output_handles", "outputs")
     assert shims_of_each(other, [Share(1, 1), Share(1, 1)]) == [None, None]
+
+
+def test_a_call_between_generated_kernels_is_its_own_graphs() -> None:
+    class Convolutions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.some = nn.ModuleList(nn.Conv2d(3, 8, size, stride=size) for size in (2, 3, 4))
+
+        def forward(self, image: Tensor) -> list[Tensor]:
+            return [conv(image) for conv in self.some]
+
+    exported = torch.export.export(Convolutions(), (torch.randn(1, 3, 24, 24),))
+    some = [n for n in exported.graph.nodes if n.op == "call_function"]
+    support, probe = parts_of("cuda")
+    support.prepare(some)
+    found = [answer for (op, _, _), answer in probe._answers.items() if "conv2d" in str(op)]
+    assert len(found) == len(some)
+    assert all("aoti_torch_cuda_convolution" in answer.shims for answer in found)
+
+
+class LikePointwise(nn.Module):
+    """Ops about which nobody is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        aten = torch.ops.aten
+        return [
+            self.norm(x),
+            aten.hardswish(x),
+            aten.hardsigmoid(x),
+            aten.stack([x, x], 1),
+            aten.contiguous(x.mT),
+            aten.constant_pad_nd(x, [1, 2, -1, 0], 0.5),
+            aten.flatten(x.mT, 1),
+            aten._unsafe_view(x, [4, -1]),
+            aten.dropout(x, 0.5, False),
+        ]
+
+
+@pytest.mark.parametrize("device", PARTITIONERS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("sizes", [(2, 4, 3, 5), (1, 4, 1, 1), (2, 4, 16, 64)])
+def test_what_is_not_asked_about_is_generated(
+    device: str, dtype: torch.dtype, sizes: tuple[int, ...]
+) -> None:
+    if device == "mps" and dtype is torch.float64:
+        pytest.skip("Apple GPUs have no such numbers")
+    model = LikePointwise().eval().to(dtype)
+    exported = torch.export.export(model, (torch.randn(sizes).to(dtype),))
+    programs = [exported, exported.run_decompositions({})]
+    some = [n for p in programs for n in p.graph.nodes if n.op == "call_function"]
+    _, probe = parts_of(device)
+    asked = [n for n in some if probing._is_like_pointwise(n.target, n) and probe._is_known(n)]
+    ops = {n.target for n in asked} - {torch.ops.aten.dropout.default}
+    unknown = probing._LIKE_POINTWISE - probe._decompositions.keys()
+    assert ops == unknown, unknown - ops
+    of_device = f"aoti_torch_{device}_"
+    questions = {(q := probing._question_of(node)).key: q for node in asked}
+    for question in questions.values():
+        answer = probe._answer(question)
+        called = {shim for shim in answer.shims if shim.startswith(of_device)}
+        called = {shim for shim in called if not shim.startswith(LAUNCHES)}
+        assert (answer.error, answer.proxy_ops, called) == ("", (), set()), question.op

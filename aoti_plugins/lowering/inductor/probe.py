@@ -2,9 +2,10 @@
 
 Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
 its lowerings are the only true answer. So a graph of that one node is run through code generation
-(about 50 ms) and read. Answers are cached by op and arguments. Not asked about are views, which
-compute nothing, and pointwise ops on floating-point tensors, which are generated; but for special
-functions, which Inductor has for some devices only.
+(about 50 ms) and read. Answers are cached by op and arguments. Not asked about are views and what a
+trace has checked, which compute nothing, and ops on floating-point tensors that are pointwise or
+only move elements, which are generated; but for special functions, which Inductor has for some
+devices only, and for what plugins decompose.
 
 Most of the 50 ms are the same for a graph of any size. So many questions are asked as one graph,
 whose parts have nothing in common; where that does not answer them, they are asked one by one.
@@ -67,6 +68,18 @@ _VIEWED = _FLOATS | {
     torch.int16,
     torch.int32,
     torch.int64,
+}
+
+# These it generates as it does pointwise ops, though they are not tagged as such.
+_LIKE_POINTWISE = {
+    _aten._native_batch_norm_legit_no_training.default,
+    _aten._unsafe_view.default,
+    _aten.constant_pad_nd.default,
+    _aten.contiguous.default,
+    _aten.flatten.using_ints,
+    _aten.hardsigmoid.default,
+    _aten.hardswish.default,
+    _aten.stack.default,
 }
 
 # A question compiles nothing that worker processes could help with, and measures nothing: which
@@ -191,7 +204,7 @@ class Probe:
             Exception: what is not about the op: a patch of PyTorch that does not fit, a plugin's
                 decomposition or option that raises, a full disk.
         """
-        if _is_known(node):
+        if self._is_known(node):
             return Answer()
         question = _question_of(node)
         if question.key not in self._answers:
@@ -204,11 +217,18 @@ class Probe:
         Args:
             nodes: as ``ask`` takes them.
         """
-        asked = (_question_of(node) for node in nodes if not _is_known(node))
+        asked = (_question_of(node) for node in nodes if not self._is_known(node))
         questions = {question.key: question for question in asked}
         left = [q for q in questions.values() if q.key not in self._answers and q.can_be_together]
         for start in range(0, len(left), _MOST_TOGETHER):
             self._answer_together(left[start : start + _MOST_TOGETHER])
+
+    def _is_known(self, node: Node) -> bool:
+        """Whether no question is needed."""
+        op = aten_op(node.target)
+        if _is_generated(op, node) or _is_view(op, node):
+            return True
+        return op not in self._decompositions and _is_like_pointwise(op, node)
 
     def _answer_together(self, questions: Sequence[_Question]) -> None:
         """Ask questions as one graph; what that does not tell is left to ``ask``."""
@@ -316,21 +336,30 @@ def _refused(op: Any, error: BaseException) -> Answer:
     return Answer(error=_first_line(error))
 
 
-def _is_known(node: Node) -> bool:
-    """Whether no question is needed."""
-    op = aten_op(node.target)
-    return _is_generated(op, node) or _is_view(op, node)
-
-
 def _is_generated(op: Any, node: Node) -> bool:
     """Whether it is generated for sure; integer, complex and random forms may be kernels."""
     if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
         return False
     if getattr(op, "_opname", None) in _special_functions():
         return False
+    is_one = isinstance(node.meta.get("val"), torch.Tensor)
+    return is_one and torch.Tag.pointwise in getattr(op, "tags", ()) and _is_floating(node)
+
+
+def _is_like_pointwise(op: Any, node: Node) -> bool:
+    """Whether an op without such a tag is one of those, or gives what it is given."""
+    if op is _aten._assert_tensor_metadata.default:
+        return True
+    if op is _aten.dropout.default:
+        return node.args[2:] == (False,) and _is_floating(node)
+    return op in _LIKE_POINTWISE and _is_floating(node)
+
+
+def _is_floating(node: Node) -> bool:
+    """Whether all that an op is given and gives are floating-point tensors."""
     values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
-    floating = all(isinstance(v, torch.Tensor) and v.dtype in _FLOATS for v in values)
-    return floating and torch.Tag.pointwise in getattr(op, "tags", ())
+    tensors = [t for v in values for t in (v if isinstance(v, list | tuple) else (v,))]
+    return all(isinstance(t, torch.Tensor) and t.dtype in _FLOATS for t in tensors)
 
 
 def _is_view(op: Any, node: Node) -> bool:

@@ -63,11 +63,13 @@ def shims_of_each(wrapper: str, shares: Sequence[Share]) -> list[frozenset[str] 
     for values, shims in calls.groups():
         found = {owners[value] for value in values if value in owners}
         kernels = [shim for shim in shims if _KERNEL.match(shim)]
+        near = calls.reached_from(values) if kernels and len(found) != 1 else set()
+        # Generated kernels before and after it may be all that it has to do with.
+        found |= {owners[value] for value in near if value in owners}
         if len(found) == 1:
             own[found.pop()] |= shims
         elif kernels:
-            near = calls.reached_from(values)
-            unclear |= found | {owners[value] for value in near if value in owners}
+            unclear |= found
         else:
             common |= shims
     return [
