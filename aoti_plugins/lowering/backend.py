@@ -20,6 +20,7 @@ from aoti_plugins.lowering import (
     stage_display,
     written_buffers,
 )
+from aoti_plugins.lowering.new_objects import only_new_objects
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class DeviceBackend:
         sharing = _sharing(edge_programs, compile_specs)
         name = cls.device.name
         shown = stage_display.stages_shown()
-        with blobs_named.one_program(), written_buffers.known(sharing), shown:
+        with blobs_named.one_program(), written_buffers.known(sharing), shown, only_new_objects():
             return {
                 method: _preprocess_method(name, method, programs, compile_specs.get(method, ()))
                 for method, programs in edge_programs.items()

@@ -20,8 +20,7 @@ class Origins:
     """
 
     def __init__(self, program: ExportedProgram) -> None:
-        modules = [m for m in program.graph_module.modules() if isinstance(m, GraphModule)]
-        nodes = [node for module in modules for node in module.graph.nodes]
+        nodes = list(_nodes(program))
         self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
         self._names = {node.name: node_name(node) for node in nodes}
         self._nodes = {node.name: node for node in nodes}
@@ -45,14 +44,37 @@ class Origins:
         return tuple(self._nodes[name] for name in sorted(known))
 
 
+class _History(list[Any]):
+    """Where a node came from, which copies share: nothing changes an entry once it is there."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _History:
+        return _History(self)
+
+
+def share_histories(program: ExportedProgram) -> None:
+    """Let what is made of a program's nodes share their histories, in place.
+
+    PyTorch copies all of a node's history with every node that it makes of it, so that one
+    decomposition takes longer than the one before.
+    """
+    for node in _nodes(program):
+        if "from_node" in node.meta:
+            node.meta["from_node"] = _History(node.meta["from_node"])
+
+
 def forget_histories(program: ExportedProgram) -> None:
     """Where the nodes of a partition came from; what is made of them is known by them alone.
 
     PyTorch copies all of a node's history with every node that it makes of it, in each pass.
     """
+    for node in _nodes(program):
+        node.meta.pop("from_node", None)
+
+
+def _nodes(program: ExportedProgram) -> Iterator[Node]:
     for module in program.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, GraphModule) else ():
-            node.meta.pop("from_node", None)
+        if isinstance(module, GraphModule):
+            yield from module.graph.nodes
 
 
 def _names(sources: Iterable[Any]) -> Iterator[str]:

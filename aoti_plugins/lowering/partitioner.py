@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
@@ -17,6 +17,7 @@ from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import stage_display
 from aoti_plugins.lowering.forecast import Forecast, Recorder
+from aoti_plugins.lowering.new_objects import only_new_objects
 from aoti_plugins.lowering.partitioning import Plan
 from aoti_plugins.plugin_system.manager import get_manager
 
@@ -137,9 +138,12 @@ class DevicePartitioner(Partitioner):
                 self._plan.check_kernels(ep)
             return self._plan.ops_to_keep_whole(ep), None
 
-    def _asking(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
         """Show that Inductor is asked about ops, which may take seconds."""
-        return stage_display.waiting(f"{self._device.name}: asking which ops can be delegated")
+        shown = stage_display.waiting(f"{self._device.name}: asking which ops can be delegated")
+        with shown, only_new_objects():
+            yield
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         specs = tuple((spec.key, spec.value) for spec in self.delegation_spec.compile_specs)

@@ -33,6 +33,7 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
+from aoti_plugins.lowering.origins import share_histories
 from aoti_plugins.lowering.ranks.parts import with_own_collectives
 from aoti_plugins.lowering.splits import slices_for_splits
 from aoti_plugins.lowering.support import Refusal, Support, listed, warn, warn_of_state
@@ -169,6 +170,7 @@ class Plan:
         first dimension slices.
         """
         size_ranges.remember(program)
+        share_histories(program)
         program = with_own_collectives(program)
         other_views_of_windows(_graphs(program.graph_module))
         program = _with_layouts_decided(program)
@@ -191,8 +193,12 @@ class Plan:
             table = {op: known[op] for op in refused if op in known} | table
         table |= row_major_copies(modules) | slices_for_splits(modules)
         table |= hidden_views(modules)
+        if not ops & table.keys():
+            return program
         with no_launch_in_decompositions():
-            return program.run_decompositions(table) if ops & table.keys() else program
+            program = program.run_decompositions(table)
+        share_histories(program)
+        return program
 
     def _refused_composites(self, modules: Sequence[GraphModule]) -> set[torch._ops.OpOverload]:
         support = self.support()
@@ -341,7 +347,9 @@ def _with_layouts_decided(program: ExportedProgram) -> ExportedProgram:
     if not writes(modules) or not row_major_copies(modules):
         return program
     with no_launch_in_decompositions():
-        return program.run_decompositions(hidden_views(modules))
+        program = program.run_decompositions(hidden_views(modules))
+    share_histories(program)
+    return program
 
 
 def _is_asked(node: Node) -> bool:
