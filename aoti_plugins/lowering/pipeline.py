@@ -7,7 +7,9 @@ what the code calls, and compilation; at the end the constants by storage and th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,10 +32,12 @@ from aoti_plugins.lowering import (
     size_ranges,
     written_buffers,
 )
+from aoti_plugins.lowering.artifacts.compiler import compiled_meanwhile
 from aoti_plugins.lowering.artifacts.shared_object import (
     SharedObject,
     SharedObjectBuild,
     check_machine,
+    compile_shared_parts,
 )
 from aoti_plugins.lowering.decompositions import ONLY_FOR
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
@@ -41,6 +45,7 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConst
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
+from aoti_plugins.lowering.inductor.model_interface import expected_interface
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.versions import torch_version
@@ -147,9 +152,10 @@ class _Lowering:
         needed: list[GeneratedConstant] = []
         handles: dict[str, tuple[int, ...]] = {}
         for target in self._targets:
-            code = self._generate(program, target)
-            self._check(code)
-            artifacts.append(self._compile(code, target))
+            with compiled_meanwhile(functools.partial(self._compile_shared, target)) as wait:
+                code = self._generate(program, target)
+                self._check(code)
+                artifacts.append(self._compile(code, target, wait))
             handles.update(kernel_origins.debug_handles(code.sites, self._origins))
             needed += code.constants
         found = pack_ranks(constants.merge(needed), of_ranks, kinds)
@@ -197,7 +203,7 @@ class _Lowering:
 
     def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:
         kernels = [registered.kernel for registered in self._shims.kernels.values()]
-        options = merge(self._inductor_options, custom_op_options(program.module(), kernels))
+        options = merge(self._inductor_options, custom_op_options(program.graph_module, kernels))
 
         def generated() -> GeneratedCode:
             environment = self._device.environment(target, self._options)
@@ -239,10 +245,13 @@ class _Lowering:
                 f"{self._device.name!r}; a plugin can (hook aoti_fallback_kernels)"
             )
 
-    def _compile(self, code: GeneratedCode, target: Target) -> TargetArtifact:
+    def _compile(
+        self, code: GeneratedCode, target: Target, wait_for_shared: Callable[[], None]
+    ) -> TargetArtifact:
         self._keep_sources(code, target)
         kernels = f", {len(code.gpu_kernels)} GPU kernels" if code.gpu_kernels else ""
         with progress.stage("compile", self._place, target.name + kernels):
+            wait_for_shared()
             blob = self._build(code, target)
         self._check_shims(blob.shims)
         check_machine(blob, target.machine, target.name)
@@ -263,20 +272,35 @@ class _Lowering:
             kernels=kernel_origins.described(code.sites, self._origins),
         )
 
-    def _build(self, code: GeneratedCode, target: Target) -> SharedObject:
-        brought = tuple(self._shims.kernels)
-        called = tuple(shim for shim in brought if shim in shims_called(code))
-        build = SharedObjectBuild(
+    def _compile_shared(self, target: Target) -> None:
+        """Compile what all blobs share, before there is code.
+
+        A device that builds its blobs itself may have nothing to share.
+        """
+        if self._device.build is Device.build:
+            interface = expected_interface(self._device.torch_type)
+            compile_shared_parts(interface, self._any_build(target))
+
+    def _any_build(self, target: Target) -> SharedObjectBuild:
+        """How all blobs of a target are compiled."""
+        return SharedObjectBuild(
             device=self._device.torch_type,
             machine=target.machine,
             target_flags=tuple(target.properties["cxx_flags"]),
             runtime_libraries=tuple(map(native_files.library, self._device.libraries)),
             include_dir=native_files.include_dir(),
             headers=self._device.headers(target),
+            debug_info=self._options.debug_info,
+        )
+
+    def _build(self, code: GeneratedCode, target: Target) -> SharedObject:
+        brought = tuple(self._shims.kernels)
+        called = tuple(shim for shim in brought if shim in shims_called(code))
+        build = replace(
+            self._any_build(target),
             images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},
             objects=self._shims.objects(called),
             libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
-            debug_info=self._options.debug_info,
         )
         return self._device.build(code, build, target, self._options)
 

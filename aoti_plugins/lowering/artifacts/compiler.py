@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import os
 import shlex
 import signal
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aoti_plugins.errors import LoweringError
+
+logger = logging.getLogger(__name__)
 
 _MAX_ERROR_LINES = 40
 
@@ -44,12 +47,26 @@ def is_clang(command: Sequence[str]) -> bool:
 
 
 class Group:
-    """Compilers that work for the same blob; stopped together, after which none starts."""
+    """Compilers that work for the same blob; stopped together, after which none starts.
 
-    def __init__(self) -> None:
+    Args:
+        outer: the group that this one is a part of, stopped with it.
+    """
+
+    def __init__(self, outer: Group | None = None) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[str]] = set()
+        self._inner: list[Group] = []
         self._stopped = False
+        if outer is not None:
+            outer._add(self)
+
+    def _add(self, inner: Group) -> None:
+        with self._lock:
+            self._inner.append(inner)
+            stopped = self._stopped
+        if stopped:
+            inner.stop()
 
     @property
     def is_stopped(self) -> bool:
@@ -101,6 +118,9 @@ class Group:
             self._stopped = True
             for process in self._running:
                 _terminate(process)
+            inner = list(self._inner)
+        for one in inner:
+            one.stop()
 
 
 _all_running: set[subprocess.Popen[str]] = set()
@@ -128,7 +148,7 @@ def current_group() -> Group:
 @contextlib.contextmanager
 def stopped_together() -> Iterator[Group]:
     """A group for the block and threads in its context; stopped if the block is left early."""
-    group = Group()
+    group = Group(_group.get())
     token = _group.set(group)
     try:
         yield group
@@ -155,6 +175,28 @@ def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
     with ThreadPoolExecutor() as pool, stopped_together():
         calls = [pool.submit(copy_context().run, function, item) for item in items]
         return [call.result() for call in calls]
+
+
+@contextlib.contextmanager
+def compiled_meanwhile(compile_parts: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """Call a function that runs compilers in a thread of its own, for the block.
+
+    Args:
+        compile_parts: fills a cache. What it raises is only logged: who then finds nothing in the
+            cache compiles the same, and is told.
+
+    Yields:
+        A function that waits for it. Where the block is left early its compilers are stopped.
+    """
+    with ThreadPoolExecutor(1) as pool, stopped_together():
+        begun = pool.submit(copy_context().run, compile_parts)
+
+        def wait() -> None:
+            error = begun.exception()
+            if error is not None:
+                logger.debug("what blobs share was not compiled", exc_info=error)
+
+        yield wait
 
 
 def program_name(command: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -182,6 +182,28 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
         shims=tuple(sorted(symbol.removeprefix(LINK_NAME_PREFIX) for symbol in shims)),
         needed=info.needed,
     )
+
+
+def compile_shared_parts(interface: str, build: SharedObjectBuild) -> None:
+    """Compile what all blobs of a target share and the cache does not have: headers, the interface.
+
+    Args:
+        interface: as ``split_wrapper`` cuts it out; empty if it is not known yet.
+        build: how blobs are compiled; images, objects and libraries make no difference.
+
+    Raises:
+        LoweringError: no compiler, or it failed.
+    """
+    compiler = cxx_compiler(build.machine)
+    flags, prefix = _wrapper_flags(build, compiler), wrapper_prefix(build)
+    parts: list[Callable[[], object]] = [lambda: precompiled(compiler, flags, prefix)]
+    if interface:
+        unit = Unit("interface", interface, flags, prefix, shared=True)
+        parts = [lambda: compile_unit(compiler, unit, Path())]
+    if build.device == "cpu":
+        how, headers = kernel_flags(build, compiler), _kernel_prefix(build)
+        parts.append(lambda: precompiled(compiler, how, headers))
+    for_each(lambda part: part(), parts)
 
 
 def _units(code: GeneratedCode, build: SharedObjectBuild, compiler: list[str]) -> list[Unit]:

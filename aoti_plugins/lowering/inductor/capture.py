@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from aoti_plugins.lowering.inductor.checked_calls import with_checked_calls
 from aoti_plugins.lowering.inductor.kept_failures import with_kept_failures
 from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
+from aoti_plugins.lowering.inductor.model_interface import note_interface
 from aoti_plugins.lowering.inductor.patching import patch
 
 
@@ -142,7 +143,7 @@ def captured_code(
         device_type: str,
         additional_files: list[str],
     ) -> list[Any]:
-        del device_type
+        note_interface(wrapper_code, device_type)
         left_out = {*graph.removed_buffers, *graph.inplaced_to_remove}
         marked, captured.sites = with_marks(wrapper_code, sites, left_out)
         captured.wrapper = with_checked_calls(marked)

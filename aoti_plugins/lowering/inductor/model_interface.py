@@ -12,6 +12,8 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
+_seen: dict[str, str] = {}
+
 _BASE = "torch::aot_inductor::AOTInductorModelBase<torch::aot_inductor::AOTInductorModel>"
 
 
@@ -37,6 +39,17 @@ def split_wrapper(wrapper: str) -> SplitWrapper:
         interface=f"{before}{found}\ntemplate class {_BASE};\n",
         model=f"extern template class {_BASE};\n{before}{after}",
     )
+
+
+def note_interface(wrapper: str, torch_type: str) -> None:
+    """Remember the interface that a wrapper has, which the next one for the device will have."""
+    if torch_type not in _seen:
+        _seen[torch_type] = split_wrapper(wrapper).interface
+
+
+def expected_interface(torch_type: str) -> str:
+    """The interface of wrappers for a device; empty if this process has seen none."""
+    return _seen.get(torch_type, "")
 
 
 @functools.cache
