@@ -19,6 +19,7 @@ from typing import Any
 
 from aoti_plugins.lowering.artifacts.compiler import stopped_together
 from aoti_plugins.lowering.inductor.patching import patch, replaced
+from aoti_plugins.lowering.inductor.versions import torch_version
 
 
 class CompiledBeside:
@@ -85,11 +86,17 @@ def one_parser() -> Iterator[None]:
         yield
 
 
+_SETTINGS = (
+    "_set_triton_ptxas_path",
+    *(("_set_triton_libdevice_path",) if torch_version() >= (2, 13) else ()),
+)
+"""What Inductor calls before Triton compiles."""
+
+
 @patch(
     "torch._inductor.codegen.wrapper.PythonWrapperCodegen.define_kernel("
     "self, kernel_name, kernel_body)",
-    "torch._inductor.async_compile._set_triton_ptxas_path",
-    "torch._inductor.async_compile._set_triton_libdevice_path",
+    *(f"torch._inductor.async_compile.{name}" for name in _SETTINGS),
     "torch._inductor.codecache.PyCodeCache.load(source_code)",
     why="Inductor would not begin with a kernel before all code is written.",
     until="Inductor compiles ahead of time in threads",
@@ -125,6 +132,6 @@ class _Beginner:
         from torch._inductor.codecache import PyCodeCache
 
         del device_str
-        async_compile._set_triton_ptxas_path()
-        async_compile._set_triton_libdevice_path()
+        for name in _SETTINGS:
+            getattr(async_compile, name)()
         self._begin(getattr(PyCodeCache.load(source_code), kernel_name))
