@@ -68,6 +68,23 @@ BOOST_AUTO_TEST_CASE(multiplies_few_and_many_rows) {
   }
 }
 
+// As kernels/many_rows.cu divides them: ends of rows, of weights and of both; tiles of 64, 128 and
+// 256 rows; k by clusters of blocks.
+BOOST_AUTO_TEST_CASE(multiplies_many_rows_with_four_warps_tiles) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t group_size : {32, 64, 128, 256}) {
+      for (const int64_t zero_kind : {0, 1, 2}) {
+        check_product({bits, group_size, zero_kind, kBFloat16, kBFloat16}, 18, 136, 256, {true});
+      }
+    }
+    check_product({bits, 72, 0, kFloat16, kFloat16}, 65, 8, 72);
+    check_product({bits, 1032, 2, kBFloat16, kBFloat16}, 30, 264, 1032, {true});
+    check_product({bits, 64, 0, kBFloat16, kBFloat16}, 130, 136, 320);
+    check_product({bits, 136, 0, kBFloat16, kBFloat16}, 250, 264, 136);
+    check_product({bits, 520, 0, kBFloat16, kBFloat16}, 20, 24, 520);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(multiplies_one_row_of_all_lengths) {
   for (const int64_t bits : {4, 8}) {
     // The blocks of a narrow weight, of a wide one, and of long rows; ends of rows and of weights.

@@ -10,8 +10,9 @@ from executorch.exir import to_edge_transform_and_lower
 from exportable_weights import Tied
 from small_tables import TABLES
 from small_tables import values_of as values_of_table
-from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised
+from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised, values_of
 from torch.export import Dim, export
+from torchao.quantization import quantize_
 
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.runtime import Program
@@ -43,6 +44,30 @@ def test_errors_are_those_of_16_bits(name: str, dtype: torch.dtype, graphs: bool
                 (found,) = method(x)
                 error = (found.double() - expected).norm()
                 assert error <= 1.2 * (usual - expected).norm(), (count, error)
+
+
+@pytest.mark.parametrize("name", ["int4, groups of 128, zeros", "int4, rows", "int8, rows"])
+def test_errors_of_many_rows_are_those_of_16_bits(name: str) -> None:
+    """Tiles of 64, 128 and 256 rows, and sums that blocks of a cluster share."""
+    torch.manual_seed(2)
+    model = torch.nn.Linear(4096, 4096, dtype=torch.bfloat16).eval()
+    quantize_(model, CONFIGS[name]())
+    exact = torch.nn.Linear(4096, 4096, dtype=torch.float64, device="cuda")
+    with torch.no_grad():
+        exact.weight.copy_(values_of(model.weight))
+        exact.bias.copy_(model.bias)
+    plain = copy.deepcopy(exact).bfloat16()
+    rows = Dim("rows", min=1, max=2000)
+    exported = export(model, (torch.randn(8, 4096).bfloat16(),), dynamic_shapes=({0: rows},))
+    edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    with Program(bytes(edge.to_executorch().buffer)) as program:
+        for count in (40, 130, 256, 500, 2000):
+            x = torch.randn(count, 4096, device="cuda").bfloat16()
+            with torch.no_grad():
+                expected, usual = exact(x.double()), plain(x).double()
+            (found,) = program(x)
+            error = (found.double() - expected).norm()
+            assert error <= 1.2 * (usual - expected).norm(), (count, error)
 
 
 @pytest.mark.parametrize("name", TABLES)

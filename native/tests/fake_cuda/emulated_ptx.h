@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "emulated_device.h"
+#include "emulated_tensor_map.h"
 
 using std::max;
 using std::min;
@@ -48,6 +49,11 @@ inline float __uint_as_float(unsigned int bits) {
   float value = 0;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
+}
+
+/// The upper word of two that were shifted, as one number, to the left.
+inline unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift) {
+  return static_cast<unsigned int>((uint64_t{high} << 32 | low) << (shift & 31) >> 32);
 }
 
 /// Four of the eight bytes of two words, one for each of the lowest four digits of `selector`.
@@ -162,6 +168,56 @@ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
   TileFactors(a, b0, b1).add_to<16>(sum, half_of<T>);
 }
 
+using SharedLines = uintptr_t;
+
+inline SharedLines lines_at(const char* in_shared) {
+  return reinterpret_cast<uintptr_t>(in_shared);
+}
+
+/// A word of a line, whose 16-byte pieces are swapped.
+inline uint32_t word_of_line(SharedLines lines, unsigned int line, unsigned int word) {
+  const unsigned int piece = word / 4 ^ line % 8;
+  uint32_t found = 0;
+  std::memcpy(&found, reinterpret_cast<const char*>(lines) + line * 128 + piece * 16 + word % 4 * 4,
+              sizeof(found));
+  return found;
+}
+
+/// Here it has ended at once: each warp has its own rows.
+template <typename T, int COLUMNS>
+void multiply_group_tile(float (&sum)[COLUMNS / 2], const uint32_t (&a)[4], SharedLines lines,
+                         int step, bool adds) {
+  const unsigned int lane = threadIdx.x % fake_cuda::kLanes;
+  for (unsigned int block = 0; block < COLUMNS / 8; ++block) {
+    float four[4] = {};
+    if (adds) {
+      std::copy_n(sum + block * 4, 4, four);
+    }
+    const unsigned int line = block * 8 + lane / 4;
+    const unsigned int word = static_cast<unsigned int>(step) * 8 + lane % 4;
+    multiply_tile<T>(four, a, word_of_line(lines, line, word), word_of_line(lines, line, word + 4));
+    std::copy_n(four, 4, sum + block * 4);
+  }
+}
+
+inline void begin_group_tiles() {}
+inline void end_group_tiles() {}
+
+template <int PENDING>
+void wait_for_group_tiles() {}
+
+template <typename T>
+uint32_t fused_pairs(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t found = 0;
+  for (unsigned int i = 0; i < 2; ++i) {
+    const T half = static_cast<T>(std::fma(half_of<T>(a, i), half_of<T>(b, i), half_of<T>(c, i)));
+    uint16_t bits = 0;
+    std::memcpy(&bits, &half, sizeof(bits));
+    found |= uint32_t{bits} << 16 * i;
+  }
+  return found;
+}
+
 /// The same of integers of 8 bits, 32 along k.
 inline void multiply_tile_of_bytes(int32_t (&sum)[4], const uint32_t (&a)[4], uint32_t b0,
                                    uint32_t b1) {
@@ -230,6 +286,39 @@ inline void copy_to_shared(void* to, const void* from, uint32_t nbytes, Arrivals
   Turns turns = turns_of(arrivals);
   turns.nbytes -= static_cast<int32_t>(nbytes);
   set_turns(arrivals, turns);
+}
+
+struct alignas(64) TensorMap {
+  uint64_t words[16];
+};
+
+/// As the stand-in for the driver has encoded the map.
+inline void copy_box(void* to, const TensorMap& map, int column, int row, Arrivals* arrivals) {
+  fake_cuda::FakeTensorMap matrix;
+  std::memcpy(&matrix, &map, sizeof(matrix));
+  const auto is_inside = [&](uint64_t x, uint64_t y) {
+    return x < matrix.columns && y < matrix.rows;
+  };
+  for (uint32_t line = 0; line < matrix.box_rows; ++line) {
+    for (uint32_t i = 0; i < matrix.box_columns; ++i) {
+      const uint64_t x = static_cast<uint64_t>(column) + i;
+      const uint64_t y = static_cast<uint64_t>(row) + line;
+      uint16_t element = 0;
+      if (is_inside(x, y)) {
+        std::memcpy(&element, matrix.address + y * matrix.row_nbytes + x * 2, sizeof(element));
+      }
+      const uint32_t piece = i / 8 ^ line % 8;
+      std::memcpy(static_cast<char*>(to) + line * 128 + piece * 16 + i % 8 * 2, &element,
+                  sizeof(element));
+    }
+  }
+  Turns turns = turns_of(arrivals);
+  turns.nbytes -= static_cast<int32_t>(matrix.box_rows * 128);
+  set_turns(arrivals, turns);
+}
+
+inline char* launched_lines() {
+  return fake_cuda::block_memory();
 }
 
 template <int THREADS>

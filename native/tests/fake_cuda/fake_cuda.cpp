@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "emulated_tensor_map.h"
 #include "fake_kernels_table.h"
 
 struct CUgraph_st {
@@ -1004,6 +1005,25 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
     return CUDA_ERROR_INVALID_VALUE;
   }
   return launch(function, grid, config->hStream, parameters);
+}
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType dtype, cuuint32_t rank,
+                                void* address, const cuuint64_t* sizes, const cuuint64_t* strides,
+                                const cuuint32_t* box, const cuuint32_t* steps,
+                                CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  ENTER();
+  const bool is_known = dtype == CU_TENSOR_MAP_DATA_TYPE_UINT16 && rank == 2 && steps[0] == 1 &&
+                        steps[1] == 1 && swizzle == CU_TENSOR_MAP_SWIZZLE_128B;
+  const bool is_valid = reinterpret_cast<uintptr_t>(address) % 16 == 0 && strides[0] % 16 == 0 &&
+                        sizes[0] > 0 && sizes[1] > 0 && box[0] == 64 && box[1] <= 256;
+  if (!is_known || !is_valid) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const fake_cuda::FakeTensorMap matrix{
+      static_cast<const char*>(address), sizes[0], sizes[1], strides[0], box[0], box[1]};
+  static_assert(sizeof(matrix) <= sizeof(*map));
+  std::memcpy(map, &matrix, sizeof(matrix));
+  return CUDA_SUCCESS;
 }
 CUresult cuLaunchCooperativeKernel(CUfunction, unsigned int, unsigned int, unsigned int,
                                    unsigned int, unsigned int, unsigned int, unsigned int, CUstream,

@@ -3,6 +3,7 @@
 #include "cuda/kernels/attended_range.cu"
 #include "cuda/kernels/drawn_token.cu"
 #include "cuda/kernels/histogram.cu"
+#include "cuda/kernels/many_rows.cu"
 #include "cuda/kernels/one_row.cu"
 #include "cuda/kernels/peer_collectives.cu"
 #include "cuda/kernels/plain_unpack.cu"

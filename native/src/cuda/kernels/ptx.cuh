@@ -215,6 +215,146 @@ inline __device__ void copy_to_shared(void* to, const void* from, uint32_t nbyte
 #endif
 }
 
+/// Lines of 128 bytes in shared memory, from a multiple of 1024 bytes on, whose 16-byte pieces are
+/// swapped: piece i of line l lies at i ^ l % 8.
+using SharedLines = uint64_t;
+
+/// As tensor cores are told of them: 1024 bytes from eight of them to the next.
+inline __device__ SharedLines lines_at(const char* in_shared) {
+  return shared_address(in_shared) >> 4 | uint64_t{1} << 16 | uint64_t{64} << 32 |
+         uint64_t{1} << 62;
+}
+
+/// A tile of tensor cores that four warps multiply together: sum += a * b, 64 x COLUMNS, where a
+/// warp has 16 rows of a [64, 16] as `multiply_tile` has them, and the columns of b are lines, of
+/// which `step` says which 16 elements. It runs until `wait_for_group_tiles` says it has ended,
+/// between `begin_group_tiles` and `end_group_tiles`. Compute capability 9.0 alone.
+template <typename T, int COLUMNS>
+__device__ void multiply_group_tile(float (&sum)[COLUMNS / 2], const uint32_t (&a)[4],
+                                    SharedLines lines, int step, bool adds);
+
+#define AOTIP_OPERANDS_8(I)                                                             \
+  "+f"(sum[I]), "+f"(sum[I + 1]), "+f"(sum[I + 2]), "+f"(sum[I + 3]), "+f"(sum[I + 4]), \
+      "+f"(sum[I + 5]), "+f"(sum[I + 6]), "+f"(sum[I + 7])
+#define AOTIP_OPERANDS_32(I) \
+  AOTIP_OPERANDS_8(I), AOTIP_OPERANDS_8(I + 8), AOTIP_OPERANDS_8(I + 16), AOTIP_OPERANDS_8(I + 24)
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#define AOTIP_GROUP_TILE(T, TYPE, COLUMNS, SUMS, A, B, ADDS, ...)                                  \
+  template <>                                                                                      \
+  inline __device__ void multiply_group_tile<T, COLUMNS>(                                          \
+      float (&sum)[COLUMNS / 2], const uint32_t (&a)[4], SharedLines lines, int step, bool adds) { \
+    const uint64_t b = lines + step * 2;                                                           \
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " ADDS                                    \
+                 ", 0;\n"                                                                          \
+                 "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE "\n{" SUMS  \
+                 "}, {" A "}, " B ", adds, 1, 1, 0;\n}"                                            \
+                 : __VA_ARGS__                                                                     \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds ? 1 : 0));         \
+  }
+#else
+#define AOTIP_GROUP_TILE(T, TYPE, COLUMNS, SUMS, A, B, ADDS, ...) \
+  template <>                                                     \
+  inline __device__ void multiply_group_tile<T, COLUMNS>(         \
+      float (&)[COLUMNS / 2], const uint32_t (&)[4], SharedLines, int, bool) {}
+#endif
+
+#define AOTIP_SUMS_32                                                                          \
+  "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
+  "%25,%26,%27,%28,%29,%30,%31"
+#define AOTIP_SUMS_64                                                                         \
+  AOTIP_SUMS_32                                                                               \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53," \
+  "%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define AOTIP_SUMS_128                                                                          \
+  AOTIP_SUMS_64                                                                                 \
+  ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,"   \
+  "%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106," \
+  "%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,"  \
+  "%125,%126,%127"
+#define AOTIP_GROUP_TILE_64(T, TYPE)                                            \
+  AOTIP_GROUP_TILE(T, TYPE, 64, AOTIP_SUMS_32, "%32,%33,%34,%35", "%36", "%37", \
+                   AOTIP_OPERANDS_32(0))
+#define AOTIP_GROUP_TILE_128(T, TYPE)                                            \
+  AOTIP_GROUP_TILE(T, TYPE, 128, AOTIP_SUMS_64, "%64,%65,%66,%67", "%68", "%69", \
+                   AOTIP_OPERANDS_32(0), AOTIP_OPERANDS_32(32))
+
+#define AOTIP_GROUP_TILE_256(T, TYPE)                                                   \
+  AOTIP_GROUP_TILE(T, TYPE, 256, AOTIP_SUMS_128, "%128,%129,%130,%131", "%132", "%133", \
+                   AOTIP_OPERANDS_32(0), AOTIP_OPERANDS_32(32), AOTIP_OPERANDS_32(64),  \
+                   AOTIP_OPERANDS_32(96))
+
+AOTIP_GROUP_TILE_64(__nv_bfloat16, "bf16")
+AOTIP_GROUP_TILE_64(__half, "f16")
+AOTIP_GROUP_TILE_128(__nv_bfloat16, "bf16")
+AOTIP_GROUP_TILE_128(__half, "f16")
+AOTIP_GROUP_TILE_256(__nv_bfloat16, "bf16")
+AOTIP_GROUP_TILE_256(__half, "f16")
+
+/// Before tiles whose factors and sums in registers were written.
+inline __device__ void begin_group_tiles() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#endif
+}
+
+inline __device__ void end_group_tiles() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+#endif
+}
+
+/// Waits until of the tiles that were ended no more than the last PENDING times run.
+template <int PENDING>
+__device__ void wait_for_group_tiles() {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+#endif
+}
+
+/// a * b + c of two pairs of 16-bit floats, rounded once.
+template <typename T>
+__device__ uint32_t fused_pairs(uint32_t a, uint32_t b, uint32_t c);
+
+template <>
+inline __device__ uint32_t fused_pairs<__nv_bfloat16>(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t found;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(found) : "r"(a), "r"(b), "r"(c));
+  return found;
+}
+
+template <>
+inline __device__ uint32_t fused_pairs<__half>(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t found;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(found) : "r"(a), "r"(b), "r"(c));
+  return found;
+}
+
+/// A matrix in memory of which `copy_box` copies parts; the driver encodes it.
+struct alignas(64) TensorMap {
+  uint64_t words[16];
+};
+
+/// Begins to copy a part of a matrix, of the size that the map says, from a column and a row on, to
+/// lines of shared memory as `multiply_group_tile` reads them. What is beyond the matrix is zeros,
+/// and arrives as well.
+inline __device__ void copy_box(void* to, const TensorMap& map, int column, int row,
+                                Arrivals* arrivals) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, "
+      "%3}], [%4];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(column), "r"(row), "r"(shared_address(arrivals))
+      : "memory");
+#endif
+}
+
+/// Shared memory of the size that the launch gives, as lines for `multiply_group_tile`.
+inline __device__ char* launched_lines() {
+  extern __shared__ __align__(1024) char lines[];
+  return lines;
+}
+
 /// A barrier of the first THREADS threads of a block.
 template <int THREADS>
 __device__ void meet_first_threads() {

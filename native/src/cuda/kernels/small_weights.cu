@@ -7,69 +7,14 @@
 // again for a whole group, with the sums of x that a product with ones gives. The warps of a block
 // have every n-th tile of the same rows and add up what they found at the end.
 
-#include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/kernels/warp.cuh"
+#include "cuda/kernels/weight_codes.cuh"
 
 using namespace aoti_plugins::cuda;
 
 namespace {
-
-/// Codes of one lane in one tile, and how they become floats.
-template <int BITS>
-struct Codes;
-
-template <>
-struct Codes<4> {
-  static constexpr int kDepth = kWeightTileDepth4;
-  static constexpr bool kIsOffset = true;
-  static constexpr float kMiddle = 8.0f;
-
-  /// Two weights of a row for each half of a product's depth; `step` is a product of 16.
-  template <typename T>
-  __device__ static void pairs(const uint4& tile, int step, uint32_t& low, uint32_t& high) {
-    const uint32_t word = word_of(tile, step / 2) >> (step % 2 * 8);
-    low = masked_xor<0x000f000f>(word, HalfPair<T>::kMagic);
-    high = masked_xor<0x000f000f>(word >> 4, HalfPair<T>::kMagic);
-  }
-
-  __device__ static float value(const uint4& tile, int part, int i) {
-    const uint32_t code = word_of(tile, part) >> (i / 2 * 4 + i % 2 * 16) & 15;
-    return static_cast<float>(code) - kMiddle;
-  }
-};
-
-template <>
-struct Codes<8> {
-  static constexpr int kDepth = kWeightTileDepth8;
-  static constexpr bool kIsOffset = false;
-  static constexpr float kMiddle = 0.0f;
-
-  template <typename T>
-  __device__ static void pairs(const uint4& tile, int step, uint32_t& low, uint32_t& high) {
-    const uint32_t word = word_of(tile, step) ^ 0x80808080;
-    low = HalfPair<T>::of(signed_code(word, 0x7440), signed_code(word, 0x7441));
-    high = HalfPair<T>::of(signed_code(word, 0x7442), signed_code(word, 0x7443));
-  }
-
-  /// A byte, which is 128 too large, behind the high bits of 2^23.
-  __device__ static float signed_code(uint32_t word, uint32_t byte) {
-    return __uint_as_float(__byte_perm(word, 0x4b000000, byte)) - 8388736.0f;
-  }
-
-  __device__ static float value(const uint4& tile, int part, int i) {
-    const uint32_t code = word_of(tile, part * 2 + i / 4) >> (i % 4 * 8);
-    return static_cast<float>(static_cast<int8_t>(code & 0xff));
-  }
-};
-
-template <typename T>
-__device__ float load_scale(const void* from, uint32_t i, uint32_t is_float) {
-  const char* at = static_cast<const char*>(from) + (i << (1 + is_float));
-  return is_float ? *reinterpret_cast<const float*>(at)
-                  : static_cast<float>(*reinterpret_cast<const T*>(at));
-}
 
 /// What a warp holds of one place along k: tiles of all its rows. A lane has the scale of row
 /// `lane % 8` for the weights 32 * (lane / 8) and on, and what a sum of x adds for each of them.
@@ -176,7 +121,8 @@ struct SmallProduct {
   }
 
   __device__ void compute(const Held<TILES>& held, const uint4 (&b)[BLOCKS][kParts]) {
-    const uint32_t ones[4] = {HalfPair<T>::kOnes, HalfPair<T>::kOnes, HalfPair<T>::kOnes, HalfPair<T>::kOnes};
+    const uint32_t ones[4] = {HalfPair<T>::kOnes, HalfPair<T>::kOnes, HalfPair<T>::kOnes,
+                              HalfPair<T>::kOnes};
 #pragma unroll
     for (int from = 0; from < kParts; from += PARTS) {
       float found[TILES / 2][BLOCKS][4] = {};
@@ -187,7 +133,7 @@ struct SmallProduct {
         for (int block = 0; block < BLOCKS; ++block) {
           const uint4& eight = b[block][step / 2];
           multiply_tile<T>(sums[block], ones, step % 2 ? eight.z : eight.x,
-                            step % 2 ? eight.w : eight.y);
+                           step % 2 ? eight.w : eight.y);
         }
 #pragma unroll
         for (int t = 0; t < TILES / 2; ++t) {
@@ -198,7 +144,7 @@ struct SmallProduct {
           for (int block = 0; block < BLOCKS; ++block) {
             const uint4& eight = b[block][step / 2];
             multiply_tile<T>(found[t][block], a, step % 2 ? eight.z : eight.x,
-                              step % 2 ? eight.w : eight.y);
+                             step % 2 ? eight.w : eight.y);
           }
         }
       }
@@ -279,7 +225,8 @@ struct SmallProduct {
       const int row = i % kRows;
       const int to = first_tile * 8 + row;
       if (to < p.n) {
-        float sum = p.bias != nullptr ? static_cast<float>(static_cast<const T*>(p.bias)[to]) : 0.0f;
+        float sum =
+            p.bias != nullptr ? static_cast<float>(static_cast<const T*>(p.bias)[to]) : 0.0f;
         for (int other = 0; other < warps; ++other) {
           sum += parts[other][i / kRows][row];
         }
@@ -334,9 +281,8 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const float code = Code::value(codes, part, j);
-      eight.values[j] =
-          static_cast<T>(p.zero_kind == kZeroPoint ? (code + Code::kMiddle - zero) * scale
-                                                   : code * scale + zero);
+      eight.values[j] = static_cast<T>(
+          p.zero_kind == kZeroPoint ? (code + Code::kMiddle - zero) * scale : code * scale + zero);
     }
     const int64_t to = static_cast<int64_t>(tile * 8 + row - first) * p.k + begin;
     if (BITS == 4 && p.is_tile_packed) {
@@ -354,23 +300,23 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
 
 }  // namespace
 
-#define AOTIP_SMALL_WEIGHTS(BITS, KIND, TYPE, TILES, BLOCKS, PARTS)                               \
-  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
-      aotip_small_weights_##BITS##_##KIND##_##TILES##_##BLOCKS##_##PARTS(                         \
-          const SmallWeightProduct p) {                                                           \
-    SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p, blockIdx.x).run();                                           \
+#define AOTIP_SMALL_WEIGHTS(BITS, KIND, TYPE, TILES, BLOCKS, PARTS)       \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)        \
+      aotip_small_weights_##BITS##_##KIND##_##TILES##_##BLOCKS##_##PARTS( \
+          const SmallWeightProduct p) {                                   \
+    SmallProduct<BITS, TYPE, TILES, BLOCKS, PARTS>(p, blockIdx.x).run();  \
   }
 
-#define AOTIP_TILE_PACKED(TILES, BLOCKS, PARTS)                                                   \
-  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                                \
-      aotip_tile_packed_##TILES##_##BLOCKS##_##PARTS(const SmallWeightProduct p) {                \
-    SmallProduct<4, __nv_bfloat16, TILES, BLOCKS, PARTS, true>(p, blockIdx.x).run();                          \
+#define AOTIP_TILE_PACKED(TILES, BLOCKS, PARTS)                                      \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                   \
+      aotip_tile_packed_##TILES##_##BLOCKS##_##PARTS(const SmallWeightProduct p) {   \
+    SmallProduct<4, __nv_bfloat16, TILES, BLOCKS, PARTS, true>(p, blockIdx.x).run(); \
   }
 
-#define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                    \
-  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 4, 1, PARTS)  \
-  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 2, PARTS)  \
-  AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 4, 1, PARTS)          \
+#define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                   \
+  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 4, 1, PARTS) \
+  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 2, PARTS) \
+  AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 4, 1, PARTS)         \
   AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 2, 2, PARTS)
 
 AOTIP_SMALL_WEIGHTS_OF(4, 1)
@@ -386,10 +332,10 @@ AOTIP_TILE_PACKED(2, 2, 1)
 AOTIP_TILE_PACKED(2, 2, 2)
 AOTIP_TILE_PACKED(2, 2, 4)
 
-#define AOTIP_UNPACK_WEIGHTS(BITS, KIND, TYPE)                                       \
-  extern "C" __global__ void aotip_unpack_weights_##BITS##_##KIND(                   \
-      const SmallWeightProduct p, int32_t first) {                                   \
-    unpack<BITS, TYPE>(p, first);                                                    \
+#define AOTIP_UNPACK_WEIGHTS(BITS, KIND, TYPE)                                                \
+  extern "C" __global__ void aotip_unpack_weights_##BITS##_##KIND(const SmallWeightProduct p, \
+                                                                  int32_t first) {            \
+    unpack<BITS, TYPE>(p, first);                                                             \
   }
 
 AOTIP_UNPACK_WEIGHTS(4, bf16, __nv_bfloat16)

@@ -8,6 +8,7 @@
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/ops/aligned_rows.h"
+#include "cuda/ops/many_rows.h"
 #include "cuda/ops/weight_parts.h"
 
 namespace aoti_plugins::cuda {
@@ -119,9 +120,8 @@ unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors) {
 
 namespace {
 
-Status few_rows(const Tensor& x, const SmallWeightKind& kind, SmallWeightProduct& product) {
-  const Gpu* gpu = find_gpu(x.device().index);
-  AOTIP_RETURN_IF_NULL(gpu);
+Status few_rows(const Gpu& gpu, const Tensor& x, const SmallWeightKind& kind,
+                SmallWeightProduct& product) {
   const bool is_wide = product.m > 8;
   const int32_t tiles = is_wide ? 2 : 4;
   char name[64];
@@ -135,13 +135,13 @@ Status few_rows(const Tensor& x, const SmallWeightKind& kind, SmallWeightProduct
   }
   const int32_t rows = tiles * kWeightTileRows;
   const unsigned int blocks = static_cast<unsigned int>((product.n + rows - 1) / rows);
-  const unsigned int warps = warps_of_block(blocks, gpu->multiprocessors);
+  const unsigned int warps = warps_of_block(blocks, gpu.multiprocessors);
   void* arguments[] = {&product};
-  return launch_wide(x.device().index, name, {blocks, warps * 32, 0}, kind.is_constant, arguments);
+  return launch_wide(gpu.index, name, {blocks, warps * 32, 0}, kind.is_constant, arguments);
 }
 
-Status many_rows(const Tensor& x, int64_t bits, SmallWeightProduct& product, const Tensor* bias,
-                 Tensor& out) {
+Status by_parts(const Tensor& x, int64_t bits, SmallWeightProduct& product, const Tensor* bias,
+                Tensor& out) {
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_unpack_weights_%d_%s", static_cast<int>(bits),
                       kind_of_halves(x));
@@ -169,15 +169,18 @@ Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const
 
 Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
                             SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept {
-  if (rows.size(0) > kMostFewRows) {
-    return many_rows(rows, kind.bits, product, bias, out);
-  }
+  const Gpu* gpu = find_gpu(rows.device().index);
+  AOTIP_RETURN_IF_NULL(gpu);
   product.x = rows.data();
   product.x_step = product.k;
   product.m = static_cast<int32_t>(rows.size(0));
   product.bias = bias != nullptr ? bias->data() : nullptr;
   product.out = out.data();
-  return few_rows(rows, kind, product);
+  if (product.m <= kMostFewRows) {
+    return few_rows(*gpu, rows, kind, product);
+  }
+  return fits_many_rows(*gpu, product) ? many_rows(*gpu, rows, kind.bits, kind.is_constant, product)
+                                       : by_parts(rows, kind.bits, product, bias, out);
 }
 
 }  // namespace aoti_plugins::cuda

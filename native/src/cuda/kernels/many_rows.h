@@ -1,0 +1,45 @@
+#pragma once
+
+/// How many_rows.cu divides a product. Read by the host code and by the kernels.
+
+#include <cstdint>
+
+namespace aoti_plugins::cuda {
+
+/// Threads of a block: two groups of four warps, which have 64 rows of the weight each.
+inline constexpr int32_t kManyRowsThreads = 256;
+
+/// Rows of the weight that a block has.
+inline constexpr int32_t kManyRowsOfWeight = 128;
+
+/// Elements along k of a slab, which is what a line of shared memory holds of a row of x.
+inline constexpr int32_t kSlabDepth = 64;
+
+/// A block's tile: 128 rows of the weight, `columns` rows of x.
+struct ManyRowsTile {
+  int32_t columns;
+
+  /// In shared memory, a ring.
+  constexpr int32_t slabs() const { return columns == 64 ? 8 : 6; }
+
+  /// Elements between columns of the sums in shared memory, so that lanes write to different banks.
+  constexpr int32_t column_step() const { return kManyRowsOfWeight + 4; }
+
+  /// Of the slabs, and at the end of the sums, float32, in their place.
+  constexpr int32_t memory_nbytes() const {
+    const int32_t slab_nbytes = slabs() * columns * kSlabDepth * 2;
+    const int32_t sum_nbytes = columns * column_step() * 4;
+    return slab_nbytes > sum_nbytes ? slab_nbytes : sum_nbytes;
+  }
+
+  /// With two words for each slab, which say when it is full and when it is empty.
+  constexpr int32_t shared_nbytes() const { return memory_nbytes() + slabs() * 16; }
+};
+
+/// Blocks are in order of the splits of k, of tiles of x, of tiles of the weight.
+struct ManyRowsShape {
+  int32_t splits;   ///< blocks of a cluster, which divide k as well: 1, 2, 4 or 8
+  int32_t x_tiles;  ///< tiles of x, one behind the other
+};
+
+}  // namespace aoti_plugins::cuda
