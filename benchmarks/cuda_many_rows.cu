@@ -4,7 +4,6 @@
 //
 //   nvcc -O3 -std=c++17 -I native/src -arch=sm_90a benchmarks/cuda_many_rows.cu \
 //        -o many_rows -lcublas -lcuda
-//   -lcublas -lcuda
 //   ./many_rows BITS GROUP_SIZE [COLUMNS_OF_WEIGHT [ROWS]]     # GROUP_SIZE 0: one group for a row
 //
 // Weights change from call to call until they no longer fit the cache; calls run in a CUDA graph,
