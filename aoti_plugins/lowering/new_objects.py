@@ -24,16 +24,18 @@ def only_new_objects() -> Iterator[None]:
     the process has left objects out by itself, nothing changes.
     """
     global _depth, _is_ours
-    with _lock:
-        _depth += 1
-        if _depth == 1 and gc.isenabled() and not gc.get_freeze_count():
-            _is_ours = True
-            gc.freeze()
+    is_counted = False
     try:
+        with _lock:
+            _depth += 1
+            is_counted = True
+            if _depth == 1 and gc.isenabled() and not gc.get_freeze_count():
+                _is_ours = True
+                gc.freeze()
         yield
     finally:
         with _lock:
-            _depth -= 1
+            _depth -= is_counted
             if not _depth and _is_ours:
                 _is_ours = False
                 gc.unfreeze()

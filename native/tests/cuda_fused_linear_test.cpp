@@ -85,6 +85,25 @@ BOOST_AUTO_TEST_CASE(multiplies_many_rows_with_four_warps_tiles) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(multiplies_many_rows_by_parts) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t zero_kind : {0, 1, 2}) {
+      check_product({bits, 32, zero_kind, kBFloat16, kFloat32}, 17, 24, 96, {true});
+      check_product({bits, 200, zero_kind, kFloat16, kFloat32}, 19, 8, 200);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(chooses_by_gpu_and_scales, *boost::unit_test::label(kStandIn)) {
+  const auto maps = [] { return fake().calls("cuTensorMapEncodeTiled"); };
+  for (const int32_t scale_dtype : {kBFloat16, kFloat32}) {
+    const auto before = maps();
+    check_product({4, 32, 0, kBFloat16, scale_dtype}, 17, 24, 96);
+    check_product({4, 32, 0, kBFloat16, scale_dtype}, 16, 24, 96);
+    BOOST_TEST(maps() - before == (scale_dtype == kBFloat16 ? 1 : 0));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(multiplies_one_row_of_all_lengths) {
   for (const int64_t bits : {4, 8}) {
     // The blocks of a narrow weight, of a wide one, and of long rows; ends of rows and of weights.

@@ -355,6 +355,7 @@ BOOST_AUTO_TEST_CASE(multiplies_weights_of_any_size) {
     check_product(Form::kInt8, 17, 20, k, k);
   }
   check_product(Form::kInt8, 1, 20, 2240, 64);
+  check_product(Form::kTiles, 17, 24, 1024, 32);  // a cluster of two blocks for each tile
   check_product(Form::kTiles, 1, 8, 128, 128);
   check_product(Form::kTiles, 1, 8, 22528, 256);
   for (const int64_t group_size : {32, 64, 128}) {

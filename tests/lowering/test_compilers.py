@@ -32,7 +32,7 @@ def test_what_is_compiled_meanwhile_is_waited_for() -> None:
         assert done.is_set()
 
 
-def test_what_fails_meanwhile_fails_again_where_it_is_needed(
+def test_what_fails_meanwhile_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG, compiler.__name__)

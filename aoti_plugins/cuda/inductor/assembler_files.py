@@ -20,8 +20,10 @@ from unittest import mock
 
 import torch
 
+from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import current_group
 from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.variables import variables
 
 
 @patch(
@@ -57,8 +59,11 @@ def _run(
     group = current_group()
     if group.is_stopped:
         raise KeyboardInterrupt
-    with group.started(command, **options) as process:
-        status = process.wait()
+    try:
+        with group.started(command, **options) as process:
+            status = process.wait()
+    except LoweringError:  # stopped just before it started
+        raise KeyboardInterrupt from None
     if group.is_stopped:
         raise KeyboardInterrupt
     if check and status:
@@ -77,4 +82,4 @@ def pytorchs_assembler() -> AbstractContextManager[Any]:
     own = Path(torch.__file__).parent / "bin" / "ptxas"
     if setting in os.environ or not os.access(own, os.X_OK):
         return nullcontext()
-    return mock.patch.dict(os.environ, {setting: str(own)})
+    return variables({setting: str(own)})

@@ -54,11 +54,12 @@ def compiled_beside() -> Iterator[CompiledBeside]:
     What none has begun by its end is dropped; if it is left early, assemblers are stopped.
     """
     pool = ThreadPoolExecutor(_num_processors(), thread_name_prefix="triton")
-    try:
-        with one_parser(), stopped_together():
-            yield CompiledBeside(pool)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with one_parser():  # until the last thread has ended
+        try:
+            with stopped_together():
+                yield CompiledBeside(pool)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _num_processors() -> int:

@@ -68,6 +68,10 @@ class Group:
         if stopped:
             inner.stop()
 
+    def _remove(self, inner: Group) -> None:
+        with self._lock:
+            self._inner.remove(inner)
+
     @property
     def is_stopped(self) -> bool:
         """Whether ``stop`` was called."""
@@ -148,7 +152,8 @@ def current_group() -> Group:
 @contextlib.contextmanager
 def stopped_together() -> Iterator[Group]:
     """A group for the block and threads in its context; stopped if the block is left early."""
-    group = Group(_group.get())
+    outer = _group.get()
+    group = Group(outer)
     token = _group.set(group)
     try:
         yield group
@@ -157,6 +162,8 @@ def stopped_together() -> Iterator[Group]:
         raise
     finally:
         _group.reset(token)
+        if outer is not None:
+            outer._remove(group)
 
 
 def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:

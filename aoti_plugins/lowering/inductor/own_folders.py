@@ -17,10 +17,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 from aoti_plugins.lowering.artifacts.cache_folder import check_private, private_folder
 from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.variables import variables
 
 logger = logging.getLogger(__name__)
 
@@ -42,23 +42,23 @@ def own_folders() -> Iterator[None]:
     Raises:
         CacheNotPrivateError: others can write to a folder that the user chose, or to our cache.
     """
-    with mock.patch.dict(os.environ, _variables()):
+    with variables(_chosen()):
         yield
 
 
-def _variables() -> dict[str, str]:
+def _chosen() -> dict[str, str]:
     from torch._inductor.runtime.cache_dir_utils import default_cache_dir
 
-    variables = {_MANAGER: os.environ.get(_MANAGER, _CHECKED_MANAGER)}
+    chosen = {_MANAGER: os.environ.get(_MANAGER, _CHECKED_MANAGER)}
     # Inductor notes its own choice in the environment.
     if os.environ.get(_INDUCTOR, default_cache_dir()) == default_cache_dir():
-        variables[_INDUCTOR] = _folder_of_process(os.getpid())
-        variables.setdefault(_TRITON, os.environ.get(_TRITON) or _triton_folder())
+        chosen[_INDUCTOR] = _folder_of_process(os.getpid())
+        chosen.setdefault(_TRITON, os.environ.get(_TRITON) or _triton_folder())
     for name in (_INDUCTOR, _TRITON):
-        chosen = Path(variables.get(name) or os.environ.get(name, ""))
-        if chosen.is_dir():
-            check_private(chosen, name)
-    return variables
+        folder = Path(chosen.get(name) or os.environ.get(name, ""))
+        if folder.is_dir():
+            check_private(folder, name)
+    return chosen
 
 
 def _triton_folder() -> str:

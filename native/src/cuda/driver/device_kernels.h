@@ -8,7 +8,7 @@
 
 namespace aoti_plugins::cuda {
 
-/// Our own kernels: one image for all GPUs (fatbin: sm_80, sm_90, sm_100, sm_120 and PTX), in this
+/// Our own kernels: one image for all GPUs (fatbin: sm_80, sm_90a, sm_100, sm_120 and PTX), in this
 /// library's read-only data. Built where CMake found nvcc.
 
 /// The kernel of a name on the current GPU, loaded by the first call on each GPU and kept for the

@@ -27,6 +27,32 @@ void prefer_shared_memory(CUfunction function) noexcept {
                                     CU_SHAREDMEM_CARVEOUT_MAX_SHARED);
 }
 
+/// With what `cuLaunchKernel` has no argument for.
+CUresult launch_with(const Launch& launch, bool is_early, void** arguments) noexcept {
+  CUlaunchAttribute attributes[2] = {};
+  unsigned int count = 0;
+  if (is_early) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (launch.cluster > 1) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attributes[count++].value.clusterDim = {launch.cluster, 1, 1};
+  }
+  CUlaunchConfig config{};
+  config.gridDimX = launch.grid[0];
+  config.gridDimY = launch.grid[1];
+  config.gridDimZ = launch.grid[2];
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.shared_nbytes;
+  config.hStream = launch.stream;
+  config.attrs = attributes;
+  config.numAttrs = count;
+  return driver().cuLaunchKernelEx(&config, launch.function, arguments, nullptr);
+}
+
 }  // namespace
 
 bool driver_launches_early() noexcept {
@@ -39,6 +65,9 @@ bool driver_launches_early() noexcept {
 }
 
 CUresult launch_in_order(const Launch& launch, void** arguments) noexcept {
+  if (launch.cluster > 1) {
+    return launch_with(launch, false, arguments);
+  }
   const unsigned int* grid = launch.grid;
   const unsigned int* block = launch.block;
   return driver().cuLaunchKernel(launch.function, grid[0], grid[1], grid[2], block[0], block[1],
@@ -50,23 +79,7 @@ CUresult launch_early(const Launch& launch, void** arguments) noexcept {
     return launch_in_order(launch, arguments);
   }
   prefer_shared_memory(launch.function);
-  CUlaunchAttribute attributes[2] = {};
-  attributes[0].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  attributes[0].value.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  attributes[1].value.clusterDim = {launch.cluster, 1, 1};
-  CUlaunchConfig config{};
-  config.gridDimX = launch.grid[0];
-  config.gridDimY = launch.grid[1];
-  config.gridDimZ = launch.grid[2];
-  config.blockDimX = launch.block[0];
-  config.blockDimY = launch.block[1];
-  config.blockDimZ = launch.block[2];
-  config.sharedMemBytes = launch.shared_nbytes;
-  config.hStream = launch.stream;
-  config.attrs = attributes;
-  config.numAttrs = launch.cluster > 1 ? 2 : 1;
-  return driver().cuLaunchKernelEx(&config, launch.function, arguments, nullptr);
+  return launch_with(launch, true, arguments);
 }
 
 }  // namespace aoti_plugins::cuda

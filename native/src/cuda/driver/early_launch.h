@@ -17,7 +17,8 @@ struct Launch {
 /// Whether the driver launches kernels early, and clusters of blocks. It must be open.
 bool driver_launches_early() noexcept;
 
-/// Launches a kernel behind those in front of it on its stream; the driver must be open.
+/// Launches a kernel behind those in front of it on its stream; the driver must be open, and one
+/// that launches clusters if there are any.
 CUresult launch_in_order(const Launch& launch, void** arguments) noexcept;
 
 /// Launches a kernel that may begin before those in front of it on its stream have ended: it waits

@@ -281,8 +281,7 @@ class ManyRows {
     } else {
       meet_cluster();
       write(sums);
-      begin_cluster();
-      wait_for_cluster();
+      leave_cluster();
     }
   }
 
@@ -361,7 +360,7 @@ class ManyRows {
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define AOTIP_MANY_ROWS_BODY(BODY) BODY;
 #else
-#define AOTIP_MANY_ROWS_BODY(BODY)
+#define AOTIP_MANY_ROWS_BODY(BODY) __trap();
 #endif
 
 #define AOTIP_MANY_ROWS(BITS, KIND, TYPE, COLUMNS, BLOCKS)                                       \

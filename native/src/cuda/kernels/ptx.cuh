@@ -389,6 +389,15 @@ inline __device__ void meet_cluster() {
 #endif
 }
 
+/// A barrier of all threads of a cluster: they have read what they want of each other's shared
+/// memory.
+inline __device__ void leave_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+
 /// The same place in the shared memory of another block of the cluster.
 inline __device__ float* shared_of_block(float* own, int rank) {
 #if __CUDA_ARCH__ >= 900

@@ -1,6 +1,6 @@
 #pragma once
 
-// Codes of small weights as a lane reads them from tiles, and how they become floats.
+// What kernels of products with small weights share.
 
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"

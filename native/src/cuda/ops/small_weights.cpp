@@ -171,6 +171,7 @@ Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
                             SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept {
   const Gpu* gpu = find_gpu(rows.device().index);
   AOTIP_RETURN_IF_NULL(gpu);
+  AOTIP_CHECK(rows.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
   product.x = rows.data();
   product.x_step = product.k;
   product.m = static_cast<int32_t>(rows.size(0));
