@@ -66,6 +66,7 @@ exported = torch.export.export(Program(), tuple(inputs))
 options = {**INDUCTOR_OPTIONS, "max_autotune": True}
 code = generate(exported.module(check_guards=False), inputs, options, watched(target), "cuda:0")
 assert code.gpu_kernels
+gc.collect()  # what objects of the graph remember goes with them
 print(json.dumps([inside, sorted(remembered())]))
 """
 
