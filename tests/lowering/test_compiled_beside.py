@@ -6,6 +6,7 @@ import ast
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,11 @@ pytest.importorskip("triton")
 
 from aoti_plugins.cuda import lowering
 from aoti_plugins.cuda.device import INDUCTOR_OPTIONS
-from aoti_plugins.cuda.inductor.compiled_beside import CompiledBeside, one_parser
+from aoti_plugins.cuda.inductor.compiled_beside import (
+    CompiledBeside,
+    begun_when_defined,
+    one_parser,
+)
 
 H100 = next(target for target in TARGETS if target.name == "h100")
 SOURCE = "def function(a, b):\n" + "".join(
@@ -92,3 +97,30 @@ def test_kernels_are_begun_before_all_code_is_written(monkeypatch: pytest.Monkey
     assert len(begun) == len(set(begun)) >= 2
     assert sorted(begun) == sorted(kernel.name for kernel in code.gpu_kernels)
     assert sorted(set(steps[len(begun) + 1 :])) == sorted(f"wait for {name}" for name in begun)
+
+
+def test_of_blocks_inside_each_other_the_innermost_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    def defined(self: Any, kernel_name: str, kernel_body: str) -> None:
+        """In place of what writes the kernel into code."""
+
+    monkeypatch.setattr(PythonWrapperCodegen, "define_kernel", defined)
+    monkeypatch.setattr(PyCodeCache, "load", lambda source_code: SimpleNamespace(kernel="tuner"))
+    outer: list[str] = []
+    inner: list[str] = []
+
+    def define() -> None:
+        code: Any = None
+        PythonWrapperCodegen.define_kernel(code, "kernel", _BODY)
+
+    with begun_when_defined(outer.append):
+        with begun_when_defined(inner.append):
+            define()
+        assert (outer, inner) == ([], ["tuner"])
+        define()
+    assert (outer, inner) == (["tuner"], ["tuner"])
+
+
+_BODY = "async_compile.triton('kernel', 'source', device_str='cuda')"

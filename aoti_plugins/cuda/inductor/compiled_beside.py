@@ -105,20 +105,30 @@ _SETTINGS = (
 def begun_when_defined(begin: Callable[[Any], None]) -> Iterator[None]:
     """Begin with each Triton kernel of a graph when its source is there.
 
+    Of blocks that are inside each other, the innermost begins.
+
     Args:
         begin: gets the kernel's ``CachingAutotuner``, the one that Inductor asks for later.
     """
     from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
+    _begins.append(begin)
+
     def define_kernel(
         original: Any, self: Any, kernel_name: str, kernel_body: str, *args: Any, **kwargs: Any
     ) -> None:
         original(self, kernel_name, kernel_body, *args, **kwargs)
-        if kernel_body.startswith("async_compile.triton("):
+        if begin is _begins[-1] and kernel_body.startswith("async_compile.triton("):
             eval(kernel_body, {"async_compile": _Beginner(begin)})
 
-    with replaced(PythonWrapperCodegen, "define_kernel", define_kernel):
-        yield
+    try:
+        with replaced(PythonWrapperCodegen, "define_kernel", define_kernel):
+            yield
+    finally:
+        _begins.pop()
+
+
+_begins: list[Callable[[Any], None]] = []  # under the lock of all lowerings, as every patch
 
 
 class _Beginner:
