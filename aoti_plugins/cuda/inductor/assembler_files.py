@@ -12,7 +12,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +22,8 @@ import torch
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts.compiler import current_group
+from aoti_plugins.lowering.inductor.own_folders import put_back
 from aoti_plugins.lowering.inductor.patching import patch
-from aoti_plugins.lowering.inductor.variables import variables
 
 
 @patch(
@@ -82,4 +82,7 @@ def pytorchs_assembler() -> AbstractContextManager[Any]:
     own = Path(torch.__file__).parent / "bin" / "ptxas"
     if setting in os.environ or not os.access(own, os.X_OK):
         return nullcontext()
-    return variables({setting: str(own)})
+    with ExitStack() as stack:
+        stack.callback(put_back, dict(os.environ))
+        os.environ[setting] = str(own)
+        return stack.pop_all()

@@ -15,12 +15,11 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aoti_plugins.lowering.artifacts.cache_folder import check_private, private_folder
 from aoti_plugins.lowering.inductor.patching import patch
-from aoti_plugins.lowering.inductor.variables import variables
 
 logger = logging.getLogger(__name__)
 
@@ -42,8 +41,23 @@ def own_folders() -> Iterator[None]:
     Raises:
         CacheNotPrivateError: others can write to a folder that the user chose, or to our cache.
     """
-    with variables(_chosen()):
+    before = dict(os.environ)
+    try:
+        os.environ.update(_chosen())
         yield
+    finally:
+        put_back(before)
+
+
+def put_back(before: Mapping[str, str]) -> None:
+    """Make the environment what it was, also where others have set something since.
+
+    ``mock.patch.dict`` would empty it for a moment, in which other threads of a lowering may start
+    a compiler.
+    """
+    for name in os.environ.keys() - before.keys():
+        os.environ.pop(name, None)
+    os.environ.update({n: v for n, v in before.items() if os.environ.get(n) != v})
 
 
 def _chosen() -> dict[str, str]:
