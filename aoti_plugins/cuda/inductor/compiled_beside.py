@@ -93,6 +93,9 @@ _SETTINGS = (
 )
 """What Inductor calls before Triton compiles."""
 
+_begins: list[Callable[[Any], None]] = []
+"""Of the blocks that are open, the innermost last; under the lock of all lowerings, as patches."""
+
 
 @patch(
     "torch._inductor.codegen.wrapper.PythonWrapperCodegen.define_kernel("
@@ -126,9 +129,6 @@ def begun_when_defined(begin: Callable[[Any], None]) -> Iterator[None]:
             yield
     finally:
         _begins.pop()
-
-
-_begins: list[Callable[[Any], None]] = []  # under the lock of all lowerings, as every patch
 
 
 class _Beginner:

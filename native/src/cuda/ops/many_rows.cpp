@@ -49,7 +49,7 @@ Plan plan_of(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits, co
   const int64_t blocks = tiles * splits.count;
   const int64_t fitting = std::max<int64_t>(gpu.multiprocessors * splits.per_mille / 1000, 1);
   const int64_t others = quotient(blocks, fitting) - 1;
-  const int64_t depth = bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t depth = tile_depth(bits);
   const int64_t steps = quotient(quotient(product.k, depth), splits.count);
   const int64_t step = (times.tile + others * times.more) * (bits == 4 ? 10 : 7) / 10;
   const int64_t adding = (splits.count - 1) * (400 + times.columns * 9);
@@ -60,7 +60,7 @@ Plan plan_of(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits, co
 }
 
 Plan fastest(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits) {
-  const int64_t depth = bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t depth = tile_depth(bits);
   const bool has_splits = has_clusters(gpu.index);
   Plan best{};
   for (const Times& times : kTimes) {

@@ -5,6 +5,7 @@
 
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/ops/small_weights.h"
 #include "cuda/ops/streamed_row.h"
 
 namespace aoti_plugins::cuda {
@@ -50,7 +51,7 @@ Shape shape_of(const OneRowKind& kind, const OneRowProduct& product, bool is_pla
 }
 
 unsigned int shared_nbytes(int64_t bits, int32_t parts, int64_t k) {
-  const int64_t depth = bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t depth = tile_depth(bits);
   const int64_t filled = (k + depth - 1) / depth * depth;
   const int64_t sums = (filled / (parts * 32) + 3) / 4 * 4;
   return static_cast<unsigned int>(sums * 4 + filled * 2);

@@ -42,7 +42,7 @@ Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k)
   const Tensor& codes = *weight.codes;
   AOTIP_CHECK(weight.bits == 4 || weight.bits == 8, "weights of %lld bits, expected 4 or 8",
               static_cast<long long>(weight.bits));
-  const int64_t depth = weight.bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t depth = tile_depth(weight.bits);
   AOTIP_CHECK(codes.dtype() == kUInt8 && codes.ndim() == 3 &&
                   codes.size(1) == (k + depth - 1) / depth && codes.size(2) == kWeightTileNbytes &&
                   codes.is_contiguous() && is_aligned(codes),
@@ -93,7 +93,7 @@ const char* kind_of_halves(const Tensor& x) {
 }
 
 int32_t parts_of_group(int64_t bits, int64_t group_size) {
-  const int64_t most = (bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8) / 32;
+  const int64_t most = tile_depth(bits) / 32;
   return static_cast<int32_t>(std::clamp<int64_t>(group_size / 32, 1, most));
 }
 
@@ -145,7 +145,7 @@ Status by_parts(const Tensor& x, int64_t bits, SmallWeightProduct& product, cons
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_unpack_weights_%d_%s", static_cast<int>(bits),
                       kind_of_halves(x));
-  const int64_t depth = bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+  const int64_t depth = tile_depth(bits);
   const int64_t tiles_along_k = (product.k + depth - 1) / depth;
   return multiply_by_parts(x, product.n, bias, out, [&](void* to, int64_t first, int64_t rows) {
     product.out = to;

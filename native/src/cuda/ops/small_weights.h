@@ -31,6 +31,11 @@ Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k)
 /// What kernels are told of a weight that was checked.
 SmallWeightProduct product_of(const SmallWeight& weight, int64_t k);
 
+/// Weights along k of one row in a tile.
+constexpr int64_t tile_depth(int64_t bits) {
+  return bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8;
+}
+
 /// How a dtype of 16 bits is called in names of kernels.
 const char* kind_of_halves(const Tensor& x);
 

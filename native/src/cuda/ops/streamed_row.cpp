@@ -6,6 +6,7 @@
 
 #include "cuda/driver/device_kernels.h"
 #include "cuda/ops/aligned_rows.h"
+#include "cuda/ops/small_weights.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -43,7 +44,7 @@ int64_t shared_nbytes(const StreamedShape& shape) {
 /// Of a product with codes, as the kernel divides its memory.
 int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShape& shape) {
   const int64_t chunks = chunks_of(product);
-  const int64_t places = kStreamedChunk / (bits == 4 ? kWeightTileDepth4 : kWeightTileDepth8);
+  const int64_t places = kStreamedChunk / tile_depth(bits);
   const int64_t groups =
       product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
   const int64_t tile =
