@@ -127,7 +127,7 @@ class Bench {
       std::printf("%5d x %5d x %5d  cublas %.1f  parts %.1f ", m, n, k, blas,
                   timed([&](int i) { by_parts(i); }));
       for (const Candidate& one : kCandidates) {
-        for (const int splits : {1, 2, 4, 8}) {
+        for (const int splits : {1, 2, 3, 4, 6, 8}) {
           if (one.bits == bits_ && splits <= tiles_ && (one.columns < 2 * m || one.columns == 64)) {
             measure(one, splits);
           }

@@ -176,14 +176,14 @@ def lower_hidden(name: str, target: str, path: Path) -> None:
 def torch_us(name: str) -> float:
     """Microseconds of PyTorch's product with a weight of 16 bits, in a CUDA graph."""
     _, m, n, k = sizes_of(name)
-    x = torch.randn(m, k, device="cuda", dtype=torch.bfloat16)
     count = max(2, COLD_NBYTES // (n * k * 2))
+    rows = [torch.randn(m, k, device="cuda", dtype=torch.bfloat16) for _ in range(count)]
     weights = [torch.randn(n, k, device="cuda", dtype=torch.bfloat16) for _ in range(count)]
-    for weight in weights[:2]:
+    for x, weight in zip(rows[:2], weights, strict=False):
         torch.nn.functional.linear(x, weight)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        kept = [torch.nn.functional.linear(x, weight) for weight in weights]
+        kept = [torch.nn.functional.linear(x, one) for x, one in zip(rows, weights, strict=True)]
     us = gpu_times.gpu_us(graph.replay, 20) / len(kept)
     return float(us)
 

@@ -65,6 +65,11 @@ BOOST_AUTO_TEST_CASE(multiplies_few_and_many_rows) {
       check_product({bits, 32, 1, kBFloat16, kBFloat16}, m, 24, 96, {true});
       check_product({bits, 200, 0, kFloat16, kFloat16}, m, 8, 200);
     }
+    // More tiles than two for each multiprocessor, and more places along k than are fetched ahead.
+    for (const int64_t group_size : {32, 64, 128}) {
+      check_product({bits, group_size, 2, kBFloat16, kBFloat16}, 5, 72, 128);
+      check_product({bits, group_size, 0, kBFloat16, kFloat32}, 8, 24, 128 * 8);
+    }
   }
 }
 
@@ -82,6 +87,7 @@ BOOST_AUTO_TEST_CASE(multiplies_many_rows_with_four_warps_tiles) {
     check_product({bits, 64, 0, kBFloat16, kBFloat16}, 130, 136, 320);
     check_product({bits, 136, 0, kBFloat16, kBFloat16}, 250, 264, 136);
     check_product({bits, 520, 0, kBFloat16, kBFloat16}, 20, 24, 520);
+    check_product({bits, 776, 1, kBFloat16, kBFloat16}, 20, 24, 776);
   }
 }
 
@@ -102,6 +108,24 @@ BOOST_AUTO_TEST_CASE(chooses_by_gpu_and_scales, *boost::unit_test::label(kStandI
     check_product({4, 32, 0, kBFloat16, scale_dtype}, 16, 24, 96);
     BOOST_TEST(maps() - before == (scale_dtype == kBFloat16 ? 1 : 0));
   }
+}
+
+// Of four multiprocessors with 227 KiB of shared memory.
+BOOST_AUTO_TEST_CASE(blocks_share_no_multiprocessor_while_others_idle,
+                     *boost::unit_test::label(kStandIn)) {
+  const auto launched = [](int64_t m, int64_t n, int64_t k) {
+    check_product({4, 128, 0, kBFloat16, kBFloat16}, m, n, k);
+    return fake().last_launch();
+  };
+  const unsigned int half = (227 << 10) / 2;
+  BOOST_TEST(launched(17, 256, 128).blocks == 2);
+  BOOST_TEST(fake().last_launch().shared_nbytes > half);
+  BOOST_TEST(launched(17, 1024, 128).blocks == 8);
+  BOOST_TEST(fake().last_launch().shared_nbytes < half);
+  BOOST_TEST(launched(17, 128, 1536).cluster == 3);
+  // Few rows: half as many rows of the weight in a block.
+  BOOST_TEST(launched(8, 64, 128).blocks == 4);
+  BOOST_TEST(launched(8, 72, 128).blocks == 3);
 }
 
 BOOST_AUTO_TEST_CASE(multiplies_one_row_of_all_lengths) {

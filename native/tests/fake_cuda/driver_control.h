@@ -33,6 +33,7 @@ struct DriverControl {
   AOTIP_CONTROL(set_memory);
   AOTIP_CONTROL(misuse);
   AOTIP_CONTROL(launches);
+  AOTIP_CONTROL(last_launch);
 #undef AOTIP_CONTROL
 
   DriverControl() {

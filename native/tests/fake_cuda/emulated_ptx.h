@@ -339,7 +339,6 @@ inline uint4 load_once(const uint4* from) {
   return *from;
 }
 
-inline void prefetch_bytes(const void*, uint32_t) {}
 inline void prefetch_line(const void*) {}
 
 inline void wait_for_inputs() {}

@@ -91,6 +91,7 @@ struct State {
   size_t device_nbytes = 0;
   size_t memory = size_t{1} << 30;
   size_t launches = 0;
+  FakeLaunch last_launch{};
   std::string misuse;
 };
 
@@ -316,8 +317,9 @@ bool leave_capture(CUstream origin) {
   return is_joined;
 }
 
-CUresult launch(CUfunction function, const fake_cuda::Grid& grid, CUstream stream,
-                void** parameters) {
+CUresult launch(CUfunction function, const fake_cuda::Grid& grid, unsigned int shared_nbytes,
+                CUstream stream, void** parameters) {
+  state().last_launch = {grid.blocks, grid.cluster, shared_nbytes};
   const fake_cuda::Kernel* kernel = function->kernel;
   auto values = std::make_shared<std::vector<std::vector<char>>>();
   for (size_t i = 0; i < kernel->argument_nbytes.size(); ++i) {
@@ -487,6 +489,9 @@ const char* fake_cuda_misuse() {
 }
 size_t fake_cuda_launches() {
   return state().launches;
+}
+FakeLaunch fake_cuda_last_launch() {
+  return state().last_launch;
 }
 
 CUresult fake_cuda_submit(CUstream stream, void (*work)(void*), void* argument) {
@@ -984,10 +989,10 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, in
   return CUDA_SUCCESS;
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int,
-                        unsigned int threads, unsigned int, unsigned int, unsigned int,
-                        CUstream stream, void** parameters, void**) {
+                        unsigned int threads, unsigned int, unsigned int,
+                        unsigned int shared_nbytes, CUstream stream, void** parameters, void**) {
   ENTER();
-  return launch(function, {blocks, threads, 1}, stream, parameters);
+  return launch(function, {blocks, threads, 1}, shared_nbytes, stream, parameters);
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters,
                           void**) {
@@ -1004,7 +1009,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
   if (grid.cluster == 0 || grid.blocks % grid.cluster != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return launch(function, grid, config->hStream, parameters);
+  return launch(function, grid, config->sharedMemBytes, config->hStream, parameters);
 }
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType dtype, cuuint32_t rank,
                                 void* address, const cuuint64_t* sizes, const cuuint64_t* strides,

@@ -12,6 +12,12 @@
 #include <mutex>
 #include <utility>
 
+struct FakeLaunch {
+  unsigned int blocks;
+  unsigned int cluster;        ///< blocks of one
+  unsigned int shared_nbytes;  ///< that the launch gives a block
+};
+
 extern "C" {
 
 /// Makes the `nth` next call (1: the next) of a driver function fail with a code.
@@ -38,6 +44,9 @@ const char* fake_cuda_misuse();
 
 /// Kernel launches that have been run.
 size_t fake_cuda_launches();
+
+/// How the kernel was launched that was launched last.
+FakeLaunch fake_cuda_last_launch();
 
 /// Lets a stream, or the graph that is captured on it, call `work(argument)`: how other stand-ins
 /// take part. The argument is theirs.

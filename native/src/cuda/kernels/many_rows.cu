@@ -28,14 +28,27 @@ inline __device__ uint32_t exchanged(uint32_t word, uint32_t lane) {
   return __byte_perm(word, other, lane & 2 ? 0x3715 : 0x6240);
 }
 
-/// The same of 8 bits, where two words have the pairs of 32 weights.
+/// The same of 8 bits, where two words have the pairs of 32 weights; every other byte of a word is
+/// of one pair.
 inline __device__ void exchange(uint32_t& low, uint32_t& high, uint32_t lane) {
   const uint32_t other = __shfl_xor_sync(kAllLanes, lane & 2 ? low : high, 2);
   low = lane & 2 ? other : low;
   high = lane & 2 ? high : other;
-  const uint32_t halves = lane & 1 ? 0x3276 : 0x5410;
+  const uint32_t halves = lane & 1 ? 0x3726 : 0x5140;
   low = __byte_perm(low, __shfl_xor_sync(kAllLanes, low, 1), halves);
   high = __byte_perm(high, __shfl_xor_sync(kAllLanes, high, 1), halves);
+}
+
+/// Pairs of a word of 8-bit codes: seven bits become the low ones of a float, and the sign decides
+/// what is taken off again.
+template <typename T>
+__device__ void signed_pairs(uint32_t word, uint32_t& low, uint32_t& high) {
+  const auto pair = [](uint32_t bytes) {
+    return fused_pairs<T>(masked_xor<0x007f007f>(bytes, HalfPair<T>::kMagic), HalfPair<T>::kOnes,
+                          masked_xor<0x00800080>(bytes, HalfPair<T>::kMagic ^ 0x80008000));
+  };
+  low = pair(word);
+  high = pair(word >> 8);
 }
 
 /// One block's tile of COLUMNS rows of x.
@@ -225,8 +238,8 @@ class ManyRows {
     for (int t = 0; t < kTiles; ++t) {
       const uint32_t both = __shfl_sync(kAllLanes, held.scale[t], part * 8 + lane_ / 4);
       uint32_t pairs[4];
-      Code::template pairs<T>(held.codes[t], half * 2, pairs[0], pairs[1]);
-      Code::template pairs<T>(held.codes[t], half * 2 + 1, pairs[2], pairs[3]);
+      make_pairs(held.codes[t], half * 2, pairs[0], pairs[1]);
+      make_pairs(held.codes[t], half * 2 + 1, pairs[2], pairs[3]);
       make_weights(pairs, __byte_perm(both, both, 0x1010), __byte_perm(both, both, 0x3232));
       a[0][t] = pairs[0];
       a[0][t + 2] = pairs[1];
@@ -242,7 +255,15 @@ class ManyRows {
     wait_for_group_tiles<1>();
   }
 
-  /// Of pairs of codes as `Codes` gives them; a weight is rounded once, if its zero point is a
+  __device__ static void make_pairs(const uint4& codes, int step, uint32_t& low, uint32_t& high) {
+    if constexpr (BITS == 8) {
+      signed_pairs<T>(word_of(codes, step), low, high);
+    } else {
+      Code::template pairs<T>(codes, step, low, high);
+    }
+  }
+
+  /// Of pairs of codes, in steps of one; a weight is rounded once, if its zero point is a
   /// whole number.
   __device__ void make_weights(uint32_t (&pairs)[4], uint32_t scale, uint32_t zero) const {
     if (Code::kIsOffset) {
@@ -287,12 +308,12 @@ class ManyRows {
 
   __device__ void write(float* sums) const {
     constexpr int kEights = kRows / 8;
-    const int columns = COLUMNS / shape_.splits;
+    const int columns = (COLUMNS + shape_.splits - 1) / shape_.splits;
 #pragma unroll 1
     for (int i = threadIdx.x; i < columns * kEights; i += kManyRowsThreads) {
       const int column = rank_ * columns + i / kEights;
       const int row = i % kEights * 8;
-      if (first_column_ + column < p_.m && first_row_ + row < p_.n) {
+      if (column < COLUMNS && first_column_ + column < p_.m && first_row_ + row < p_.n) {
         float found[8] = {};
         for (int rank = 0; rank < shape_.splits; ++rank) {
           const float* const from = shape_.splits == 1 ? sums : shared_of_block(sums, rank);

@@ -38,7 +38,7 @@ struct ManyRowsTile {
 
 /// Blocks are in order of the splits of k, of tiles of x, of tiles of the weight.
 struct ManyRowsShape {
-  int32_t splits;   ///< blocks of a cluster, which divide k as well: 1, 2, 4 or 8
+  int32_t splits;   ///< blocks of a cluster, which divide k as well: up to 8
   int32_t x_tiles;  ///< tiles of x, one behind the other
 };
 

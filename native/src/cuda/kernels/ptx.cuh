@@ -117,13 +117,6 @@ inline __device__ int32_t load_of_host(const int32_t* from) {
   return *static_cast<const volatile int32_t*>(from);
 }
 
-/// Begins to bring bytes into the GPU's cache: `nbytes` is a multiple of 16, as is `from`.
-inline __device__ void prefetch_bytes(const void* from, uint32_t nbytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(nbytes) : "memory");
-#endif
-}
-
 /// Begins to bring a line into the GPU's cache.
 inline __device__ void prefetch_line(const void* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));

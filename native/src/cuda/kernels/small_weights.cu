@@ -40,8 +40,8 @@ struct SmallProduct {
   using Code = Codes<BITS>;
   static constexpr int kDepth = Code::kDepth;
   static constexpr int kParts = kDepth / 32;
-  /// Places along k whose bytes are on their way.
-  static constexpr int kAhead = 2;
+  /// Places along k whose bytes are on their way, as many as registers have room for.
+  static constexpr int kAhead = TILES * BLOCKS == 2 ? 3 : 2;
   static constexpr float kOffset = (Code::kIsOffset ? HalfPair<T>::kOffset : 0.0f) + Code::kMiddle;
 
   __device__ SmallProduct(const SmallWeightProduct& product, uint32_t of_block, ROWS which = {})
@@ -165,16 +165,6 @@ struct SmallProduct {
     }
   }
 
-  /// Weights of the whole block on their way to the cache, while the kernel in front still runs.
-  __device__ void prefetch() const {
-    if (threadIdx.x == 0) {
-      const int tiles = min(TILES, p.n / 8 - first_tile);
-      prefetch_bytes(static_cast<const uint4*>(p.weight) +
-                         static_cast<int64_t>(first_tile) * tiles_along_k * 32,
-                     static_cast<uint32_t>(tiles * tiles_along_k * 32 * sizeof(uint4)));
-    }
-  }
-
   __device__ void run() {
     let_next_begin();
     Held<TILES> held[kAhead];
@@ -184,7 +174,6 @@ struct SmallProduct {
         fetch(warp + ahead * warps, held[ahead]);
       }
     }
-    prefetch();
     wait_for_inputs();
     for (int base = warp; base < tiles_along_k; base += warps * kAhead) {
 #pragma unroll
@@ -315,6 +304,7 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
 
 #define AOTIP_SMALL_WEIGHTS_OF(BITS, PARTS)                   \
   AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 4, 1, PARTS) \
+  AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 1, PARTS) \
   AOTIP_SMALL_WEIGHTS(BITS, bf16, __nv_bfloat16, 2, 2, PARTS) \
   AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 4, 1, PARTS)         \
   AOTIP_SMALL_WEIGHTS(BITS, f16, __half, 2, 2, PARTS)

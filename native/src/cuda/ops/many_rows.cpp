@@ -17,11 +17,12 @@ namespace {
 /// bits, [2048 to 28672, 2048 to 14336], and 24 to 2048 rows.
 struct Times {
   int32_t columns;
-  int64_t tile;  ///< 128 along k, of a block that is alone on its multiprocessor
-  int64_t more;  ///< that each other block there adds
+  int32_t blocks;  ///< that a multiprocessor has room for
+  int64_t tile;    ///< 128 along k, of a block that is alone on its multiprocessor
+  int64_t more;    ///< that each other block there adds
 };
 
-constexpr Times kTimes[] = {{64, 760, 550}, {128, 890, 760}, {256, 1360, 1450}};
+constexpr Times kTimes[] = {{64, 2, 760, 550}, {128, 2, 890, 760}, {256, 1, 1360, 1450}};
 
 /// Blocks that divide k, and of a thousand multiprocessors those on which clusters of them fit.
 struct Splits {
@@ -29,7 +30,7 @@ struct Splits {
   int64_t per_mille;
 };
 
-constexpr Splits kSplits[] = {{1, 1000}, {2, 1000}, {4, 910}, {8, 850}};
+constexpr Splits kSplits[] = {{1, 1000}, {2, 1000}, {3, 960}, {4, 910}, {6, 910}, {8, 850}};
 
 struct Plan {
   ManyRowsTile tile;
@@ -56,7 +57,7 @@ Plan plan_of(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits, co
   return {{times.columns},
           {splits.count, static_cast<int32_t>(x_tiles)},
           blocks,
-          adding * (others + 1) + steps * step};
+          adding * (others < times.blocks ? 1 : others + 1) + steps * step};
 }
 
 Plan fastest(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits) {
@@ -75,6 +76,15 @@ Plan fastest(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits) {
     }
   }
   return best;
+}
+
+/// Where each block may have a multiprocessor of its own, none leaves room for a second: kernels
+/// that begin early would find it, and two of a kernel's blocks share one while others idle.
+unsigned int shared_nbytes(const Gpu& gpu, const Plan& plan) {
+  const size_t own = static_cast<size_t>(plan.tile.shared_nbytes());
+  const bool is_alone = plan.blocks <= gpu.multiprocessors;
+  return static_cast<unsigned int>(is_alone ? std::max(own, gpu.shared_memory_nbytes / 2 + 1)
+                                            : own);
 }
 
 /// Of rows of x, as kernels copy parts of `columns` rows.
@@ -111,8 +121,7 @@ Status many_rows(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant
   void* arguments[] = {&product, &shape, &map};
   return launch_wide(gpu.index, name,
                      {static_cast<unsigned int>(plan.blocks), kManyRowsThreads,
-                      static_cast<unsigned int>(plan.tile.shared_nbytes()),
-                      static_cast<unsigned int>(shape.splits)},
+                      shared_nbytes(gpu, plan), static_cast<unsigned int>(shape.splits)},
                      is_constant, arguments);
 }
 

@@ -120,20 +120,35 @@ unsigned int warps_of_block(int64_t blocks, int32_t multiprocessors) {
 
 namespace {
 
+/// Tiles of a block, and blocks of eight rows of x that it has.
+struct FewRowsShape {
+  int32_t tiles;
+  int32_t x_blocks;
+};
+
+/// A weight that would keep only half of the multiprocessors busy is divided among twice as many;
+/// the image has such kernels for what is used most.
+FewRowsShape few_rows_shape(const Gpu& gpu, const Tensor& x, const SmallWeightProduct& product) {
+  if (product.m > 8) {
+    return {2, 2};
+  }
+  const bool is_narrow = product.n / kWeightTileRows <= 2 * gpu.multiprocessors;
+  return {is_narrow && x.dtype() == kBFloat16 && product.is_tile_packed == 0 ? 2 : 4, 1};
+}
+
 Status few_rows(const Gpu& gpu, const Tensor& x, const SmallWeightKind& kind,
                 SmallWeightProduct& product) {
-  const bool is_wide = product.m > 8;
-  const int32_t tiles = is_wide ? 2 : 4;
+  const FewRowsShape shape = few_rows_shape(gpu, x, product);
   char name[64];
   if (product.is_tile_packed != 0) {
-    (void)std::snprintf(name, sizeof(name), "aotip_tile_packed_%d_%d_%d", tiles, is_wide ? 2 : 1,
-                        kind.parts);
+    (void)std::snprintf(name, sizeof(name), "aotip_tile_packed_%d_%d_%d", shape.tiles,
+                        shape.x_blocks, kind.parts);
   } else {
     (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
-                        static_cast<int>(kind.bits), kind_of_halves(x), tiles, is_wide ? 2 : 1,
+                        static_cast<int>(kind.bits), kind_of_halves(x), shape.tiles, shape.x_blocks,
                         kind.parts);
   }
-  const int32_t rows = tiles * kWeightTileRows;
+  const int32_t rows = shape.tiles * kWeightTileRows;
   const unsigned int blocks = static_cast<unsigned int>((product.n + rows - 1) / rows);
   const unsigned int warps = warps_of_block(blocks, gpu.multiprocessors);
   void* arguments[] = {&product};
