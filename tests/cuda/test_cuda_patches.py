@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any

@@ -197,9 +197,7 @@ def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> Shared
     """
     compiler = cxx_compiler(build.machine)
     units = _units(code, build, compiler)
-    with _begun(compiler, units) as objects:
-        key = _digest(compiler, units, build)  # may have to make the images
-        data = cached_blob(key, lambda: _linked(compiler, objects(), build))
+    data = _data_of(compiler, units, build)
     info = elf.read_shared_object(data)
     shims = [symbol for symbol in info.undefined if is_shim(symbol)]
     return SharedObject(
@@ -258,6 +256,20 @@ def _digest(compiler: list[str], units: list[Unit], build: SharedObjectBuild) ->
         *(build.debug_info, _LINK_FLAGS, zig.LINK_FLAGS, _EXPORTS),
     )
     return hashlib.sha256(repr(facts).encode()).digest()
+
+
+def _data_of(compiler: list[str], units: list[Unit], build: SharedObjectBuild) -> bytes:
+    """The bytes of a blob, from the cache if it has them."""
+
+    def built() -> bytes:
+        with _begun(compiler, units) as objects:
+            return _linked(compiler, objects(), build)
+
+    if not build.images:
+        return cached_blob(_digest(compiler, units, build), built)
+    with _begun(compiler, units) as objects:
+        key = _digest(compiler, units, build)  # makes the images
+        return cached_blob(key, lambda: _linked(compiler, objects(), build))
 
 
 @contextlib.contextmanager

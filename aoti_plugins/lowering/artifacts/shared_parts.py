@@ -45,29 +45,34 @@ def compile_shared(device: Device, target: Target, options: LoweringOptions) -> 
     """
     if device.build is not Device.build:
         return
-    build = any_build(device, target, options)
     interface = expected_interface(device.torch_type)
     with _lock:
-        begun = _ahead.pop(_key(interface, build), None)
+        begun = _ahead.pop(_key(device, target, options, interface), None)
     if begun is not None:
         begun.wait()
-    compile_shared_parts(interface, build)
+    compile_shared_parts(interface, any_build(device, target, options))
 
 
 def compile_shared_ahead(
     device: Device, targets: Iterable[Target], options: LoweringOptions
 ) -> None:
-    """Begin with it in a thread, for each target; where no wrapper was seen yet, do nothing."""
+    """Begin with it in a thread, for each target; where no wrapper was seen yet, do nothing.
+
+    What is wrong is told to who needs it.
+    """
     interface = expected_interface(device.torch_type)
     if device.build is not Device.build or not interface:
         return
+
+    def compiled(target: Target) -> None:
+        compile_shared_parts(interface, any_build(device, target, options))
+
     for target in targets:
-        build = any_build(device, target, options)
+        key = _key(device, target, options, interface)
         with _lock:
-            key = _key(interface, build)
             if key not in _ahead:
-                _ahead[key] = CompiledAhead(partial(compile_shared_parts, interface, build))
+                _ahead[key] = CompiledAhead(partial(compiled, target))
 
 
-def _key(interface: str, build: SharedObjectBuild) -> str:
-    return repr((interface, build))
+def _key(device: Device, target: Target, options: LoweringOptions, interface: str) -> str:
+    return repr((device.name, target, options.debug_info, interface))

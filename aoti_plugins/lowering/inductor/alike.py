@@ -18,7 +18,7 @@ _aten = torch.ops.aten
 CONVOLUTIONS = {_aten.conv1d.default: 1, _aten.conv2d.default: 2, _aten.conv3d.default: 3}
 """Ops of which one stands for many, with how many dimensions their images have."""
 
-_EIGHTS, _OTHERS, _IMAGES = 8, 3, 2
+_EIGHTS, _OTHERS, _SIDE, _BATCH = 8, 3, 3, 2
 
 
 class Convolved(NamedTuple):
@@ -58,7 +58,7 @@ def smallest_alike(
         _short(size, d * (k - 1) + 1, s, p)
         for size, k, s, p, d in zip(images[2:], kernel, strides, padding, dilation, strict=True)
     ]
-    batch = min(images[0], _IMAGES)
+    batch = min(images[0], _BATCH)
     return Convolved((batch, found, *small), (made, of_each, *kernel), 1 if groups == 1 else found)
 
 
@@ -70,7 +70,7 @@ def _few(channels: int) -> int:
 
 def _short(size: int, reach: int, stride: int, padding: int) -> int:
     """The length of an image's side for which a result has at least two elements, if it had."""
-    return min(size, max(_OTHERS, reach + stride - 2 * padding))
+    return min(size, max(_SIDE, reach + stride - 2 * padding))
 
 
 def strides_alike(
