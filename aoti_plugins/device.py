@@ -100,7 +100,7 @@ class Device:
         torch_device: where the program's tensors are while code is generated.
         delegate_name: what its delegate calls itself in payloads; empty: as the device.
         headers: what the C++ of a blob for a target is compiled with.
-        kernel_image: what is embedded for one GPU kernel.
+        kernel_image: what is embedded for one GPU kernel; called while the wrapper is compiled.
         build: compiles and links the generated code.
         features: what a machine must have to run some code.
         missing_dtypes: names of dtypes that the device does not have, each with why.

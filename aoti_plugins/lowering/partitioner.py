@@ -119,7 +119,9 @@ class DevicePartitioner(Partitioner):
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Decompose ops that no edge program may hold, where a plugin says how."""
         with self._asking():
-            return self._plan.decompose_unknown_ops(exported_program)
+            program = self._plan.decompose_unknown_ops(exported_program)
+        self._plan.compile_ahead()
+        return program
 
     def ops_to_not_decompose(
         self, ep: ExportedProgram

@@ -27,6 +27,7 @@ from aoti_plugins.lowering import (
     runtime_shims,
     size_ranges,
 )
+from aoti_plugins.lowering.artifacts.shared_parts import compile_shared_ahead
 from aoti_plugins.lowering.hidden_views import hidden_views, writes
 from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
@@ -199,6 +200,11 @@ class Plan:
             program = program.run_decompositions(table)
         share_histories(program)
         return program
+
+    def compile_ahead(self) -> None:
+        """Begin to compile what all blobs share, since the next seconds are ExecuTorch's."""
+        if not self.is_forecast:
+            compile_shared_ahead(self._device, self._targets, self._options)
 
     def _refused_composites(self, modules: Sequence[GraphModule]) -> set[torch._ops.OpOverload]:
         support = self.support()

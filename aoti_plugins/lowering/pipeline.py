@@ -20,7 +20,6 @@ from executorch.exir.backend.backend_details import PreprocessResult
 
 import aoti_plugins
 from aoti_plugins import compile_specs as specs
-from aoti_plugins import native_files
 from aoti_plugins.device import Device
 from aoti_plugins.errors import AotiPluginsError, LoweringError
 from aoti_plugins.lowering import (
@@ -34,18 +33,17 @@ from aoti_plugins.lowering import (
 )
 from aoti_plugins.lowering.artifacts.compiler import compiled_meanwhile
 from aoti_plugins.lowering.artifacts.shared_object import (
+    Images,
     SharedObject,
-    SharedObjectBuild,
     check_machine,
-    compile_shared_parts,
 )
+from aoti_plugins.lowering.artifacts.shared_parts import any_build, compile_shared
 from aoti_plugins.lowering.decompositions import ONLY_FOR
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
-from aoti_plugins.lowering.inductor.model_interface import expected_interface
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.versions import torch_version
@@ -152,7 +150,8 @@ class _Lowering:
         needed: list[GeneratedConstant] = []
         handles: dict[str, tuple[int, ...]] = {}
         for target in self._targets:
-            with compiled_meanwhile(functools.partial(self._compile_shared, target)) as wait:
+            shared = functools.partial(compile_shared, self._device, target, self._options)
+            with compiled_meanwhile(shared) as wait:
                 code = self._generate(program, target)
                 self._check(code)
                 artifacts.append(self._compile(code, target, wait))
@@ -272,33 +271,13 @@ class _Lowering:
             kernels=kernel_origins.described(code.sites, self._origins),
         )
 
-    def _compile_shared(self, target: Target) -> None:
-        """Compile what all blobs share, before there is code.
-
-        A device that builds its blobs itself may have nothing to share.
-        """
-        if self._device.build is Device.build:
-            interface = expected_interface(self._device.torch_type)
-            compile_shared_parts(interface, self._any_build(target))
-
-    def _any_build(self, target: Target) -> SharedObjectBuild:
-        """How all blobs of a target are compiled."""
-        return SharedObjectBuild(
-            device=self._device.torch_type,
-            machine=target.machine,
-            target_flags=tuple(target.properties["cxx_flags"]),
-            runtime_libraries=tuple(map(native_files.library, self._device.libraries)),
-            include_dir=native_files.include_dir(),
-            headers=self._device.headers(target),
-            debug_info=self._options.debug_info,
-        )
-
     def _build(self, code: GeneratedCode, target: Target) -> SharedObject:
         brought = tuple(self._shims.kernels)
         called = tuple(shim for shim in brought if shim in shims_called(code))
+        image = functools.partial(self._device.kernel_image, target)
         build = replace(
-            self._any_build(target),
-            images={k.symbol: self._device.kernel_image(target, k) for k in code.gpu_kernels},
+            any_build(self._device, target, self._options),
+            images=Images({k.symbol: functools.partial(image, k) for k in code.gpu_kernels}),
             objects=self._shims.objects(called),
             libraries=tuple(library.path for library, _ in self._shims.libraries(called)),
         )

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import cache_without_blobs
@@ -102,6 +103,27 @@ def test_chosen_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
         "cold median s": 3.0,
         "warm median s": 1.0,
         "failed": ["timm.b"],
+    }
+
+
+def test_lowerings_of_two_versions_are_medians(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("lowering_versions")
+
+    def one(seconds: float, **stages: float) -> dict[str, Any]:
+        return {
+            "seconds": seconds,
+            "process cpu s": seconds - 1,
+            "compilers cpu s": 2.0,
+            "stages": stages,
+        }
+
+    found = benchmark.summary([one(9, generate=4), one(5, generate=3, compile=1), one(6)])
+    assert found == {
+        "seconds": 6,
+        "process cpu s": 5,
+        "compilers cpu s": 2.0,
+        "stages": {"compile": 0, "generate": 3},
     }
 
 

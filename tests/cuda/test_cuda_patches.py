@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -138,13 +139,32 @@ def test_triton_version_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     expected = cache.triton_key()
     monkeypatch.setenv("AOTI_PLUGINS_CACHE_DIR", str(tmp_path))
     for _ in range(2):
-        triton_version._triton_key.cache_clear()
+        triton_version._begun.cache_clear()
         with triton_version.known_triton_version():
             assert cache.triton_key() == expected
         monkeypatch.setattr(cache, "triton_key", lambda: pytest.fail("computed again"))
     (kept,) = (tmp_path / "triton").iterdir()
     assert kept.read_bytes().endswith(expected.encode())
-    triton_version._triton_key.cache_clear()
+    triton_version._begun.cache_clear()
+
+
+def test_triton_version_is_found_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.runtime import cache
+
+    found = threading.Event()
+
+    def digest() -> str:
+        found.set()
+        raise OSError("a full disk")
+
+    monkeypatch.setattr(triton_version, "cached_text", lambda kind, key, make: make())
+    monkeypatch.setattr(cache, "triton_key", digest)
+    for _ in range(2):  # what fails is tried again
+        found.clear()
+        with triton_version.known_triton_version():
+            assert found.wait(60)
+            with pytest.raises(OSError, match="a full disk"):
+                cache.triton_key()
 
 
 class _Input:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from aoti_plugins.cuda.inductor.early_launch import (
 from aoti_plugins.cuda.lowering import environment
 from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.artifacts import compiler
 from aoti_plugins.lowering.inductor.capture import GpuKernel
 from aoti_plugins.lowering.inductor.own_folders import own_folders
 
@@ -65,6 +67,27 @@ def test_a_kernel_waits_before_anything_else(kernels: list[GpuKernel]) -> None:
         before = assembly_that_waits(kernel)[:entry].splitlines()
         assert before[-2:] == ["\tgriddepcontrol.launch_dependents;", "\t"]
         assert before[-3] == "{"
+
+
+def test_binaries_are_made_while_the_wrapper_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    beside: list[bool] = []
+
+    def is_compiled() -> bool:
+        commands = [" ".join(map(str, process.args)) for process in list(compiler._all_running)]
+        return any("wrapper.cpp" in command for command in commands)
+
+    def made(gpu: CudaTarget, kernel: GpuKernel) -> bytes:
+        until = time.monotonic() + 5
+        while not is_compiled() and time.monotonic() < until:
+            time.sleep(0.01)
+        beside.append(is_compiled())
+        return waiting_binary(gpu, kernel)
+
+    monkeypatch.setattr(kernel_image, "waiting_binary", made)
+    for _ in range(2):  # the second blob comes from the cache
+        lower(torch.nn.ReLU(), (torch.randn(3, 4),), partitioner=CudaPartitioner(target="h100"))
+    assert beside == [True, True]
+    assert not compiler._all_running
 
 
 def test_only_single_targets_from_hopper_on_begin_early() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,15 @@ def test_a_kernel_with_a_damaged_file_is_not_found(
     assert not manager.get_group("k.json")
     manager.put(b"\7", "k.cubin")
     assert manager.get_file("k.cubin") == str(folder / "k.cubin")
+
+
+def test_a_file_needs_no_folder_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton.runtime.cache import get_cache_manager
+
+    manager = get_cache_manager("ab" * 32)
+    monkeypatch.setattr(os, "makedirs", lambda *_, **__: pytest.fail("a folder was made"))
+    path = manager.put("\u00e9 and more", "k.ptx", binary=False)
+    assert Path(path).read_text("utf-8") == "\u00e9 and more"
+    assert manager.get_file("k.ptx") == path
+    names = {"k.json", "k.cubin", "__grp__k.json", "k.ptx"}
+    assert {p.name for p in folder.iterdir()} == names | {f"{name}.sha256" for name in names}

@@ -224,6 +224,9 @@ def test_a_call_between_generated_kernels_is_its_own_graphs() -> None:
     assert all("aoti_torch_cuda_convolution" in answer.shims for answer in found)
 
 
+_NORM = (False, 0.1, 1e-5, True)  # no training, momentum, epsilon, cuDNN
+
+
 class LikePointwise(nn.Module):
     """Ops about which nobody is asked."""
 
@@ -243,6 +246,7 @@ class LikePointwise(nn.Module):
             aten.flatten(x.mT, 1),
             aten._unsafe_view(x, [4, -1]),
             aten.dropout(x, 0.5, False),
+            aten.batch_norm(x, None, None, self.norm.running_mean, self.norm.running_var, *_NORM),
         ]
 
 
@@ -260,7 +264,9 @@ def test_what_is_not_asked_about_is_generated(
     some = [n for p in programs for n in p.graph.nodes if n.op == "call_function"]
     _, probe = parts_of(device)
     asked = [n for n in some if probing._is_like_pointwise(n.target, n) and probe._is_known(n)]
-    ops = {n.target for n in asked} - {torch.ops.aten.dropout.default}
+    ops = {n.target for n in asked}
+    assert torch.ops.aten.batch_norm.default in ops
+    ops -= {torch.ops.aten.dropout.default, torch.ops.aten.batch_norm.default}
     unknown = probing._LIKE_POINTWISE - probe._decompositions.keys()
     assert ops == unknown, unknown - ops
     of_device = f"aoti_torch_{device}_"

@@ -2,7 +2,7 @@
 
 Triton puts a SHA-256 of its own files into the keys of what it caches. One of them has half a
 gigabyte, so that takes every process seconds. The digest is kept in our cache, by the names, sizes
-and times of those files.
+and times of those files. A thread finds it, since nobody asks for it at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -32,14 +33,31 @@ def known_triton_version() -> Iterator[None]:
 
     original = cache.triton_key
     kept = functools.partial(_triton_key, original)
+    _begun(original)
     with contextlib.ExitStack() as stack:
         for module in (cache, autotuner, triton_compat):
             stack.enter_context(mock.patch.object(module, "triton_key", kept))
         yield
 
 
+def _triton_key(original: Callable[[], str]) -> str:
+    try:
+        return _begun(original).result()
+    except BaseException:
+        _begun.cache_clear()  # the next one tries again
+        raise
+
+
 @functools.cache
-def _triton_key(original: functools._lru_cache_wrapper[str]) -> str:
+def _begun(original: Callable[[], str]) -> Future[str]:
+    """The digest, once per process, by a thread that ends with it."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="triton digest")
+    begun = pool.submit(_found, original)
+    pool.shutdown(wait=False)
+    return begun
+
+
+def _found(original: Callable[[], str]) -> str:
     import triton
 
     return cached_text("triton", _stamp(Path(triton.__file__).parent), original)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import logging
@@ -71,6 +72,15 @@ class Group:
     def _remove(self, inner: Group) -> None:
         with self._lock:
             self._inner.remove(inner)
+
+    @contextlib.contextmanager
+    def including(self, other: Group) -> Iterator[None]:
+        """Stop another group with this one, for the block."""
+        self._add(other)
+        try:
+            yield
+        finally:
+            self._remove(other)
 
     @property
     def is_stopped(self) -> bool:
@@ -166,6 +176,26 @@ def stopped_together() -> Iterator[Group]:
             outer._remove(group)
 
 
+@contextlib.contextmanager
+def begun_for_each(
+    function: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Iterator[Callable[[], list[_Result]]]:
+    """Begin to call a function that runs compilers for every item, at the same time.
+
+    Args:
+        function: called in a thread of its own for each item.
+        items: what to call it with.
+
+    Yields:
+        A function that waits, and gives the results in the order of the items. Compilers that still
+        run at the end of the block are stopped, since nobody waited for them.
+    """
+    with ThreadPoolExecutor() as pool, stopped_together() as group:
+        calls = [pool.submit(copy_context().run, function, item) for item in items]
+        yield lambda: [call.result() for call in calls]
+        group.stop()
+
+
 def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
     """Call a function that runs compilers for every item, at the same time.
 
@@ -179,9 +209,8 @@ def for_each(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> li
     Returns:
         The results, in the order of the items.
     """
-    with ThreadPoolExecutor() as pool, stopped_together():
-        calls = [pool.submit(copy_context().run, function, item) for item in items]
-        return [call.result() for call in calls]
+    with begun_for_each(function, items) as results:
+        return results()
 
 
 @contextlib.contextmanager
@@ -204,6 +233,40 @@ def compiled_meanwhile(compile_parts: Callable[[], object]) -> Iterator[Callable
                 logger.debug("what blobs share was not compiled", exc_info=error)
 
         yield wait
+
+
+class CompiledAhead:
+    """Compilers that a thread runs although nobody waits yet; they end with the process.
+
+    Args:
+        compile_parts: fills a cache. What it raises is only logged, as for ``compiled_meanwhile``.
+    """
+
+    def __init__(self, compile_parts: Callable[[], object]) -> None:
+        self._group = Group()
+        self._thread = threading.Thread(
+            target=self._run, args=(compile_parts,), name="compiled ahead", daemon=True
+        )
+        atexit.register(self._stop)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait for them; whoever stops the group that this thread compiles for stops them."""
+        with current_group().including(self._group):
+            self._thread.join()
+
+    def _run(self, compile_parts: Callable[[], object]) -> None:
+        _group.set(self._group)
+        try:
+            compile_parts()
+        except Exception as error:
+            logger.debug("what blobs share was not compiled ahead", exc_info=error)
+        finally:
+            atexit.unregister(self._stop)
+
+    def _stop(self) -> None:
+        self._group.stop()
+        self._thread.join()
 
 
 def program_name(command: Sequence[str]) -> str:

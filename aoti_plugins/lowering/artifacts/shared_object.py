@@ -8,9 +8,10 @@ can answer for them.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.artifacts import elf, zig
 from aoti_plugins.lowering.artifacts.compile_cache import cached_blob, compiled_object, precompiled
 from aoti_plugins.lowering.artifacts.compiler import (
+    begun_for_each,
     compiler_identity,
     for_each,
     is_clang,
@@ -116,6 +118,29 @@ class BlobHeaders:
     defines: tuple[str, ...] = ()
 
 
+class Images(Mapping[str, bytes]):
+    """GPU kernels to embed, by symbol, each made when it is first asked for.
+
+    Args:
+        make: makes them.
+    """
+
+    def __init__(self, make: Mapping[str, Callable[[], bytes]]) -> None:
+        self._make = make
+        self._made: dict[str, bytes] = {}
+
+    def __getitem__(self, symbol: str) -> bytes:
+        if symbol not in self._made:
+            self._made[symbol] = self._make[symbol]()
+        return self._made[symbol]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._make)
+
+    def __len__(self) -> int:
+        return len(self._make)
+
+
 @dataclass(frozen=True)
 class SharedObjectBuild:
     """How to compile one partition for one target.
@@ -163,17 +188,16 @@ class SharedObject:
 
 
 def build_shared_object(code: GeneratedCode, build: SharedObjectBuild) -> SharedObject:
-    """Compile and link; wrapper and kernels are compiled at the same time.
+    """Compile and link; wrapper and kernels are compiled at the same time, and images made.
 
-    What was built before from the same code comes from the cache.
+    What was built before from the same code comes from the cache, and what was begun is dropped.
 
     Raises:
         LoweringError: no compiler, or it failed; the message has its output.
     """
     compiler = cxx_compiler(build.machine)
     units = _units(code, build, compiler)
-    key = _digest(compiler, units, build)
-    data = cached_blob(key, lambda: _linked(compiler, units, build))
+    data = _data_of(compiler, units, build)
     info = elf.read_shared_object(data)
     shims = [symbol for symbol in info.undefined if is_shim(symbol)]
     return SharedObject(
@@ -234,12 +258,36 @@ def _digest(compiler: list[str], units: list[Unit], build: SharedObjectBuild) ->
     return hashlib.sha256(repr(facts).encode()).digest()
 
 
-def _linked(compiler: list[str], units: list[Unit], build: SharedObjectBuild) -> bytes:
+def _data_of(compiler: list[str], units: list[Unit], build: SharedObjectBuild) -> bytes:
+    """The bytes of a blob, from the cache if it has them."""
+
+    def built() -> bytes:
+        with _begun(compiler, units) as objects:
+            return _linked(compiler, objects(), build)
+
+    if not build.images:
+        return cached_blob(_digest(compiler, units, build), built)
+    with _begun(compiler, units) as objects:
+        key = _digest(compiler, units, build)  # makes the images
+        return cached_blob(key, lambda: _linked(compiler, objects(), build))
+
+
+@contextlib.contextmanager
+def _begun(compiler: list[str], units: list[Unit]) -> Iterator[Callable[[], list[Path]]]:
+    """Compile units for the block; gives a function that waits for their objects."""
+    with (
+        tempfile.TemporaryDirectory(prefix="aoti_plugins-") as folder,
+        begun_for_each(lambda unit: compile_unit(compiler, unit, Path(folder)), units) as objects,
+    ):
+        yield objects
+
+
+def _linked(compiler: list[str], objects: list[Path], build: SharedObjectBuild) -> bytes:
     with tempfile.TemporaryDirectory(prefix="aoti_plugins-") as name:
         folder = Path(name)
         if build.images:
-            units = [*units, Unit("images", _embedded(build.images, folder), (), suffix="S")]
-        objects = for_each(lambda unit: compile_unit(compiler, unit, folder), units)
+            unit = Unit("images", _embedded(build.images, folder), (), suffix="S")
+            objects = [*objects, compile_unit(compiler, unit, folder)]
         linked = folder / "blob.so"
         command = _link_command(compiler, objects, linked, folder, build)
         with zig.zig_cache_for(compiler):

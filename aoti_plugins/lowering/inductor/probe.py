@@ -2,7 +2,8 @@
 
 Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
 its lowerings are the only true answer. So a graph of that one node is run through code generation
-(about 50 ms) and read. Answers are cached by op and arguments. Not asked about are views and what a
+(about 50 ms) and read. Answers are cached by op and arguments; of convolutions that are alike a
+small one is asked about (``alike.py``). Not asked about are views and what a
 trace has checked, which compute nothing, and ops on floating-point tensors that are pointwise or
 only move elements, which are generated; but for special functions, which Inductor has for some
 devices only, and for what plugins decompose.
@@ -18,7 +19,7 @@ import logging
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,6 +31,12 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from aoti_plugins.errors import UnsupportedError
+from aoti_plugins.lowering.inductor.alike import (
+    CONVOLUTIONS,
+    smallest_alike,
+    strides_alike,
+    widened,
+)
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.checked_counts import checked_counts
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
@@ -120,6 +127,11 @@ class _Leaf:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
+    def resized(self, sizes: tuple[int, ...]) -> _Leaf | None:
+        """The same with other sizes; ``None`` where its layout cannot be that of another."""
+        strides = strides_alike(self.sizes, self.strides, sizes)
+        return None if strides is None else _Leaf(self.dtype, sizes, strides)
+
 
 @dataclass(frozen=True)
 class _Question:
@@ -206,7 +218,7 @@ class Probe:
         """
         if self._is_known(node):
             return Answer()
-        question = _question_of(node)
+        question = self._question(node)
         if question.key not in self._answers:
             self._answers[question.key] = self._answer(question)
         return self._answers[question.key]
@@ -217,11 +229,17 @@ class Probe:
         Args:
             nodes: as ``ask`` takes them.
         """
-        asked = (_question_of(node) for node in nodes if not self._is_known(node))
+        asked = (self._question(node) for node in nodes if not self._is_known(node))
         questions = {question.key: question for question in asked}
         left = [q for q in questions.values() if q.key not in self._answers and q.can_be_together]
         for start in range(0, len(left), _MOST_TOGETHER):
             self._answer_together(left[start : start + _MOST_TOGETHER])
+
+    def _question(self, node: Node) -> _Question:
+        """What is asked about a node: it, or a smaller one of which Inductor makes the same."""
+        question = _question_of(node)
+        is_alike = question.op in CONVOLUTIONS and question.op not in self._decompositions
+        return _smaller_convolution(question) if is_alike else question
 
     def _is_known(self, node: Node) -> bool:
         """Whether no question is needed."""
@@ -350,6 +368,8 @@ def _is_like_pointwise(op: Any, node: Node) -> bool:
     """Whether an op without such a tag is one of those, or gives what it is given."""
     if op is _aten._assert_tensor_metadata.default:
         return True
+    if op is _aten.batch_norm.default:
+        return node.args[5] is False and _is_floating(node)
     if op is _aten.dropout.default:
         return node.args[2:] == (False,) and _is_floating(node)
     return op in _LIKE_POINTWISE and _is_floating(node)
@@ -387,6 +407,27 @@ def _question_of(node: Node) -> _Question:
         (node.args, node.kwargs), is_leaf=lambda x: isinstance(x, Node)
     )
     return _Question(aten_op(node.target), [_describe(leaf) for leaf in leaves], spec)
+
+
+def _smaller_convolution(question: _Question) -> _Question:
+    """A question about a small convolution that stands for one; itself if there is none."""
+    args, kwargs = pytree.tree_unflatten(question.described, question.spec)
+    defaults: tuple[Any, ...] = (None, 1, 0, 1, 1)
+    images, weight, bias, *numbers, groups = tuple(args) + defaults[len(args) - 2 :]
+    dims = CONVOLUTIONS[question.op]
+    tensors = [leaf for leaf in (images, weight, bias) if leaf is not None]
+    if kwargs or len(images.sizes) != dims + 2 or not {t.dtype for t in tensors} <= _FLOATS:
+        return question
+    strides, padding, dilation = (widened(number, dims) for number in numbers)
+    small = smallest_alike(images.sizes, weight.sizes, strides, padding, dilation, groups)
+    if small is None:
+        return question
+    sizes = small.images, small.weight, small.weight[:1]
+    made = [leaf.resized(to) for leaf, to in zip(tensors, sizes, strict=False)]
+    if None in made:
+        return question
+    given = (*made, *args[len(made) : 6], small.groups)[: len(args)]
+    return replace(question, described=pytree.tree_flatten((given, kwargs))[0])
 
 
 def _describe(leaf: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import uuid
 from pathlib import Path
 
 from triton.runtime.cache import FileCacheManager
@@ -35,11 +37,19 @@ class CheckedCacheManager(FileCacheManager):
         return group if all(_is_whole(Path(path)) for path in group.values()) else None
 
     def put(self, data: bytes | str, filename: str, binary: bool = True) -> str:
-        """Write a file and its digest; returns the file's path."""
-        path = str(super().put(data, filename, binary))
+        """Write a file and its digest; returns the file's path.
+
+        Triton makes a folder for each file and removes it; at each such call a thread that
+        compiles has to wait for Python again.
+        """
+        del binary
         written = data if isinstance(data, bytes) else str(data).encode()
-        super().put(_digest(filename, written), filename + _SUFFIX, binary=False)
-        return path
+        digest = _digest(filename, written).encode()
+        for name, content in ((filename, written), (filename + _SUFFIX, digest)):
+            temporary = Path(self.cache_dir) / f"tmp.{os.getpid()}_{uuid.uuid4()}"
+            temporary.write_bytes(content)
+            temporary.replace(temporary.with_name(name))
+        return str(Path(self.cache_dir) / filename)
 
 
 def _is_whole(path: Path) -> bool:
