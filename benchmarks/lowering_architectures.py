@@ -96,18 +96,22 @@ def forget_models(caches: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
+def hidden_with(caches: Path) -> dict[str, str]:
+    """Variables of a process that sees no GPU and has caches of its own."""
+    return {
+        "AOTI_PLUGINS_CACHE_DIR": str(caches / "aoti_plugins"),
+        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
+        "TRITON_CACHE_DIR": str(caches / "triton"),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+
+
 def lower(
     name: str, device: str, target: str, caches: Path, cores: Sequence[int]
 ) -> dict[str, Any]:
     """Times of one model; ``{"failed": why}`` where it could not be lowered."""
     forget_models(caches)
-    variables = {
-        "AOTI_PLUGINS_CACHE_DIR": str(caches / "aoti_plugins"),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "CUDA_VISIBLE_DEVICES": "",
-        "OMP_NUM_THREADS": str(len(cores)),
-    }
+    variables = {**hidden_with(caches), "OMP_NUM_THREADS": str(len(cores))}
     how = (name, device, target, json.dumps(cores))
     try:
         return result_of(TASK, str(ZOO), *how, variables=variables)

@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 import environment
-from lowering_architectures import forget_models
+from lowering_architectures import ZOO, forget_models, hidden_with
 from own_process import result_of
 
 RESULTS = Path(__file__).parent / "results" / "lowering_versions.json"
-ZOO = Path(__file__).parent.parent / "tests" / "zoo"
 MODELS = (
     "transformers.vit",
     "transformers.esm",
@@ -80,13 +79,8 @@ print(json.dumps(found))
 def lowered(checkout: Path, name: str, device: str, target: str, caches: Path) -> dict[str, Any]:
     """Times of one lowering, and the digest of its program."""
     forget_models(caches)
-    variables = {
-        "AOTI_PLUGINS_CACHE_DIR": str(caches / "aoti_plugins"),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "CUDA_VISIBLE_DEVICES": "",
-    }
-    return result_of(TASK, str(checkout), str(ZOO), name, device, target, variables=variables)
+    given = str(checkout), str(ZOO), name, device, target
+    return result_of(TASK, *given, variables=hidden_with(caches))
 
 
 def summary(found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -250,6 +250,11 @@ class CompiledAhead:
         atexit.register(self._stop)
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether they still compile."""
+        return self._thread.is_alive()
+
     def wait(self) -> None:
         """Wait for them; whoever stops the group that this thread compiles for stops them."""
         with current_group().including(self._group):

@@ -70,7 +70,7 @@ def compile_shared_ahead(
     for target in targets:
         key = _key(device, target, options, interface)
         with _lock:
-            if key not in _ahead:
+            if key not in _ahead or not _ahead[key].is_running:
                 _ahead[key] = CompiledAhead(partial(compiled, target))
 
 
