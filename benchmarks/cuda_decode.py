@@ -1,9 +1,10 @@
-"""Time of one token of language models with a cache, against the limit of the GPU's memory.
+"""Time of a token, or of a prompt of 512, of language models with a cache, against the GPU's limit.
 
 Each model is lowered in a process that sees no GPU, by default and with ``max_autotune``, and runs
 with CUDA graphs, calls in a row; with ``--compiled`` torch.compile with max-autotune is timed in a
-process of its own. The limit is the bytes of the weights that a token reads over the bandwidth at
-which ``torch.sum`` reads 2 GiB in the same run.
+process of its own. The limit is the bytes of the weights that are read over the bandwidth at which
+``torch.sum`` reads 2 GiB in the same run, or, of a prompt, the products with them at the speed of
+PyTorch's product of 8192 x 8192 x 8192, bfloat16.
 
     python benchmarks/cuda_decode.py --target h200
 """
@@ -41,7 +42,7 @@ def lower(name: str, way: str, target: str, output: str) -> None:
 
     from aoti_plugins import CudaPartitioner
 
-    model, inputs = gpu_models.DECODERS[name]()
+    model, inputs = gpu_models.TOKENS[name]()
     exported = torch.export.export(model, inputs)
     start = time.perf_counter()
     partitioner = CudaPartitioner(target=target, max_autotune=WAYS[way])
@@ -52,7 +53,7 @@ def lower(name: str, way: str, target: str, output: str) -> None:
 
 def time_compiled(name: str, output: str) -> None:
     """Time torch.compile; run in a process of its own."""
-    model, inputs = gpu_models.DECODERS[name]()
+    model, inputs = gpu_models.TOKENS[name]()
     model, inputs = model.cuda(), tuple(one.cuda() for one in inputs)
     with torch.no_grad():
         compiled = torch.compile(model, mode="max-autotune")
@@ -80,6 +81,23 @@ def bandwidth() -> float:
     for _ in range(3):
         data.sum()
     return data.nbytes / gpu_times.gpu_us(data.sum, 20)
+
+
+def arithmetic() -> float:
+    """Multiplications a microsecond, each with its sum, of a large product of 16 bits."""
+    side = 8192
+    x, y = torch.randn(2, side, side, dtype=torch.bfloat16, device="cuda")
+    for _ in range(3):
+        x @ y
+    return side**3 / gpu_times.gpu_us(lambda: x @ y, 20)
+
+
+def products_us(model: gpu_models.CachedDecoder, tokens: int, products_a_us: float) -> float:
+    """The least time for the products of dense weights with all tokens, the head's with one."""
+    parameters = dict(model.named_parameters())
+    head = parameters.pop("head.weight").numel()
+    matrices = [one.numel() for name, one in parameters.items() if one.dim() > 1 and _is_read(name)]
+    return round((tokens * sum(matrices) + head) / products_a_us, 1)
 
 
 def limit_us(model: torch.nn.Module, bytes_a_us: float) -> float:
@@ -116,13 +134,16 @@ def stored_nbytes(weight: torch.Tensor) -> int:
     return weight.qdata.numel() * bits // 8 + weight.scale.nbytes
 
 
-def measure(name: str, folder: Path, bytes_a_us: float) -> dict[str, Any]:
+def measure(name: str, folder: Path, bytes_a_us: float, products_a_us: float) -> dict[str, Any]:
     """Times of all ways whose file is there, and how far their scores are from eager's."""
     from aoti_plugins.runtime import Program
 
-    model, inputs = gpu_models.DECODERS[name]()
+    model, inputs = gpu_models.TOKENS[name]()
     model, inputs = model.cuda(), tuple(one.cuda() for one in inputs)
-    found: dict[str, Any] = {"limit": {"us": limit_us(model, bytes_a_us)}}
+    limit = limit_us(model, bytes_a_us)
+    if name in gpu_models.PROMPTS:
+        limit = max(limit, products_us(model, inputs[0].numel(), products_a_us))
+    found: dict[str, Any] = {"limit": {"us": limit}}
     with torch.no_grad():
         expected = model(*inputs).double()
     for way in WAYS:
@@ -158,7 +179,7 @@ def table(results: dict[str, Any]) -> str:
             for way in (*WAYS, COMPILED)
         ]
         lines.append(f"{name:36}{limit:>10.0f}" + "".join(f"{cell:>22}" for cell in cells))
-    return "\n".join([*lines, "microseconds a token, and the share of the limit"])
+    return "\n".join([*lines, "microseconds a call, and the share of the limit"])
 
 
 def main() -> None:
@@ -166,7 +187,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="*", help=f"of {', '.join(gpu_models.DECODERS)}; all")
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(gpu_models.TOKENS)}; all")
     parser.add_argument("--target", default="h100", help="name of this machine's GPU as a target")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
@@ -180,7 +201,7 @@ def main() -> None:
         else:
             lower(name, way, target, output)
         return
-    names = chosen.models or list(gpu_models.DECODERS)
+    names = chosen.models or list(gpu_models.TOKENS)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with ThreadPoolExecutor(4) as pool:
@@ -190,9 +211,13 @@ def main() -> None:
         if chosen.compiled:
             for name in names:
                 build(name, COMPILED, chosen.target, folder)
-        bytes_a_us = bandwidth()
-        results = {name: measure(name, folder, bytes_a_us) for name in names}
-    found = {"bandwidth_tb_per_s": round(bytes_a_us / 1e6, 3), "models": results}
+        speeds = bandwidth(), arithmetic()
+        results = {name: measure(name, folder, *speeds) for name in names}
+    found = {
+        "bandwidth_tb_per_s": round(speeds[0] / 1e6, 3),
+        "product_of_8192_tflops": round(speeds[1] * 2 / 1e6, 1),
+        "models": results,
+    }
     environment.save(chosen.output, found)
     print(table(results))
 

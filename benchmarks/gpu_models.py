@@ -255,7 +255,7 @@ class CachedDecoder(nn.Module):
         self.register_buffer("frequencies", 500_000**-steps)
 
     def forward(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """Scores of ``tokens [1, n]`` at ``positions [n]``."""
+        """Scores of the last of ``tokens [1, n]`` at ``positions [n]``."""
         mask = torch.arange(self.capacity, device=positions.device) <= positions[:, None]
         angles = positions[:, None].float() * self.frequencies.float()
         angles = torch.cat([angles, angles], -1)
@@ -263,7 +263,7 @@ class CachedDecoder(nn.Module):
         pair = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for layer in self.layers:
             x = layer(x, positions, mask, pair)
-        return self.head(self.norm(x))
+        return self.head(self.norm(x[:, -1:]))
 
 
 def mlp() -> Model:
@@ -301,6 +301,11 @@ def llama(shape: Shape) -> Model:
     torch.manual_seed(0)
     model = CachedDecoder(shape).to(torch.bfloat16).eval()
     return model, (torch.zeros(1, 1, dtype=torch.long), torch.tensor([100]))
+
+
+def prompt(decoder: Model) -> Model:
+    """The same with 512 tokens, which are all that there are."""
+    return decoder[0], (torch.arange(512)[None], torch.arange(512))
 
 
 def small_weights(bits: int, group_size: int | None, shape: Shape) -> Model:
@@ -393,6 +398,29 @@ def whisper_small_encoder() -> Model:
     return model, (torch.randn(1, 80, 3000, dtype=torch.bfloat16),)
 
 
+def whisper_small_decoder_step() -> Model:
+    """One token of Whisper-small's decoder as we export it, bfloat16; of sound, noise was heard."""
+    from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+
+    from aoti_plugins.language.speech import SpeechDecoder, SpeechModel
+
+    torch.manual_seed(0)
+    config = WhisperConfig(
+        d_model=768,
+        encoder_layers=1,
+        decoder_layers=12,
+        decoder_attention_heads=12,
+        decoder_ffn_dim=3072,
+    )
+    whisper = WhisperForConditionalGeneration(config).to(torch.bfloat16).eval()
+    speech = SpeechModel(whisper, WhisperFeatureExtractor(), config.max_target_positions)
+    for layer in speech.layers:
+        layer.heard_keys.normal_()
+        layer.heard_values.normal_()
+    tokens, positions = torch.full((1, 1), 1000), torch.tensor([100])
+    return SpeechDecoder(speech).eval(), (tokens, positions)
+
+
 MODELS: dict[str, Callable[[], Model]] = {
     "mlp": mlp,
     "transformer_1": lambda: transformer(1),
@@ -406,6 +434,7 @@ PACKAGED: dict[str, Callable[[], Model]] = {
     "vit_b_16": vit_b_16,
     "bert_base": bert_base,
     "whisper_small_encoder": whisper_small_encoder,
+    "whisper_small_decoder_step": whisper_small_decoder_step,
 }
 """What needs torchvision or transformers; random weights."""
 
@@ -444,4 +473,13 @@ DECODERS: dict[str, Callable[[], Model]] = {
 }
 """One token of a language model (benchmarks/cuda_decode.py)."""
 
-ALL = MODELS | PACKAGED | LARGE | SMALL | DECODERS
+PROMPTS: dict[str, Callable[[], Model]] = {
+    f"{name}_prompt": lambda make=DECODERS[name]: prompt(make())
+    for name in ("llama_16_layers", "llama_16_layers_int8", "llama_16_layers_int4")
+}
+"""512 tokens of a language model (benchmarks/cuda_decode.py)."""
+
+TOKENS = DECODERS | PROMPTS
+"""Language models with a cache."""
+
+ALL = MODELS | PACKAGED | LARGE | SMALL | TOKENS

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda import target as cuda_target
 from aoti_plugins.device import Device, later, later_value
-from aoti_plugins.lowering.aten_kernels import COLLECTIVES, FLOATS, usual_kernels
+from aoti_plugins.lowering.aten_kernels import (
+    COLLECTIVES,
+    FLOATS,
+    RECURRENT_LAYER,
+    usual_kernels,
+)
 from aoti_plugins.lowering.passes import own_pass
 from aoti_plugins.native_files import on_core
 from aoti_plugins.types import GraphPass, Target
@@ -101,6 +106,7 @@ CUDA = Device(
         **COLLECTIVES,
         **usual_kernels(FLOATS, products=FLOATS),
         "aten::histc": FLOATS,
+        RECURRENT_LAYER: FLOATS,
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
         "aoti_plugins::chosen_experts": ("float16", "bfloat16", "float32"),
         "aoti_plugins::expert_linear": ("float16", "bfloat16"),

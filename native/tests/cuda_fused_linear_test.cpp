@@ -91,6 +91,21 @@ BOOST_AUTO_TEST_CASE(multiplies_many_rows_with_four_warps_tiles) {
   }
 }
 
+// Halves of a gate that end in the middle of a block, and k by clusters.
+BOOST_AUTO_TEST_CASE(ends_many_rows_in_the_same_kernel) {
+  for (const int64_t bits : {4, 8}) {
+    const Form form{bits, 64, 0, kBFloat16, kBFloat16};
+    check_product(form, 18, 136, 256, {true, true, true});
+    check_product(form, 70, 136, 128, {false, false, true});
+    for (const int64_t gate : {1, 2, 3}) {
+      check_product(form, 17 + gate * 50, 272, 256, {gate == 1, gate != 2, gate == 3, gate});
+      check_product(form, 20, 16, 512, {true, false, gate == 2, gate});
+    }
+    check_product({bits, 1536, 0, kBFloat16, kBFloat16}, 260, 48, 1536, {true, false, true, 1});
+    check_product({bits, 64, 0, kFloat16, kFloat16}, 33, 144, 64, {true, false, true});
+  }
+}
+
 BOOST_AUTO_TEST_CASE(multiplies_many_rows_by_parts) {
   for (const int64_t bits : {4, 8}) {
     for (const int64_t zero_kind : {0, 1, 2}) {
@@ -107,6 +122,9 @@ BOOST_AUTO_TEST_CASE(chooses_by_gpu_and_scales, *boost::unit_test::label(kStandI
     check_product({4, 32, 0, kBFloat16, scale_dtype}, 17, 24, 96);
     check_product({4, 32, 0, kBFloat16, scale_dtype}, 16, 24, 96);
     BOOST_TEST(maps() - before == (scale_dtype == kBFloat16 ? 1 : 0));
+    // What is behind the product is a kernel of its own where there are parts, and has no memory.
+    check_product({4, 32, 0, kBFloat16, scale_dtype}, 17, 32, 96, {false, false, true, 1});
+    BOOST_TEST((fake().last_launch().shared_nbytes > 0) == (scale_dtype == kBFloat16));
   }
 }
 

@@ -246,7 +246,9 @@ _FOR_NVIDIA: Table = {
     _aten.searchsorted.Tensor: search.searchsorted_on_cuda,
 }
 
-CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _FOR_NVIDIA
+CUDA_DECOMPOSITIONS: Table = (
+    DECOMPOSITIONS | recurrent.BY_KERNELS | _WRITES | _TRANSFORMS_BY_KERNELS | _FOR_NVIDIA
+)
 
 _FOR_METAL: Table = {
     _aten._scaled_dot_product_attention_math.default: attention.math_for_mps,

@@ -8,6 +8,7 @@
 #include "cuda/kernels/peer_collectives.cu"
 #include "cuda/kernels/plain_unpack.cu"
 #include "cuda/kernels/plain_weights.cu"
+#include "cuda/kernels/recurrent_cell.cu"
 #include "cuda/kernels/rows.cu"
 #include "cuda/kernels/scale.cu"
 #include "cuda/kernels/scan.cu"

@@ -5,8 +5,9 @@
 // and is the first factor of the tensor cores' products; it is never written back. Rows of x run
 // through shared memory, in slabs of 64 elements of each, and the first warp sees to it that the
 // next ones are on their way. Blocks of a cluster may divide k; then each adds up a share of the
-// columns of all.
+// columns of all. Gate and residual are taken care of where sums become a result.
 
+#include "cuda/kernels/gate.cuh"
 #include "cuda/kernels/many_rows.h"
 #include "cuda/kernels/ptx.cuh"
 #include "cuda/kernels/small_weights.h"
@@ -70,12 +71,17 @@ class ManyRows {
         tiles_along_k_((p_.k + kDepth - 1) / kDepth),
         first_(tiles_of(rank_)),
         last_(tiles_of(rank_ + 1)),
-        first_row_(static_cast<int>(blockIdx.x) / shape.splits / shape.x_tiles * kRows),
+        is_gated_(shape.gate != kNoGate ? 1 : 0),
+        first_row_(static_cast<int>(blockIdx.x) / shape.splits / shape.x_tiles *
+                   (kRows >> is_gated_)),
         first_column_(static_cast<int>(blockIdx.x) / shape.splits % shape.x_tiles * COLUMNS) {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-      const int tile = first_row_ / 8 + warp_ * 2 + t;
-      const int there = min(tile, p_.n / 8 - 1);
+      // Of a gate four warps have the first half, and the others the second.
+      const int tiles = p_.n / 8 >> is_gated_;
+      const int half = is_gated_ != 0 ? warp_ / 4 : 0;
+      const int tile = first_row_ / 8 + (warp_ - half * 4) * kTiles + t;
+      const int there = half * tiles + min(tile, tiles - 1);
       weight_[t] = static_cast<const uint4*>(p_.weight) +
                    (static_cast<int64_t>(there) * tiles_along_k_ + first_) * 32 + lane_;
       scale_[t] = there * p_.scale_tile_step + lane_ % 8 * p_.scale_row_step;
@@ -298,41 +304,103 @@ class ManyRows {
     }
     if (shape_.splits == 1) {
       __syncthreads();
-      write(sums);
     } else {
       meet_cluster();
+    }
+    if (is_gated_ != 0) {
+      write_gated(sums);
+    } else {
       write(sums);
+    }
+    if (shape_.splits > 1) {
       leave_cluster();
     }
   }
 
+  /// Columns of the block's tile that it writes.
+  __device__ int own_columns() const { return (COLUMNS + shape_.splits - 1) / shape_.splits; }
+
+  /// Where in the result, or the residual, a row of the tile is, of `n` in each column.
+  __device__ int64_t place(int column, int row, int n) const {
+    return static_cast<int64_t>(first_column_ + column) * n + first_row_ + row;
+  }
+
   __device__ void write(float* sums) const {
     constexpr int kEights = kRows / 8;
-    const int columns = (COLUMNS + shape_.splits - 1) / shape_.splits;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < columns * kEights; i += kManyRowsThreads) {
-      const int column = rank_ * columns + i / kEights;
+    for (int i = threadIdx.x; i < own_columns() * kEights; i += kManyRowsThreads) {
+      const int column = rank_ * own_columns() + i / kEights;
       const int row = i % kEights * 8;
       if (column < COLUMNS && first_column_ + column < p_.m && first_row_ + row < p_.n) {
         float found[8] = {};
         for (int rank = 0; rank < shape_.splits; ++rank) {
-          const float* const from = shape_.splits == 1 ? sums : shared_of_block(sums, rank);
           const float4* const eight =
-              reinterpret_cast<const float4*>(from + column * kColumnStep + row);
+              reinterpret_cast<const float4*>(sums_of(sums, rank) + column * kColumnStep + row);
           add(found, eight[0], eight[1]);
         }
+        const int64_t at = place(column, row, p_.n);
         if (p_.bias != nullptr) {
-          const uint4 bias =
-              *reinterpret_cast<const uint4*>(static_cast<const T*>(p_.bias) + first_row_ + row);
-          add(found, floats_of(bias.x, bias.y), floats_of(bias.z, bias.w));
+          add_halves(found, static_cast<const T*>(p_.bias) + first_row_ + row);
         }
-        uint4* const to = reinterpret_cast<uint4*>(
-            static_cast<T*>(p_.out) + static_cast<int64_t>(first_column_ + column) * p_.n +
-            first_row_ + row);
-        *to = make_uint4(HalfPair<T>::of(found[0], found[1]), HalfPair<T>::of(found[2], found[3]),
-                         HalfPair<T>::of(found[4], found[5]), HalfPair<T>::of(found[6], found[7]));
+        if (shape_.residual != nullptr) {
+          add_halves(found, static_cast<const T*>(shape_.residual) + at);
+        }
+        *reinterpret_cast<uint4*>(static_cast<T*>(p_.out) + at) =
+            make_uint4(HalfPair<T>::of(found[0], found[1]), HalfPair<T>::of(found[2], found[3]),
+                       HalfPair<T>::of(found[4], found[5]), HalfPair<T>::of(found[6], found[7]));
       }
     }
+  }
+
+  /// Two rows of the result at a time.
+  __device__ void write_gated(float* sums) const {
+    constexpr int kPairs = kRows / 4;
+    const int n = p_.n / 2;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < own_columns() * kPairs; i += kManyRowsThreads) {
+      const int column = rank_ * own_columns() + i / kPairs;
+      const int row = i % kPairs * 2;
+      if (column < COLUMNS && first_column_ + column < p_.m && first_row_ + row < n) {
+        const float2 gate = sum_of_pair(sums, column, row, first_row_ + row);
+        float2 found = sum_of_pair(sums, column, row + kRows / 2, n + first_row_ + row);
+        found.x *= activated(gate.x, shape_.gate);
+        found.y *= activated(gate.y, shape_.gate);
+        const int64_t at = place(column, row, n);
+        if (shape_.residual != nullptr) {
+          const float2 more = HalfPair<T>::floats(*reinterpret_cast<const uint32_t*>(
+              static_cast<const T*>(shape_.residual) + at));
+          found.x += more.x;
+          found.y += more.y;
+        }
+        *reinterpret_cast<uint32_t*>(static_cast<T*>(p_.out) + at) =
+            HalfPair<T>::of(found.x, found.y);
+      }
+    }
+  }
+
+  __device__ float2 sum_of_pair(float* sums, int column, int row, int row_of_weight) const {
+    float2 found = make_float2(0, 0);
+    if (p_.bias != nullptr) {
+      found = HalfPair<T>::floats(*reinterpret_cast<const uint32_t*>(
+          static_cast<const T*>(p_.bias) + row_of_weight));
+    }
+#pragma unroll 1
+    for (int rank = 0; rank < shape_.splits; ++rank) {
+      const float2 two = *reinterpret_cast<const float2*>(sums_of(sums, rank) +
+                                                          column * kColumnStep + row);
+      found.x += two.x;
+      found.y += two.y;
+    }
+    return found;
+  }
+
+  __device__ const float* sums_of(float* own, int rank) const {
+    return shape_.splits == 1 ? own : shared_of_block(own, rank);
+  }
+
+  __device__ static void add_halves(float (&to)[8], const T* from) {
+    const uint4 eight = *reinterpret_cast<const uint4*>(from);
+    add(to, floats_of(eight.x, eight.y), floats_of(eight.z, eight.w));
   }
 
   __device__ static float4 floats_of(uint32_t low, uint32_t high) {
@@ -365,7 +433,8 @@ class ManyRows {
   const int tiles_along_k_;
   const int first_;         ///< of the block's tiles along k
   const int last_;          ///< behind them
-  const int first_row_;     ///< of the weight
+  const int is_gated_;
+  const int first_row_;     ///< of the weight, or of each half of it
   const int first_column_;  ///< of the result's transpose: a row of x
   const uint4* weight_[kTiles];
   int scale_[kTiles];

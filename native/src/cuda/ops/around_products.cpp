@@ -63,6 +63,9 @@ Status check_around(const Tensor& x, const Around& around, int64_t n) {
 }
 
 Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret) {
+  if (around.norm == nullptr) {
+    return Status::kOk;
+  }
   OwnedTensor out(Tensor::empty(2, x.sizes(), x.dtype(), x.device()));
   AOTIP_RETURN_IF_NULL(out);
   AOTIP_CHECK(x.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
@@ -93,15 +96,19 @@ bool is_constant(const Around& around) {
 Status product_between(const Tensor& x, const Around& around, int64_t n, MultiplyRows multiply,
                        const void* product, const Tensor* residual, Tensor& out) {
   OwnedTensor normed;
-  if (around.norm != nullptr) {
-    AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
-  }
-  const Tensor& rows = normed != nullptr ? *normed : x;
+  AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
+  return product_before_end(normed != nullptr ? *normed : x, around, n, multiply, product, residual,
+                            out);
+}
+
+Status product_before_end(const Tensor& rows, const Around& around, int64_t n,
+                          MultiplyRows multiply, const void* product, const Tensor* residual,
+                          Tensor& out) {
   if (around.gate == kNoGate && residual == nullptr) {
     return multiply(rows, product, out);
   }
-  const int64_t sizes[] = {x.size(0), n};
-  const OwnedTensor columns(Tensor::empty(2, sizes, x.dtype(), x.device()));
+  const int64_t sizes[] = {rows.size(0), n};
+  const OwnedTensor columns(Tensor::empty(2, sizes, rows.dtype(), rows.device()));
   AOTIP_RETURN_IF_NULL(columns);
   AOTIP_RETURN_IF_FAILED(multiply(rows, product, *columns));
   return end_of_rows(*columns, around, residual, out);

@@ -28,7 +28,8 @@ Status check_around(const Tensor& x, const Around& around, int64_t n);
 /// Whether no kernel of the program writes bias and norm, so that they may be read early.
 bool is_constant(const Around& around);
 
-/// Rows [m, k] divided by the root of their mean square, times the norm's factors, as a new tensor.
+/// Rows [m, k] divided by the root of their mean square, times the norm's factors, as a new tensor;
+/// none where there is no norm.
 Status norm_of_rows(const Tensor& x, const Around& around, OwnedTensor* ret);
 
 /// Writes what a gate makes of products [m, 2 n] to `out` [m, n]; both have no gaps.
@@ -43,6 +44,11 @@ using MultiplyRows = Status (*)(const Tensor& rows, const void* product, Tensor&
 /// A product of several rows: kernels for the norm in front of it and for gate and residual behind.
 Status product_between(const Tensor& x, const Around& around, int64_t n, MultiplyRows multiply,
                        const void* product, const Tensor* residual, Tensor& out);
+
+/// The same of what is behind a norm.
+Status product_before_end(const Tensor& rows, const Around& around, int64_t n,
+                          MultiplyRows multiply, const void* product, const Tensor* residual,
+                          Tensor& out);
 
 /// A product of rows: writes to `out` [m, columns], which is not empty. Rows and residual have no
 /// gaps and are aligned.

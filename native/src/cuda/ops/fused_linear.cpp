@@ -26,15 +26,21 @@ Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* re
 
 Status multiply(const Tensor& rows, const void* product, Tensor& out) {
   const auto& linear = *static_cast<const FusedLinear*>(product);
-  return small_weight_product(rows, linear.weight, linear.around.bias, out);
+  return small_weight_product(rows, linear.weight, linear.around.bias, {}, out);
 }
 
-Status compute(const Tensor& rows, const void* product, const Tensor* residual, Tensor& out) {
-  const auto& linear = *static_cast<const FusedLinear*>(product);
-  return rows.size(0) == 1 && fits_one_row(rows.size(1))
-             ? call_one_row(rows, linear, residual, out)
-             : product_between(rows, linear.around, columns_of(linear.weight), multiply, product,
-                               residual, out);
+Status compute(const Tensor& x, const void* product, const Tensor* residual, Tensor& out) {
+  const auto& [weight, around] = *static_cast<const FusedLinear*>(product);
+  if (x.size(0) == 1 && fits_one_row(x.size(1))) {
+    return call_one_row(x, {weight, around}, residual, out);
+  }
+  OwnedTensor normed;
+  AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
+  const Tensor& rows = normed != nullptr ? *normed : x;
+  return ends_products(rows, weight, around.bias)
+             ? small_weight_product(rows, weight, around.bias, {residual, around.gate}, out)
+             : product_before_end(rows, around, columns_of(weight), multiply, product, residual,
+                                  out);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ struct FusedLinear {
 };
 
 /// A new tensor: the product of x [..., k], float16 or bfloat16 on a GPU, of any strides. One row
-/// is one kernel; for several there are kernels in front of the product and behind it.
+/// is one kernel; for several there is one in front of the product for a norm, and, where
+/// `ends_products` says no, one behind it.
 Status fused_linear(const Tensor& x, const FusedLinear& linear, AtenTensorHandle* ret) noexcept;
 
 }  // namespace aoti_plugins::cuda

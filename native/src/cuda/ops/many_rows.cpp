@@ -7,6 +7,7 @@
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/driver.h"
 #include "cuda/kernels/many_rows.h"
+#include "cuda/kernels/one_row.h"
 #include "cuda/ops/aligned_rows.h"
 #include "cuda/ops/small_weights.h"
 
@@ -55,7 +56,7 @@ Plan plan_of(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits, co
   const int64_t step = (times.tile + others * times.more) * (bits == 4 ? 10 : 7) / 10;
   const int64_t adding = (splits.count - 1) * (400 + times.columns * 9);
   return {{times.columns},
-          {splits.count, static_cast<int32_t>(x_tiles)},
+          {splits.count, static_cast<int32_t>(x_tiles), kNoGate, nullptr},
           blocks,
           adding * (others < times.blocks ? 1 : others + 1) + steps * step};
 }
@@ -109,7 +110,7 @@ bool fits_many_rows(const Gpu& gpu, const SmallWeightProduct& product) noexcept 
 }
 
 Status many_rows(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant,
-                 SmallWeightProduct& product) noexcept {
+                 SmallWeightProduct& product, const EndOfProduct& end) noexcept {
   const Plan plan = fastest(gpu, product, bits);
   AOTIP_CHECK(plan.blocks <= std::numeric_limits<int32_t>::max(), "the product is too large");
   CUtensorMap map;
@@ -118,6 +119,8 @@ Status many_rows(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant
   (void)std::snprintf(name, sizeof(name), "aotip_many_rows_%d_%s_%d", static_cast<int>(bits),
                       kind_of_halves(x), plan.tile.columns);
   ManyRowsShape shape = plan.shape;
+  shape.gate = static_cast<int32_t>(end.gate);
+  shape.residual = end.residual != nullptr ? end.residual->data() : nullptr;
   void* arguments[] = {&product, &shape, &map};
   return launch_wide(gpu.index, name,
                      {static_cast<unsigned int>(plan.blocks), kManyRowsThreads,

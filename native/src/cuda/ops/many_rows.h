@@ -4,6 +4,7 @@
 
 #include "cuda/driver/gpu.h"
 #include "cuda/kernels/small_weights.h"
+#include "cuda/ops/small_weights.h"
 #include "slim/status.h"
 #include "slim/tensor.h"
 
@@ -17,6 +18,6 @@ bool fits_many_rows(const Gpu& gpu, const SmallWeightProduct& product) noexcept;
 ///
 /// @param is_constant whether no kernel writes the weight, so that it may be read early.
 Status many_rows(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant,
-                 SmallWeightProduct& product) noexcept;
+                 SmallWeightProduct& product, const EndOfProduct& end) noexcept;
 
 }  // namespace aoti_plugins::cuda

@@ -6,6 +6,7 @@
 
 #include "cuda/driver/device_kernels.h"
 #include "cuda/driver/gpu.h"
+#include "cuda/kernels/one_row.h"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/ops/aligned_rows.h"
 #include "cuda/ops/many_rows.h"
@@ -172,18 +173,9 @@ Status by_parts(const Tensor& x, int64_t bits, SmallWeightProduct& product, cons
   });
 }
 
-}  // namespace
-
-Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
-                            Tensor& out) noexcept {
-  SmallWeightProduct product = product_of(weight, rows.size(1));
-  return small_weight_product(rows,
-                              {weight.bits, parts_of_group(weight.bits, weight.group_size), true},
-                              product, bias, out);
-}
-
 Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
-                            SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept {
+                            SmallWeightProduct& product, const Tensor* bias,
+                            const EndOfProduct& end, Tensor& out) noexcept {
   const Gpu* gpu = find_gpu(rows.device().index);
   AOTIP_RETURN_IF_NULL(gpu);
   AOTIP_CHECK(rows.size(0) <= std::numeric_limits<int32_t>::max(), "too many rows");
@@ -192,11 +184,36 @@ Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
   product.m = static_cast<int32_t>(rows.size(0));
   product.bias = bias != nullptr ? bias->data() : nullptr;
   product.out = out.data();
-  if (product.m <= kMostFewRows) {
-    return few_rows(*gpu, rows, kind, product);
+  if (product.m > kMostFewRows && fits_many_rows(*gpu, product)) {
+    return many_rows(*gpu, rows, kind.bits, kind.is_constant, product, end);
   }
-  return fits_many_rows(*gpu, product) ? many_rows(*gpu, rows, kind.bits, kind.is_constant, product)
-                                       : by_parts(rows, kind.bits, product, bias, out);
+  AOTIP_CHECK(end.gate == kNoGate && end.residual == nullptr,
+              "a gate or a residual behind a product that has none");
+  return product.m <= kMostFewRows ? few_rows(*gpu, rows, kind, product)
+                                   : by_parts(rows, kind.bits, product, bias, out);
+}
+
+}  // namespace
+
+bool ends_products(const Tensor& rows, const SmallWeight& weight, const Tensor* bias) noexcept {
+  const Gpu* gpu = find_gpu(rows.device().index);
+  SmallWeightProduct product = product_of(weight, rows.size(1));
+  product.x = rows.data();
+  product.bias = bias != nullptr ? bias->data() : nullptr;
+  return gpu != nullptr && rows.size(0) > kMostFewRows && fits_many_rows(*gpu, product);
+}
+
+Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
+                            const EndOfProduct& end, Tensor& out) noexcept {
+  SmallWeightProduct product = product_of(weight, rows.size(1));
+  return small_weight_product(rows,
+                              {weight.bits, parts_of_group(weight.bits, weight.group_size), true},
+                              product, bias, end, out);
+}
+
+Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
+                            SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept {
+  return small_weight_product(rows, kind, product, bias, {}, out);
 }
 
 }  // namespace aoti_plugins::cuda

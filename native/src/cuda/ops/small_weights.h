@@ -25,6 +25,12 @@ struct SmallWeightKind {
   bool is_constant;  ///< whether no kernel writes the weight, so that it may be read early
 };
 
+/// What becomes of a product [m, n] behind the sum.
+struct EndOfProduct {
+  const Tensor* residual = nullptr;  ///< as the result, without gaps, or null: is added
+  int64_t gate = 0;                  ///< a Gate of kernels/one_row.h: the result is [m, n / 2]
+};
+
 /// Whether a weight is one, for rows of `k` elements of x's dtype on x's GPU.
 Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k);
 
@@ -50,10 +56,15 @@ int32_t group_shift_of(int64_t group_size, int64_t k);
 
 /// Writes to `out` [m, n] rows [m, k] times the transpose of a weight that was checked, plus `bias`
 /// [n] unless it is null; rows one behind the other, aligned to 16 bytes.
+///
+/// @param end what `ends_products` says this kernel does as well.
 Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
-                            Tensor& out) noexcept;
+                            const EndOfProduct& end, Tensor& out) noexcept;
 
-/// The same for a weight [n, k] that kernels are told of as `product` has it.
+/// Whether the kernel for these rows and this weight also takes care of gate and residual.
+bool ends_products(const Tensor& rows, const SmallWeight& weight, const Tensor* bias) noexcept;
+
+/// The same for a weight [n, k] that kernels are told of as `product` has it, and nothing behind it.
 Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
                             SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept;
 
