@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aoti_plugins.device import Device, later, later_value
-from aoti_plugins.lowering.aten_kernels import INTEGERS, usual_kernels
+from aoti_plugins.lowering.aten_kernels import INTEGERS, RECURRENT_LAYER, usual_kernels
 from aoti_plugins.lowering.passes import own_pass
 from aoti_plugins.mps.target import DEFAULT_TARGET, TARGETS
 from aoti_plugins.native_files import CORE, on_core
@@ -46,7 +46,10 @@ MPS = Device(
     probe_environment=later("aoti_plugins.mps.lowering:environment"),
     check_tools=later("aoti_plugins.mps.lowering:check_tools"),
     decompositions=later_value("aoti_plugins.lowering.decompositions:MPS_DECOMPOSITIONS"),
-    kernels=usual_kernels(_FLOATS, products=(*_FLOATS, *INTEGERS)),
+    kernels={
+        **usual_kernels(_FLOATS, products=(*_FLOATS, *INTEGERS)),
+        RECURRENT_LAYER: _FLOATS,
+    },
     passes=lambda options: [own_pass("mps", "attention_to_metal", after="restore_views")],
     inductor_options=lambda options: INDUCTOR_OPTIONS,
     missing_dtypes={

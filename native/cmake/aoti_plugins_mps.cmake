@@ -31,6 +31,7 @@ set(aotip_mps_operators
     src/mps/ops/shims.cpp
     src/mps/ops/attention.cpp
     src/mps/ops/attention_shims.cpp
+    src/mps/ops/recurrent.cpp
     src/mps/ops/scan.cpp
     src/mps/ops/sort.cpp
     src/mps/ops/scatter.cpp

@@ -265,6 +265,7 @@ _OF_METAL = _aten._scaled_dot_product_attention_math_for_mps.default
 
 MPS_DECOMPOSITIONS: Table = (
     {op: how for op, how in DECOMPOSITIONS.items() if op is not _OF_METAL}
+    | recurrent.BY_KERNELS
     | _WRITES
     | _NOT_FOR_NVIDIA
     | _TRANSFORMS_BY_KERNELS

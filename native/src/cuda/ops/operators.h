@@ -5,6 +5,7 @@
 #include "ops/conv_plan.h"
 #include "ops/fft_plan.h"
 #include "ops/operand.h"
+#include "ops/recurrent_steps.h"
 #include "ops/scatter.h"
 
 namespace aoti_plugins::cuda {
@@ -50,6 +51,7 @@ struct Operators {
   /// A graph would repeat the numbers that it was captured with.
   static Status begin_random();
   static Status store_random(Tensor& out, const Tensor& host);
+  static Status recurrent_cell(const ops::RecurrentStep& step);
   static Status check_fft(const Tensor& self, int64_t count);
   static Status fft(const Tensor& self, Tensor& out, const FftPlan& plan, bool real, bool onesided,
                     bool forward);

@@ -27,6 +27,7 @@ Status Operators::fill(Tensor& tensor, const void* element) {
 #define AOTIP_DEVICE cuda
 #define AOTIP_TABLE cuda::Operators
 #include "ops/fft_shims.inc"
+#include "ops/recurrent_shims.inc"
 #include "ops/shims.inc"
 
 AOTITorchError aoti_torch_cuda_fill__Scalar(AtenTensorHandle self, double value) {

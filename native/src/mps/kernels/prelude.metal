@@ -133,6 +133,11 @@ struct FftArgs {
   float scale;
 };
 
+/// A step of a recurrent layer.
+struct RecurrentArgs {
+  int64_t width;  ///< of the state
+};
+
 #ifndef AOTIP_HOST
 /// Offset of the first element of a line.
 static inline long line_start(constant LinesArgs& p, long line, int tensor) {

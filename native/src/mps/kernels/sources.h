@@ -16,6 +16,7 @@ extern const MetalSource metal_gemm_integer;
 extern const MetalSource metal_gemm_rows;
 extern const MetalSource metal_index;
 extern const MetalSource metal_prelude;
+extern const MetalSource metal_recurrent;
 extern const MetalSource metal_scan;
 extern const MetalSource metal_scatter;
 extern const MetalSource metal_sort;

@@ -4,6 +4,7 @@
 #include "ops/conv_plan.h"
 #include "ops/fft_plan.h"
 #include "ops/operand.h"
+#include "ops/recurrent_steps.h"
 #include "ops/scatter.h"
 
 namespace aoti_plugins::mps {
@@ -37,6 +38,7 @@ struct Operators {
   static Status copy(Tensor& out, const Tensor& self);
   static Status begin_random() { return Status::kOk; }
   static Status store_random(Tensor& out, const Tensor& host);
+  static Status recurrent_cell(const ops::RecurrentStep& step);
   static Status check_fft(const Tensor& self, int64_t count);
   static Status fft(const Tensor& self, Tensor& out, const FftPlan& plan, bool real, bool onesided,
                     bool forward);
