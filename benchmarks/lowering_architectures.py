@@ -89,10 +89,10 @@ def chosen(names: Sequence[str]) -> list[str]:
 
 
 def forget_models(caches: Path) -> None:
-    """Leave what every lowering shares: headers that are compiled."""
+    """Leave what every lowering shares: headers that are compiled, and zig's own libraries."""
     for folder in ("inductor", "triton", "aoti_plugins"):
         for path in (caches / folder).glob("*"):
-            if path.name != "headers":
+            if path.name not in ("headers", "zig"):
                 shutil.rmtree(path, ignore_errors=True)
 
 
