@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused) {
   const auto refused = [&](const Layer& given, int64_t kind, const char* why) {
     check_refused(call(aoti_torch_cuda_recurrent_layer, given, kind, false, &found), why);
   };
-  refused(layer, kLstm, "inputs are on cpu, expected cuda");
+  refused(layer, kLstm, "inputs is on cpu, expected cuda");
   Layer there = on_gpu(layer);
   refused({to_gpu(layer.inputs), nullptr, nullptr, nullptr, nullptr}, kLstm, "hidden is null");
   refused(there, 4, "kind 4, expected 0 to 3");

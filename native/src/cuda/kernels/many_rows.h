@@ -12,6 +12,9 @@ inline constexpr int32_t kManyRowsThreads = 256;
 /// Rows of the weight that a block has.
 inline constexpr int32_t kManyRowsOfWeight = 128;
 
+/// Elements between columns of the sums in shared memory, so that lanes write to different banks.
+inline constexpr int32_t kManyRowsSumsStep = kManyRowsOfWeight + 4;
+
 /// Elements along k of a slab, which is what a line of shared memory holds of a row of x.
 inline constexpr int32_t kSlabDepth = 64;
 
@@ -22,13 +25,10 @@ struct ManyRowsTile {
   /// In shared memory, a ring.
   constexpr int32_t slabs() const { return columns == 64 ? 8 : 6; }
 
-  /// Elements between columns of the sums in shared memory, so that lanes write to different banks.
-  constexpr int32_t column_step() const { return kManyRowsOfWeight + 4; }
-
   /// Of the slabs, and at the end of the sums, float32, in their place.
   constexpr int32_t memory_nbytes() const {
     const int32_t slab_nbytes = slabs() * columns * kSlabDepth * 2;
-    const int32_t sum_nbytes = columns * column_step() * 4;
+    const int32_t sum_nbytes = columns * kManyRowsSumsStep * 4;
     return slab_nbytes > sum_nbytes ? slab_nbytes : sum_nbytes;
   }
 

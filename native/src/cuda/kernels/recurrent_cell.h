@@ -15,9 +15,10 @@ struct RecurrentCell {
   const void* before;  ///< [batch, width]
   void* cell;          ///< [batch, width], read and written; null where there is none
   void* hidden;        ///< [batch, width]
-  int64_t numel;       ///< of hidden
-  int64_t width;
-  int64_t kind;  ///< a RecurrentKind of ops/recurrent_plan.h
+  uint32_t numel;      ///< of hidden; `gates` has no more elements than this type counts
+  uint32_t width;
+  int32_t dtype;  ///< of all of them
+  uint32_t kind;  ///< a RecurrentKind of ops/recurrent_plan.h
 };
 
 }  // namespace aoti_plugins::cuda

@@ -1,6 +1,6 @@
 // A step of recurrent layers.
 
-#include <cstdio>
+#include <limits>
 
 #include "cuda/driver/device_kernels.h"
 #include "cuda/kernels/recurrent_cell.h"
@@ -9,6 +9,8 @@
 namespace aoti_plugins::cuda {
 
 Status Operators::recurrent_cell(const ops::RecurrentStep& step) {
+  AOTIP_CHECK(step.gates->numel() <= std::numeric_limits<int32_t>::max(),
+              "too many elements in a step of a recurrent layer");
   RecurrentCell cell{};
   cell.gates = step.gates->data();
   cell.inputs = step.inputs->data();
@@ -16,14 +18,13 @@ Status Operators::recurrent_cell(const ops::RecurrentStep& step) {
   cell.before = step.before->data();
   cell.cell = step.kind == RecurrentKind::kLstm ? step.cell->data() : nullptr;
   cell.hidden = step.hidden->data();
-  cell.numel = step.hidden->numel();
-  cell.width = step.hidden->size(1);
-  cell.kind = static_cast<int64_t>(step.kind);
-  char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_recurrent_cell_%s",
-                      dtype_name(step.hidden->dtype()));
+  cell.numel = static_cast<uint32_t>(step.hidden->numel());
+  cell.width = static_cast<uint32_t>(step.hidden->size(1));
+  cell.kind = static_cast<uint32_t>(step.kind);
+  cell.dtype = step.hidden->dtype();
   void* arguments[] = {&cell};
-  return launch_elements(step.hidden->device().index, name, cell.numel, arguments);
+  return launch_elements(step.hidden->device().index, "aotip_recurrent_cell", cell.numel,
+                         arguments);
 }
 
 }  // namespace aoti_plugins::cuda
