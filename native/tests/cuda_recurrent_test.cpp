@@ -48,10 +48,9 @@ AOTITorchError call(Shim shim, const Layer& layer, int64_t kind, bool reverse,
   AtenTensorHandle found[3] = {};
   AtenTensorHandle cell = layer.cell.get();
   AtenTensorHandle bias = layer.bias.get();
-  const AOTITorchError code =
-      shim(layer.inputs.get(), layer.hidden.get(), cell != nullptr ? &cell : nullptr,
-           layer.weight.get(), bias != nullptr ? &bias : nullptr, kind, reverse ? 1 : 0, &found[0],
-           &found[1], &found[2]);
+  const AOTITorchError code = shim(
+      layer.inputs.get(), layer.hidden.get(), cell != nullptr ? &cell : nullptr, layer.weight.get(),
+      bias != nullptr ? &bias : nullptr, kind, reverse ? 1 : 0, &found[0], &found[1], &found[2]);
   for (size_t i = 0; i < 3; ++i) {
     (*ret)[i].reset(found[i]);
   }

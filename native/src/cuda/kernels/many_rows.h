@@ -36,8 +36,8 @@ struct ManyRowsTile {
   constexpr int32_t shared_nbytes() const { return memory_nbytes() + slabs() * 16; }
 };
 
-/// Blocks are in order of the splits of k, of tiles of x, of tiles of the weight. With a gate, whose
-/// first half the first half of the weight's rows gives, a block has 64 rows of each.
+/// Blocks are in order of the splits of k, of tiles of x, of tiles of the weight. With a gate
+/// a block has 64 rows of each half of the weight.
 struct ManyRowsShape {
   int32_t splits;        ///< blocks of a cluster, which divide k as well: up to 8
   int32_t x_tiles;       ///< tiles of x, one behind the other

@@ -64,7 +64,7 @@ Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const
 /// Whether the kernel for these rows and this weight also takes care of gate and residual.
 bool ends_products(const Tensor& rows, const SmallWeight& weight, const Tensor* bias) noexcept;
 
-/// The same for a weight [n, k] that kernels are told of as `product` has it, and nothing behind it.
+/// The product alone, with a weight [n, k] that kernels are told of as `product` has it.
 Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
                             SmallWeightProduct& product, const Tensor* bias, Tensor& out) noexcept;
 
