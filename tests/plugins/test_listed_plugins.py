@@ -17,6 +17,7 @@ from aoti_plugins.cli._checks import _plugins as check_plugins
 from aoti_plugins.cli.app import app
 from aoti_plugins.cpu.target import host_machine
 from aoti_plugins.lowering.artifacts.cxx import cxx_compiler
+from aoti_plugins.plugin_system import manager
 from aoti_plugins.runtime._kernel_libraries import installed_libraries, wrong_entries
 
 Install = Callable[..., None]
@@ -48,7 +49,8 @@ def aoti_targets(device):
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Make a package ``acme_listed`` look installed, with a kernel library of C++."""
+    """Make a package ``acme_listed`` look installed, with a kernel library of C++, for one test."""
+    monkeypatch.setattr(manager, "_manager", None)  # later tests are not to find it
 
     def add(hooks: str = "", libraries: dict[str, str] | None = None) -> None:
         package, facts = tmp_path / "acme_listed", tmp_path / "acme_listed-1.0.dist-info"
