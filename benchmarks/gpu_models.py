@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -382,36 +383,39 @@ def bert_base() -> Model:
     return model.to(torch.bfloat16).eval(), (torch.randint(0, 30000, (1, 128)),)
 
 
-def whisper_small_encoder() -> Model:
-    """The encoder of Whisper-small of transformers, bfloat16, 30 seconds of sound."""
-    from transformers import WhisperConfig, WhisperModel
+def _whisper_small(encoder_layers: int, decoder_layers: int) -> Any:
+    """A configuration with Whisper-small's widths; what is not measured has a layer."""
+    from transformers import WhisperConfig
 
-    torch.manual_seed(0)
-    config = WhisperConfig(
+    return WhisperConfig(
         d_model=768,
-        encoder_layers=12,
+        encoder_layers=encoder_layers,
         encoder_attention_heads=12,
         encoder_ffn_dim=3072,
-        decoder_layers=1,
+        decoder_layers=decoder_layers,
+        decoder_attention_heads=12,
+        decoder_ffn_dim=3072,
     )
-    model = LastHiddenState(WhisperModel(config).encoder).to(torch.bfloat16).eval()
+
+
+def whisper_small_encoder() -> Model:
+    """The encoder of Whisper-small of transformers, bfloat16, 30 seconds of sound."""
+    from transformers import WhisperModel
+
+    torch.manual_seed(0)
+    encoder = WhisperModel(_whisper_small(12, 1)).encoder
+    model = LastHiddenState(encoder).to(torch.bfloat16).eval()
     return model, (torch.randn(1, 80, 3000, dtype=torch.bfloat16),)
 
 
 def whisper_small_decoder_step() -> Model:
     """One token of Whisper-small's decoder as we export it, bfloat16; of sound, noise was heard."""
-    from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration
+    from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
     from aoti_plugins.language.speech import SpeechDecoder, SpeechModel
 
     torch.manual_seed(0)
-    config = WhisperConfig(
-        d_model=768,
-        encoder_layers=1,
-        decoder_layers=12,
-        decoder_attention_heads=12,
-        decoder_ffn_dim=3072,
-    )
+    config = _whisper_small(1, 12)
     whisper = WhisperForConditionalGeneration(config).to(torch.bfloat16).eval()
     speech = SpeechModel(whisper, WhisperFeatureExtractor(), config.max_target_positions)
     for layer in speech.layers:

@@ -120,7 +120,7 @@ DECOMPOSITIONS: Table = {
     _aten.hann_window.periodic: cosine_windows.hann_window,
     _aten.grid_sampler_3d.default: grid_sample.grid_sampler_3d,
     _aten._thnn_fused_lstm_cell.default: recurrent.lstm_cell,
-    _aten.lstm.input: recurrent.unrolled_lstm,
+    **recurrent.LAYERS,
     _aten.segment_reduce.default: segments.segment_reduce,
     _aten.index_reduce.default: selection.index_reduce,
     _aten.masked_scatter.default: selection.masked_scatter,
@@ -215,9 +215,7 @@ _TRANSFORMS_BY_KERNELS: Table = fourier_kernels.composites() | {
 _EIGHT_BITS: Table = {_aten.cat.default: arithmetic.cat}
 """Inductor generates no code for these on CPUs."""
 
-CPU_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | recurrent.BY_KERNELS | _NOT_FOR_NVIDIA | _TRANSFORMS | _EIGHT_BITS
-)
+CPU_DECOMPOSITIONS: Table = DECOMPOSITIONS | _NOT_FOR_NVIDIA | _TRANSFORMS | _EIGHT_BITS
 
 _WRITES: Table = {
     _aten.index_copy.default: index_dim.index_copy_on_gpu,
@@ -246,9 +244,7 @@ _FOR_NVIDIA: Table = {
     _aten.searchsorted.Tensor: search.searchsorted_on_cuda,
 }
 
-CUDA_DECOMPOSITIONS: Table = (
-    DECOMPOSITIONS | recurrent.BY_KERNELS | _WRITES | _TRANSFORMS_BY_KERNELS | _FOR_NVIDIA
-)
+CUDA_DECOMPOSITIONS: Table = DECOMPOSITIONS | _WRITES | _TRANSFORMS_BY_KERNELS | _FOR_NVIDIA
 
 _FOR_METAL: Table = {
     _aten._scaled_dot_product_attention_math.default: attention.math_for_mps,
@@ -265,7 +261,6 @@ _OF_METAL = _aten._scaled_dot_product_attention_math_for_mps.default
 
 MPS_DECOMPOSITIONS: Table = (
     {op: how for op, how in DECOMPOSITIONS.items() if op is not _OF_METAL}
-    | recurrent.BY_KERNELS
     | _WRITES
     | _NOT_FOR_NVIDIA
     | _TRANSFORMS_BY_KERNELS

@@ -41,18 +41,11 @@ def lstm_cell(
 def lstm(x: Tensor, hx: list[Tensor], params: list[Tensor], *how: Any) -> Any:
     """``aten.lstm.input``.
 
-    With projections, which the kernels do not have, it is unrolled.
+    With projections, which the kernels do not have, it is unrolled. PyTorch 2.11 then gives the
+    last states of batches one dimension too many.
     """
     if hx[0].size(2) == hx[1].size(2) and _is_for_kernels(x, *how):
         return _by_layers(Kind.LSTM, x, hx, params, *how)
-    return unrolled_lstm(x, hx, params, *how)
-
-
-def unrolled_lstm(x: Tensor, hx: list[Tensor], params: list[Tensor], *how: Any) -> Any:
-    """``aten.lstm.input`` in PyTorch's own form, step by step.
-
-    PyTorch 2.11 gives the last states of batches one dimension too many.
-    """
     outputs, *states = _unrolled(_aten.lstm.input, x, hx, params, *how)
     return outputs, *(state.view(first.shape) for state, first in zip(states, hx, strict=True))
 
@@ -74,7 +67,7 @@ def rnn(op: OpOverload, kind: Kind, x: Tensor, hx: Tensor, params: list[Tensor],
     return outputs, last.view(hx.shape)
 
 
-BY_KERNELS: dict[OpOverload, Callable[..., Any]] = {
+LAYERS: dict[OpOverload, Callable[..., Any]] = {
     _aten.lstm.input: lstm,
     **{
         op: partial(rnn, op, kind)
@@ -85,7 +78,7 @@ BY_KERNELS: dict[OpOverload, Callable[..., Any]] = {
         )
     },
 }
-"""For devices whose runtime has kernels of whole layers."""
+"""Of whole layers, for which all runtimes have kernels."""
 
 
 def _unrolled(op: OpOverload, *arguments: Any) -> Any:
