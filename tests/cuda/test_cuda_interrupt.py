@@ -39,6 +39,16 @@ edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner(target
 Path(sys.argv[2]).write_bytes(edge.to_executorch().buffer)
 """
 
+DIGEST = """
+import time
+from triton.runtime import cache
+cache.triton_key = lambda: time.sleep(600)
+from aoti_plugins.cuda.inductor.triton_version import known_triton_version
+with known_triton_version():
+    print("sleeps", flush=True)
+    time.sleep(600)
+"""
+
 
 class Lowering:
     """Lowerings in processes of their own, with folders that show what they leave.
@@ -70,6 +80,7 @@ class Lowering:
             "TMPDIR": str(self.temporary),
             "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
             "TRITON_CACHE_DIR": str(folder / "triton"),
+            "PYTHONFAULTHANDLER": "1",
             **variables,
         }
 
@@ -99,6 +110,10 @@ class Lowering:
         (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
         try:
             process.wait(PROMPTLY)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)  # it says where all of its threads are
+            process.wait(PROMPTLY)
+            pytest.fail(f"still ran after {PROMPTLY} s:\n{self._log.read_text()}")
         finally:
             process.kill()
         return process.returncode, self._log.read_text()
@@ -197,3 +212,16 @@ def test_while_a_kernel_is_assembled(
     assert work.start(work.from_command_line).wait(300) == 0
     assert work.output.stat().st_size > 1000
     assert work.left_files() == [str(work.output)]
+
+
+def test_while_triton_is_digested(tmp_path: Path) -> None:
+    environment = {**os.environ, "AOTI_PLUGINS_CACHE_DIR": str(tmp_path)}
+    command = (sys.executable, "-c", DIGEST)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"sleeps\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PROMPTLY) != 0
+        finally:
+            process.kill()

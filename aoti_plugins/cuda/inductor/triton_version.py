@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from unittest import mock
 
@@ -50,10 +51,16 @@ def _triton_key(original: Callable[[], str]) -> str:
 
 @functools.cache
 def _begun(original: Callable[[], str]) -> Future[str]:
-    """The digest, once per process, by a thread that ends with it."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="triton digest")
-    begun = pool.submit(_found, original)
-    pool.shutdown(wait=False)
+    """The digest, once per process, by a thread that an interrupted process does not wait for."""
+    begun: Future[str] = Future()
+
+    def find() -> None:
+        try:
+            begun.set_result(_found(original))
+        except BaseException as error:
+            begun.set_exception(error)
+
+    threading.Thread(target=find, name="triton digest", daemon=True).start()
     return begun
 
 
