@@ -7,7 +7,7 @@ in rounds that alternate; the fastest round counts, as other processes only ever
 
     python benchmarks/cpu_models.py [MODEL ...] [--compile]
 
-``--compile`` times ``torch.compile(model)`` as well. It needs ``transformers``.
+``--compile`` times ``torch.compile(model)`` as well. It needs ``transformers`` and ``timm``.
 """
 
 from __future__ import annotations

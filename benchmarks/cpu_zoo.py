@@ -57,6 +57,12 @@ def _tokens(count: int, vocabulary: int = 30000) -> tuple[torch.Tensor]:
     return (torch.randint(vocabulary, (1, count)),)
 
 
+def _of_timm(name: str) -> Case:
+    import timm
+
+    return Case(timm.create_model(name), _image())
+
+
 @_model
 def linear_1_row() -> Case:
     return Case(nn.Linear(2048, 2048), (torch.randn(1, 2048),))
@@ -165,6 +171,16 @@ def regnet_y_400mf() -> Case:
         hidden_sizes=[48, 104, 208, 440], depths=[1, 3, 6, 6], groups_width=8, num_labels=1000
     )
     return Case(Head(RegNetForImageClassification(config)), _image())
+
+
+@_model
+def mobilenet_v3_small() -> Case:
+    return _of_timm("mobilenetv3_small_100")
+
+
+@_model
+def efficientnet_b0() -> Case:
+    return _of_timm("efficientnet_b0")
 
 
 @_model

@@ -41,9 +41,9 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     del options
     own = partial(own_pass, "cpu")
     yield own("folded_norms", after="restore_views")
-    yield own("clamped_convolutions", after="folded_norms")
-    yield own("quantized_convolutions", after="restore_views", before="clamped_convolutions")
-    yield own("pools_of_numbers", after="restore_views", before="clamped_convolutions")
+    yield own("ended_convolutions", after="folded_norms")
+    yield own("quantized_convolutions", after="restore_views", before="ended_convolutions")
+    yield own("pools_of_numbers", after="restore_views", before="ended_convolutions")
     yield own("small_linears", after="gathered_rows")
     yield own("small_erf", after="restore_views")
 
@@ -65,6 +65,7 @@ CPU = Device(
         **usual_kernels(FLOATS, products=NUMBERS),
         RECURRENT_LAYER: FLOATS,
         "aoti_plugins::clamped_convolution": ("float32",),
+        "aoti_plugins::activated_convolution": ("float32",),
         "aoti_plugins::quantized_convolution": ("int8",),
         "aoti_plugins::small_linear": ("float32", "float16", "bfloat16", "int8"),
     },

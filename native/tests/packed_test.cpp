@@ -4,9 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <string>
 #include <thread>
 
 #include "cpu/libraries/xnnpack.h"
+#include "cpu/math/activations.h"
 #include "packed_numbers.h"
 
 using namespace aoti_plugins;
@@ -33,6 +35,26 @@ Handle convolve(const Convolution& c, const Handle& input, const Handle& weight,
       c.padding.data(), 2, c.dilation.data(), 2, c.groups, least, most, &out);
   BOOST_REQUIRE_MESSAGE(error == 0, reason());
   return Handle(out);
+}
+
+Handle activated(const Convolution& c, const Handle& input, const Handle& weight,
+                 const char* activation) {
+  AtenTensorHandle out = nullptr;
+  const AOTITorchError error = aoti_torch_cpu_activated_convolution(
+      input.get(), weight.get(), nullptr, c.stride.data(), 2, c.padding.data(), 2,
+      c.dilation.data(), 2, c.groups, activation, &out);
+  BOOST_REQUIRE_MESSAGE(error == 0, reason());
+  return Handle(out);
+}
+
+/// What PyTorch's function of that name makes of a number.
+double activation_of(const std::string& name, double x) {
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  const double hard_sigmoid = std::min(std::max(x + 3, 0.0), 6.0) / 6;
+  if (name == "sigmoid" || name == "silu") {
+    return name == "sigmoid" ? sigmoid : x * sigmoid;
+  }
+  return name == "hardsigmoid" ? hard_sigmoid : x * hard_sigmoid;
 }
 
 /// Floats whose last one is the last of a page, behind which there is nothing.
@@ -202,6 +224,71 @@ BOOST_AUTO_TEST_CASE(convolutions_that_xnnpack_is_not_asked_for) {
   const auto expected = values(convolve(wide, input, weight, nullptr, nullptr, nullptr));
   const Kept kept{&weight};
   check_close(values(convolve(wide, input, weight, nullptr, nullptr, nullptr)), expected, 0);
+}
+
+// In one part and in several of the rows, in parts of the channels, which leave gaps, and where
+// XNNPACK is not asked.
+BOOST_AUTO_TEST_CASE(what_is_convolved_is_activated) {
+  const Convolution cases[] = {
+      {{1, 3, 5, 7}, {5, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+      {{2, 16, 56, 9}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+      {{1, 32, 40, 40}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 32},
+      {{3, 256, 7, 7}, {520, 256, 1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
+      {{1, 2, 3, 3}, {2, 2, 1, 1}, {1, 1}, {2, 2}, {1, 1}, 1},
+  };
+  for (const Convolution& c : cases) {
+    const Handle input = floats(c.input, channels_last(c.input), 1);
+    for (size_t i = 0; i < values(input).size(); ++i) {
+      data_of<float>(input)[i] *= 5;  // beyond all limits
+    }
+    const Handle weight = floats(c.weight, channels_last(c.weight), 2);
+    const auto plain = values(convolve(c, input, weight, nullptr, nullptr, nullptr));
+    for (const char* name : {"hardsigmoid", "hardswish", "sigmoid", "silu"}) {
+      std::vector<float> expected;
+      for (const float value : plain) {
+        expected.push_back(static_cast<float>(activation_of(name, value)));
+      }
+      check_close(values(activated(c, input, weight, name)), expected, 1e-3);
+      const Kept kept{&weight};
+      check_close(values(activated(c, input, weight, name)), expected, 1e-3);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(activations_of_any_number) {
+  const float numbers[] = {0,    -0.0F, 1e-40F,   -1e-40F,   3,       -3,     3e38F,
+                           88.7, -88.7, INFINITY, -INFINITY, -103.9F, -120.F, NAN};
+  std::vector<float> given(200);
+  for (size_t i = 0; i < given.size(); ++i) {
+    given[i] = numbers[i % std::size(numbers)];
+  }
+  for (const char* name : {"hardsigmoid", "hardswish", "sigmoid", "silu"}) {
+    std::vector<float> found = given;
+    cpu::activation_named(name)(found.data(), static_cast<int64_t>(found.size()));
+    for (size_t i = 0; i < given.size(); ++i) {
+      const auto expected = static_cast<float>(activation_of(name, given[i]));
+      const bool is_none = std::isnan(given[i]) || std::isnan(expected);
+      const bool is_equal = found[i] == expected ||
+                            std::fabs(found[i] - expected) <= 3e-7F * std::fabs(expected) + 1e-36F;
+      BOOST_TEST((is_none ? std::isnan(found[i]) : is_equal),
+                 name << " of " << given[i] << " is " << found[i] << ", expected " << expected);
+    }
+  }
+  BOOST_TEST((cpu::activation_named("gelu") == nullptr));
+}
+
+BOOST_AUTO_TEST_CASE(activations_that_there_are_not) {
+  const Handle x = floats({1, 4, 5, 5}, channels_last({1, 4, 5, 5}), 1);
+  const int64_t ones[] = {1, 1};
+  AtenTensorHandle out = nullptr;
+  const auto failed = [&](const char* activation) {
+    return aoti_torch_cpu_activated_convolution(x.get(), x.get(), nullptr, ones, 2, ones, 2, ones,
+                                                2, 1, activation, &out) != 0;
+  };
+  BOOST_TEST(failed("gelu"));
+  BOOST_TEST(reason().find("activation is 'gelu', expected hardsigmoid") != std::string::npos,
+             reason());
+  BOOST_TEST(failed(nullptr));
 }
 
 BOOST_AUTO_TEST_CASE(threads_share_what_is_packed) {

@@ -28,6 +28,30 @@ Owned strided(const Sizes& sizes, const Sizes& strides, int32_t dtype = kFloat32
                                      strides.data(), dtype, Device{}));
 }
 
+/// Copies between three dims with such strides, and looks at each element.
+void check_copy(const Sizes& sizes, const Sizes& to, const Sizes& from, int32_t dtype) {
+  const Owned dst = strided(sizes, to, dtype);
+  const Owned src = strided(sizes, from, dtype);
+  const size_t item = src->itemsize();
+  for (size_t i = 0; i < src->storage_nbytes(); ++i) {
+    src->data_as<uint8_t>()[i] = static_cast<uint8_t>(i * 7 + i / 256 + 1);
+  }
+  std::memset(dst->data(), 0, dst->storage_nbytes());
+  BOOST_TEST((strided_copy(*dst, *src) == Status::kOk));
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < sizes[0] * sizes[1] * sizes[2]; ++i) {
+    const int64_t at[] = {i / (sizes[1] * sizes[2]), i / sizes[2] % sizes[1], i % sizes[2]};
+    size_t d = 0;
+    size_t s = 0;
+    for (size_t k = 0; k < 3; ++k) {
+      d += static_cast<size_t>(at[k] * to[k]) * item;
+      s += static_cast<size_t>(at[k] * from[k]) * item;
+    }
+    wrong += std::memcmp(dst->data_as<char>() + d, src->data_as<char>() + s, item) != 0 ? 1 : 0;
+  }
+  BOOST_TEST(wrong == 0);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(tensor)
@@ -153,25 +177,24 @@ BOOST_AUTO_TEST_CASE(copy_moves_every_element_whatever_the_strides) {
   for (int32_t dtype : {kInt8, kInt16, kFloat32, kInt64, kComplex128}) {
     for (const Sizes& to : {Sizes{12, 4, 1}, Sizes{1, 2, 6}, Sizes{24, 8, 2}}) {
       for (const Sizes& from : {Sizes{12, 4, 1}, Sizes{1, 2, 6}, Sizes{0, 0, 1}, Sizes{4, 16, 1}}) {
-        const Owned dst = strided(sizes, to, dtype);
-        const Owned src = strided(sizes, from, dtype);
-        const size_t item = src->itemsize();
-        for (size_t i = 0; i < src->storage_nbytes(); ++i) {
-          src->data_as<uint8_t>()[i] = static_cast<uint8_t>(i * 7 + 1);
-        }
-        BOOST_TEST((strided_copy(*dst, *src) == Status::kOk));
-        for (int64_t i = 0; i < 24; ++i) {
-          const int64_t at[] = {i / 12, i / 4 % 3, i % 4};
-          size_t d = 0;
-          size_t s = 0;
-          for (size_t k = 0; k < 3; ++k) {
-            d += static_cast<size_t>(at[k] * to[k]) * item;
-            s += static_cast<size_t>(at[k] * from[k]) * item;
-          }
-          BOOST_TEST(std::memcmp(dst->data_as<char>() + d, src->data_as<char>() + s, item) == 0);
-        }
+        check_copy(sizes, to, from, dtype);
       }
     }
+  }
+}
+
+// Larger than the squares that are copied at a time, and no multiple of them.
+BOOST_AUTO_TEST_CASE(copy_transposes) {
+  const Sizes sizes{2, 37, 70};
+  const Sizes rows{2590, 70, 1};
+  const Sizes columns{2590, 1, 37};
+  const Sizes columns_apart{7770, 3, 111};
+  for (int32_t dtype : {kInt8, kInt16, kFloat32, kInt64, kComplex128}) {
+    check_copy(sizes, rows, columns, dtype);
+    check_copy(sizes, columns, rows, dtype);
+    check_copy(sizes, columns_apart, rows, dtype);
+    check_copy(sizes, rows, columns_apart, dtype);
+    check_copy(sizes, {70, 140, 1}, {1, 140, 2}, dtype);
   }
 }
 

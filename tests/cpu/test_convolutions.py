@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.nn.functional import pad
 
-from aoti_plugins.cpu.passes.clamped_convolutions import clamped_convolutions
+from aoti_plugins.cpu.passes.ended_convolutions import ended_convolutions
 from aoti_plugins.cpu.passes.folded_norms import folded_norms
 
 Called = Callable[[ExportedProgram], list[str]]
@@ -71,7 +71,7 @@ def test_limits_are_taken_in(called: Called) -> None:
     program = aten(model, x)
     expected = program.module()(x)
     folded_norms(program)
-    clamped_convolutions(program)
+    ended_convolutions(program)
     assert called(program) == ["aten::clone", OURS, OURS, OURS, OURS]
     torch.testing.assert_close(program.module()(x).contiguous(), expected)
 
@@ -85,6 +85,35 @@ def test_results_are_those_of_eager(run: Run) -> None:
 def test_any_batch(run: Run) -> None:
     model, x = convolutions(), torch.randn(3, 3, 24, 20)
     (found,) = run(model, x, dynamic_shapes=({0: Dim("batch", max=8)},))
+    torch.testing.assert_close(found, model(x))
+
+
+def activated() -> nn.Sequential:
+    return normed(
+        nn.Conv2d(3, 16, 3, 2, 1, bias=False),
+        nn.BatchNorm2d(16),
+        nn.Hardswish(),
+        nn.Conv2d(16, 16, 3, 1, 1, groups=16),
+        nn.SiLU(),
+        nn.Conv2d(16, 12, 1),
+        nn.Hardsigmoid(),
+        nn.Conv2d(12, 12, 3, padding=1),
+        nn.GELU(),
+        nn.Conv2d(12, 12, 3, padding=1),
+        nn.Sigmoid(),
+    )
+
+
+def test_activations_are_taken_in(called: Called, run: Run) -> None:
+    model, x = activated(), torch.randn(2, 3, 24, 20)
+    program = aten(model, x)
+    expected = program.module()(x)
+    folded_norms(program)
+    ended_convolutions(program)
+    ours = "aoti_plugins::activated_convolution"
+    assert called(program) == ["aten::clone", ours, ours, ours, OURS, "aten::gelu", ours]
+    torch.testing.assert_close(program.module()(x).contiguous(), expected)
+    (found,) = run(model, x)
     torch.testing.assert_close(found, model(x))
 
 
@@ -107,7 +136,7 @@ def test_what_others_read_stays(called: Called, run: Run) -> None:
     model, x = Residual().eval(), torch.randn(1, 8, 9, 7)
     program = aten(model, x)
     folded_norms(program)
-    clamped_convolutions(program)
+    ended_convolutions(program)
     names = called(program)
     assert names.count(OURS) == 2
     assert "aten::relu" in names
@@ -142,7 +171,7 @@ class Padded(nn.Module):
 def test_zeros_around_images_are_the_convolutions(called: Called, run: Run) -> None:
     model, x = Padded().eval(), torch.randn(2, 3, 16, 21)
     program = export(model, (x,))
-    clamped_convolutions(program)
+    ended_convolutions(program)
     names = called(program)
     assert names.count(OURS) == 6
     # Ones, a mirror, more than the kernel reaches over, and less than the image.

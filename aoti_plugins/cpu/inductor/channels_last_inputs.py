@@ -30,7 +30,7 @@ def channels_last_inputs() -> Iterator[None]:
     import torch
     from torch._inductor.lowering import fallback_handler, lowerings
 
-    import aoti_plugins.cpu.clamped_convolution
+    import aoti_plugins.cpu.ended_convolutions
     import aoti_plugins.cpu.quantized_convolution  # noqa: F401 -- registers the op
 
     def lowered(op: Any) -> Any:
@@ -38,7 +38,11 @@ def channels_last_inputs() -> Iterator[None]:
         return lambda x, *others: call(_channels_last(x), *others)
 
     ops = torch.ops.aoti_plugins
-    convolutions = (ops.clamped_convolution.default, ops.quantized_convolution.default)
+    convolutions = (
+        ops.clamped_convolution.default,
+        ops.activated_convolution.default,
+        ops.quantized_convolution.default,
+    )
     with mock.patch.dict(lowerings, {op: lowered(op) for op in convolutions}):
         yield
 

@@ -13,6 +13,7 @@
 #include <aoti_plugins/blob_kernels.h>
 #include <aoti_plugins/blob_openmp.h>
 #include <aoti_plugins/shim_link_names.h>
+#include <aoti_plugins/vector_exp.h>
 #include <aoti_plugins/vector_math_link_names.h>
 
 #ifdef __cplusplus

@@ -39,6 +39,14 @@ struct Loops {
     count = kept;
   }
 
+  /// Takes a loop out, for a copy that makes it within the innermost one.
+  Dim take(int64_t d) noexcept {
+    const Dim taken = dims[d];
+    std::copy(dims + d + 1, dims + count, dims + d);
+    --count;
+    return taken;
+  }
+
   /// Tells a kernel, the innermost first; false where it takes fewer dims.
   template <typename Size>
   bool describe(int32_t most_dims, int32_t* ret_ndim, Size* ret_sizes, int64_t* ret_dst,

@@ -35,6 +35,34 @@ void for_each_run(const Loops& loops, const Inner& inner) noexcept {
   }
 }
 
+/// Copies a matrix whose rows are neighbours in `dst` while its columns are in `src`, or nearly so.
+/// In squares as wide as a cache line, so that each line is fetched once.
+template <typename T>
+void transpose(T* dst, const T* src, const Loops::Dim& rows, const Loops::Dim& columns) noexcept {
+  constexpr int64_t kSide = 64 / sizeof(T);
+  for (int64_t row = 0; row < rows.size; row += kSide) {
+    const int64_t height = std::min(kSide, rows.size - row);
+    for (int64_t column = 0; column < columns.size; column += kSide) {
+      const int64_t width = std::min(kSide, columns.size - column);
+      for (int64_t i = row; i < row + height; ++i) {
+        T* to = dst + i * rows.dst + column * columns.dst;
+        const T* from = src + i * rows.src + column * columns.src;
+        for (int64_t j = 0; j < width; ++j) {
+          to[j * columns.dst] = from[j * columns.src];
+        }
+      }
+    }
+  }
+}
+
+/// The loop with the smallest step in `src`.
+int64_t innermost_in_src(const Loops& loops) noexcept {
+  const auto* found =
+      std::min_element(loops.dims, loops.dims + loops.count,
+                       [](const Loops::Dim& a, const Loops::Dim& b) { return a.src < b.src; });
+  return found - loops.dims;
+}
+
 template <typename T>
 void copy_typed(T* dst, const T* src, const Loops& loops) noexcept {
   if (loops.count == 0) {
@@ -42,6 +70,15 @@ void copy_typed(T* dst, const T* src, const Loops& loops) noexcept {
     return;
   }
   const Loops::Dim inner = loops.dims[loops.count - 1];
+  const int64_t by_src = innermost_in_src(loops);
+  if (by_src != loops.count - 1 && loops.dims[by_src].src > 0) {
+    Loops others = loops;
+    const Loops::Dim rows = others.take(by_src);
+    for_each_run(others, [&](int64_t dst_offset, int64_t src_offset) {
+      transpose(dst + dst_offset, src + src_offset, rows, inner);
+    });
+    return;
+  }
   for_each_run(loops, [&](int64_t dst_offset, int64_t src_offset) {
     T* to = dst + dst_offset;
     const T* from = src + src_offset;

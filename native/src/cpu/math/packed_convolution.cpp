@@ -32,6 +32,21 @@ int create(const Xnnpack& library, const ConvPlan& plan, const ConvData<float>& 
       cache, ret);
 }
 
+/// Activates what an operator has computed, while it is in the nearest cache.
+void activate(const ConvPlan& plan, const ConvData<float>& data, int64_t image,
+              const ImageRows& rows, int64_t channel, int64_t count) noexcept {
+  const int64_t pixels = rows.count * plan.out[2];
+  float* output =
+      data.output + (image * plan.out[1] + rows.begin) * plan.out[2] * plan.out_channels + channel;
+  if (count == plan.out_channels) {
+    data.activation(output, pixels * count);
+    return;
+  }
+  for (int64_t i = 0; i < pixels; ++i) {
+    data.activation(output + i * plan.out_channels, count);
+  }
+}
+
 }  // namespace
 
 std::optional<Status> packed_convolution(const ConvPlan& plan,
@@ -61,11 +76,16 @@ std::optional<Status> packed_convolution(const ConvPlan& plan,
   if (input.data() == nullptr) {
     return std::nullopt;
   }
-  return static_cast<PackedImages&>(*packed).run(
+  auto& images = static_cast<PackedImages&>(*packed);
+  return images.run(
       plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
-        return run_rows(*library, library->reshape_convolution2d_nhwc_f32,
-                        library->setup_convolution2d_nhwc_f32, plan, op, image, rows, channel,
-                        input.data(), data.output);
+        const bool done = run_rows(*library, library->reshape_convolution2d_nhwc_f32,
+                                   library->setup_convolution2d_nhwc_f32, plan, op, image, rows,
+                                   channel, input.data(), data.output);
+        if (done && data.activation != nullptr) {
+          activate(plan, data, image, rows, channel, images.channels_from(plan, channel));
+        }
+        return done;
       });
 }
 

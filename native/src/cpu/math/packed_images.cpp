@@ -10,6 +10,9 @@ namespace {
 
 // Multiplications in about 20 microseconds on one core.
 constexpr int64_t kWorkPerThread = int64_t{1} << 19;
+// A channel that few others go into reads a number for nearly each multiplication.
+constexpr int64_t kFewChannels = 4;
+constexpr int64_t kFewChannelsCost = 4;
 // A part of the channels has so many weights that to read the input again is cheap beside them.
 constexpr int64_t kWeightsPerPart = int64_t{1} << 16;
 constexpr int64_t kChannels = 32;
@@ -47,16 +50,17 @@ PackedImages::PackedImages(const Xnnpack& library, const ConvPlan& plan, Create 
 
 bool PackedImages::can_run(const ConvPlan& plan) noexcept {
   const ImageRows rows = rows_from(plan, 0, plan.out[1]);
-  const PackedWeights::Lease op(
-      *parts_[0], variant_of(rows), [&](XnnWeightsCache* cache, XnnOperator** ret) {
-        return create_(rows, 0, std::min(step_, plan.out_channels), cache, ret);
-      });
+  const PackedWeights::Lease op(*parts_[0], variant_of(rows),
+                                [&](XnnWeightsCache* cache, XnnOperator** ret) {
+                                  return create_(rows, 0, channels_from(plan, 0), cache, ret);
+                                });
   return op.get() != nullptr;
 }
 
 Status PackedImages::run(const ConvPlan& plan, Run run) noexcept {
   const int64_t work = plan.batch * plan.out_pixels() * plan.out_channels * plan.in_per_group() *
-                       plan.kernel_numel();
+                       plan.kernel_numel() *
+                       (plan.in_per_group() < kFewChannels ? kFewChannelsCost : 1);
   const int64_t threads = threads_for(work, kWorkPerThread);
   const auto channels = static_cast<int64_t>(parts_.size());
   const int64_t wanted = threads > 1 ? threads * kPartsPerThread : 1;
@@ -72,7 +76,7 @@ Status PackedImages::run(const ConvPlan& plan, Run run) noexcept {
     const ImageRows rows = rows_from(plan, begin, count);
     const PackedWeights::Lease op(
         *parts_[i % channels], variant_of(rows), [&](XnnWeightsCache* cache, XnnOperator** ret) {
-          return create_(rows, channel, std::min(step_, plan.out_channels - channel), cache, ret);
+          return create_(rows, channel, channels_from(plan, channel), cache, ret);
         });
     return op.get() != nullptr && rows.in_count > 0 &&
            run(op.get(), i / channels / cuts, rows, channel);

@@ -2,6 +2,7 @@
 
 #include <executorch/runtime/core/function_ref.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -42,6 +43,11 @@ class PackedImages final : public Derived {
 
   /// Whether XNNPACK makes operators for the weight.
   bool can_run(const ConvPlan& plan) noexcept;
+
+  /// How many channels the part has that begins at one.
+  int64_t channels_from(const ConvPlan& plan, int64_t channel) const noexcept {
+    return std::min(step_, plan.out_channels - channel);
+  }
 
   /// Runs all images of a plan, whose sizes but for those of the images are the constructor's.
   Status run(const ConvPlan& plan, Run run) noexcept;

@@ -29,19 +29,22 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
   return plan.transposed ? conv_transposed(plan, data) : conv_forward(plan, data);
 }
 
-/// Keeps the result between `data.least` and `data.most`; NaN stays.
-void clamp_result(const ConvPlan& plan, const ConvData<float>& data) {
+/// Keeps the result between `data.least` and `data.most`, where NaN stays, and activates it.
+void end_result(const ConvPlan& plan, const ConvData<float>& data) {
   const int64_t count = plan.batch * plan.out_pixels() * plan.out_channels;
   for (int64_t i = 0; i < count; ++i) {
     const float value = data.output[i] < data.least ? data.least : data.output[i];
     data.output[i] = value > data.most ? data.most : value;
   }
+  if (data.activation != nullptr) {
+    data.activation(data.output, count);
+  }
 }
 
 }  // namespace
 
-Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                            const Tensor* bias, float least, float most) {
+Tensor* ended_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                          const Tensor* bias, const ConvEnd& end) {
   OwnedTensor result(make_conv_output(plan, kFloat32, Device{}));
   OwnedTensor owners[3];
   const Tensor* in = as_conv_layout(input, kFloat32, true, &owners[0]);
@@ -51,15 +54,16 @@ Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Ten
     return nullptr;
   }
   ConvData<float> data = data_of<float>(*in, *w, b, *result);
-  data.least = least;
-  data.most = most;
+  data.least = end.least;
+  data.most = end.most;
+  data.activation = end.activation;
   if (const std::optional<Status> packed = packed_convolution(plan, data)) {
     return *packed == Status::kOk ? result.release() : nullptr;
   }
   if (conv_forward(plan, data) != Status::kOk) {
     return nullptr;
   }
-  clamp_result(plan, data);
+  end_result(plan, data);
   return result.release();
 }
 

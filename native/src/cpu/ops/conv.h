@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "cpu/math/activations.h"
 #include "ops/conv_plan.h"
 
 namespace aoti_plugins::cpu {
@@ -17,6 +18,7 @@ struct ConvData {
   T* output;
   T least = -std::numeric_limits<T>::infinity();  ///< what `clamp_result` keeps the result between
   T most = std::numeric_limits<T>::infinity();
+  void (*activation)(T* data, int64_t count) = nullptr;  ///< what is made of it, if anything
 };
 
 /// Runs a convolution that is not transposed.
@@ -27,9 +29,16 @@ Status conv_forward(const ConvPlan& plan, const ConvData<T>& data) noexcept;
 template <typename T>
 Status conv_transposed(const ConvPlan& plan, const ConvData<T>& data) noexcept;
 
-/// A new tensor with a convolution that is kept between two numbers, all of it float32 and
-/// channels-last as the plan; null, with a reason, where it fails.
-Tensor* clamped_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
-                            const Tensor* bias, float least, float most);
+/// What is done to the result of a convolution.
+struct ConvEnd {
+  float least = -std::numeric_limits<float>::infinity();  ///< what it is kept between
+  float most = std::numeric_limits<float>::infinity();
+  Activation activation = nullptr;
+};
+
+/// A new tensor with a convolution and its end, all of it float32 and channels-last as the plan;
+/// null, with a reason, where it fails.
+Tensor* ended_convolution(const ConvPlan& plan, const Tensor& input, const Tensor& weight,
+                          const Tensor* bias, const ConvEnd& end);
 
 }  // namespace aoti_plugins::cpu

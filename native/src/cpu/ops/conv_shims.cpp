@@ -60,6 +60,20 @@ int32_t limit(const double* value, const cpu::Quantized& y, int32_t number) {
   return static_cast<int32_t>(std::clamp(found, -128.0, 127.0));
 }
 
+/// A convolution of float32 for the shims.
+Status convolve(AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias,
+                const Places& places, int64_t groups, const cpu::ConvEnd& end,
+                AtenTensorHandle* ret) {
+  AOTIP_CHECK_TENSORS(input, weight);
+  AOTIP_CHECK_ARG(ret);
+  const Tensor& in = *unwrap(input);
+  const Tensor* b = unwrap_optional(bias);
+  ConvPlan plan;
+  AOTIP_RETURN_IF_FAILED(
+      plan_channels_last(in, *unwrap(weight), b, kFloat32, places, groups, &plan));
+  return give(cpu::ended_convolution(plan, in, *unwrap(weight), b, end), ret);
+}
+
 }  // namespace
 
 AOTITorchError aoti_torch_cpu_clamped_convolution(
@@ -67,21 +81,30 @@ AOTITorchError aoti_torch_cpu_clamped_convolution(
     int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,
     int64_t dilation_len_, int64_t groups, double* least, double* most, AtenTensorHandle* ret0) {
   return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSORS(input, weight);
-    AOTIP_CHECK_ARG(ret0);
-    const Tensor& in = *unwrap(input);
-    const Tensor* b = unwrap_optional(bias);
+    cpu::ConvEnd end;
+    end.least = least != nullptr ? static_cast<float>(*least) : end.least;
+    end.most = most != nullptr ? static_cast<float>(*most) : end.most;
     const Places places{{"stride", stride, stride_len_},
                         {"padding", padding, padding_len_},
                         {"dilation", dilation, dilation_len_}};
-    ConvPlan plan;
-    AOTIP_RETURN_IF_FAILED(
-        plan_channels_last(in, *unwrap(weight), b, kFloat32, places, groups, &plan));
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    return give(cpu::clamped_convolution(plan, in, *unwrap(weight), b,
-                                         least != nullptr ? static_cast<float>(*least) : -kInfinity,
-                                         most != nullptr ? static_cast<float>(*most) : kInfinity),
-                ret0);
+    return convolve(input, weight, bias, places, groups, end, ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cpu_activated_convolution(
+    AtenTensorHandle input, AtenTensorHandle weight, AtenTensorHandle* bias, const int64_t* stride,
+    int64_t stride_len_, const int64_t* padding, int64_t padding_len_, const int64_t* dilation,
+    int64_t dilation_len_, int64_t groups, const char* activation, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_ARG(activation);
+    cpu::ConvEnd end;
+    end.activation = cpu::activation_named(activation);
+    AOTIP_CHECK(end.activation != nullptr,
+                "activation is '%s', expected hardsigmoid, hardswish, sigmoid or silu", activation);
+    const Places places{{"stride", stride, stride_len_},
+                        {"padding", padding, padding_len_},
+                        {"dilation", dilation, dilation_len_}};
+    return convolve(input, weight, bias, places, groups, end, ret0);
   });
 }
 

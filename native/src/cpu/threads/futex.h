@@ -22,9 +22,10 @@ inline void spin_pause() noexcept {
 }
 
 /// What is waited for without sleeping: a thread's end of a region, and, by a thread that has
-/// nothing to do, the next region, which in a program comes soon.
-constexpr std::chrono::microseconds kShortSpin(5);
-constexpr std::chrono::microseconds kLongSpin(50);
+/// nothing to do, the next region, which in a program comes soon. To wake a thread takes as long as
+/// many a region, on virtual machines above all.
+constexpr std::chrono::microseconds kShortSpin(50);
+constexpr std::chrono::microseconds kLongSpin(200);
 
 /// Waits that long for `done()`; false when it still does not hold.
 template <typename Done>

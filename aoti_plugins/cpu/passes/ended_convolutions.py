@@ -1,4 +1,4 @@
-"""Convolutions over two dims become the op that XNNPACK's kernels compute, limits included."""
+"""Convolutions over two dims become ops that XNNPACK's kernels compute, with what ends them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-import aoti_plugins.cpu.clamped_convolution  # noqa: F401 -- registers the op
+from aoti_plugins.cpu.ended_convolutions import ACTIVATIONS
 from aoti_plugins.cpu.passes.convolutions import (
     NO_LIMITS,
     bias_of,
@@ -20,6 +20,8 @@ from aoti_plugins.cpu.passes.convolutions import (
 )
 from aoti_plugins.lowering.program_constants import constant_of
 
+_ACTIVATION_NAMES = {op: name for name, op in ACTIVATIONS.items()}
+
 # What puts numbers around an image, and the names of its arguments.
 _PADS = {
     torch.ops.aten.constant_pad_nd.default: ("self", "pad", "value"),
@@ -27,12 +29,12 @@ _PADS = {
 }
 
 
-def clamped_convolutions(program: ExportedProgram) -> None:
+def ended_convolutions(program: ExportedProgram) -> None:
     """Replace convolutions of float32 with constant weights, in place; expects ATen ops.
 
-    In the outermost graph. A ``relu``, ``hardtanh`` or ``clamp`` that alone reads a result is made
-    a part of it, and so are zeros around the image. Weights become channels-last, and what the
-    program is given is copied so.
+    In the outermost graph. A ``relu``, ``hardtanh``, ``clamp`` or activation that alone reads a
+    result is made a part of it, and so are zeros around the image. Weights become channels-last,
+    and what the program is given is copied so.
     """
     for node in list(program.graph.nodes):
         if is_convolution(node) and _is_taken(program, node):
@@ -52,12 +54,17 @@ def _is_taken(program: ExportedProgram, node: Node) -> bool:
 
 
 def _replace(program: ExportedProgram, node: Node) -> None:
-    last, limits = node, NO_LIMITS
+    ops = torch.ops.aoti_plugins
+    op, last = ops.clamped_convolution.default, node
+    end: tuple[float | str | None, ...] = NO_LIMITS
     if len(node.users) == 1:
         (user,) = node.users
-        found = limits_of(user)
-        if found is not None:
-            last, limits = user, found
+        limits = limits_of(user)
+        if limits is not None:
+            end, last = limits, user
+        elif user.target in _ACTIVATION_NAMES:
+            op, last = ops.activated_convolution.default, user
+            end = (_ACTIVATION_NAMES[user.target],)
     places = places_of(node)
     assert places is not None
     stride, padding, dilation, groups = places
@@ -65,8 +72,7 @@ def _replace(program: ExportedProgram, node: Node) -> None:
     x, padding = _without_zeros(node.args[0], padding, weight.meta["val"].shape[2:], dilation)
     with node.graph.inserting_before(node):
         x = channels_last_input(x)
-        op = torch.ops.aoti_plugins.clamped_convolution.default
-        given = (x, weight, bias_of(node), stride, padding, dilation, groups, *limits)
+        given = (x, weight, bias_of(node), stride, padding, dilation, groups, *end)
         product = node.graph.call_function(op, given)
     product.meta.update(last.meta)
     product.meta["val"] = last.meta["val"].contiguous(memory_format=torch.channels_last)
