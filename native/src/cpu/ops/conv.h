@@ -16,7 +16,7 @@ struct ConvData {
   const T* weight;
   const T* bias;  ///< null for none
   T* output;
-  T least = -std::numeric_limits<T>::infinity();  ///< what `clamp_result` keeps the result between
+  T least = -std::numeric_limits<T>::infinity();  ///< what `end_result` keeps the result between
   T most = std::numeric_limits<T>::infinity();
   void (*activation)(T* data, int64_t count) = nullptr;  ///< what is made of it, if anything
 };
