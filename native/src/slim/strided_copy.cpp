@@ -71,7 +71,7 @@ void copy_typed(T* dst, const T* src, const Loops& loops) noexcept {
   }
   const Loops::Dim inner = loops.dims[loops.count - 1];
   const int64_t by_src = innermost_in_src(loops);
-  if (by_src != loops.count - 1 && loops.dims[by_src].src > 0) {
+  if (loops.dims[by_src].src > 0 && loops.dims[by_src].src < inner.src) {
     Loops others = loops;
     const Loops::Dim rows = others.take(by_src);
     for_each_run(others, [&](int64_t dst_offset, int64_t src_offset) {

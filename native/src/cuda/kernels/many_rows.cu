@@ -307,18 +307,18 @@ class ManyRows {
       meet_cluster();
     }
     const RowSums all{sums,
-                   p_.bias,
-                   shape_.residual,
-                   p_.out,
-                   COLUMNS,
-                   (COLUMNS + shape_.splits - 1) / shape_.splits,
-                   rank_,
-                   shape_.splits,
-                   shape_.gate,
-                   p_.m,
-                   p_.n >> is_gated_,
-                   first_column_,
-                   first_row_};
+                      p_.bias,
+                      shape_.residual,
+                      p_.out,
+                      COLUMNS,
+                      (COLUMNS + shape_.splits - 1) / shape_.splits,
+                      rank_,
+                      shape_.splits,
+                      shape_.gate,
+                      p_.m,
+                      p_.n >> is_gated_,
+                      first_column_,
+                      first_row_};
     if (is_gated_ != 0) {
       write_gated_sums<T>(all);
     } else {
