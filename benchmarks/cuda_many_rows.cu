@@ -236,13 +236,24 @@ class Bench {
     return map;
   }
 
+  /// As many_rows.cpp has it.
+  int parts_with_scales() const {
+    return group_size_ == 32 ? 15 : group_size_ == 64 ? 5 : group_size_ == 0 ? 0 : 1;
+  }
+
   void measure(const Candidate& one, int splits) {
     const int x_tiles = (product_.m + one.columns - 1) / one.columns;
     const int tiles = x_tiles * ((product_.n + kManyRowsOfWeight - 1) / kManyRowsOfWeight);
     if (splits > 1 && tiles * splits > 4 * multiprocessors_) {
       return;
     }
-    const ManyRowsShape shape{splits, x_tiles};
+    const int k_tiles = (product_.k + kPlaceDepth - 1) / kPlaceDepth;
+    const ManyRowsShape shape{splits,
+                              x_tiles,
+                              k_tiles / splits,
+                              k_tiles % splits,
+                              parts_with_scales(),
+                              (one.columns + splits - 1) / splits};
     const TensorMap map = map_of(one.columns);
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;

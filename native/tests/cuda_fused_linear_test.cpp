@@ -106,6 +106,39 @@ BOOST_AUTO_TEST_CASE(ends_many_rows_in_the_same_kernel) {
   }
 }
 
+// What many rows make of a power of two in front of the scales is exact: kernels that hold weights
+// as large or small numbers on the way lose nothing.
+BOOST_AUTO_TEST_CASE(many_rows_take_large_and_small_scales) {
+  const auto times = [](const Handle& tensor, double factor) {
+    const std::vector<double> old = numbers(tensor);
+    const Handle wide = make(sizes_of(tensor), kFloat64);
+    for (size_t i = 0; i < old.size(); ++i) {
+      data_of<double>(wide)[i] = old[i] * factor;
+    }
+    const Handle narrow = make(sizes_of(tensor), kBFloat16);
+    BOOST_TEST_REQUIRE(aoti_torch_copy_(narrow.get(), wide.get(), 0) == 0, reason());
+    return to_gpu(narrow);
+  };
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t group_size : {64, 256}) {
+      const Form form{bits, group_size, 0, kBFloat16, kBFloat16};
+      const Handle x = to_gpu(host_numbers({18, 256}, kBFloat16, 7));
+      Weight weight = weight_of(form, 24, 256);
+      const auto product = [&] {
+        return numbers(one([&](auto* ret) { return call(x, weight, form, ret); }));
+      };
+      std::vector<double> expected = product();
+      for (const double factor : {0x1p26, 0x1p-80}) {  // 2^26, then 2^-54
+        weight.scale = times(weight.scale, factor);
+        for (double& one : expected) {
+          one *= factor;
+        }
+        BOOST_TEST(product() == expected, boost::test_tools::per_element());
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(multiplies_many_rows_by_parts) {
   for (const int64_t bits : {4, 8}) {
     for (const int64_t zero_kind : {0, 1, 2}) {

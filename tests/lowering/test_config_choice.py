@@ -159,6 +159,15 @@ def test_few_rows(rows: int, depth: int, dtype: torch.dtype, chosen: bool) -> No
     assert (product.config["name"] == f"triton_{few_rows.TEMPLATE_NAME}") == chosen
 
 
+def test_a_template_must_be_clearly_faster_than_a_library() -> None:
+    # By estimates of 47 and 49 us; it was slower when it ran.
+    product = nn.Linear(2048, 16384, bias=False, dtype=torch.bfloat16).eval()
+    inputs = (torch.randn(512, 2048, dtype=torch.bfloat16),)
+    code = _generate_model(product, inputs, choose_configs(GPU))
+    assert "aoti_torch_cuda_mm_out" in code.wrapper
+    assert not any("triton_tem" in kernel.name for kernel in code.gpu_kernels)
+
+
 @pytest.mark.parametrize(("rows", "generated"), [(4, True), (64, False)])
 def test_without_autotuning_small_products_need_no_library(rows: int, generated: bool) -> None:
     # The library takes longer to open than such a program takes to load and run.

@@ -29,6 +29,14 @@ from aoti_plugins.cuda.tuning.records import (
 
 logger = logging.getLogger(__name__)
 
+_CLEARLY_FASTER = 0.9
+"""What a template may take of a library's time, both estimated, to be chosen for more than few rows.
+
+Estimates of large products are off by some percent, and without ``max_autotune`` there is the
+library: where a template seems to be 4 % faster than cuBLASLt (512 x 16384 x 2048), it was slower on
+an H200, a prompt's layer by 5 us.
+"""
+
 _TILE_KEYS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_stages", "num_warps")
 
 
@@ -68,7 +76,7 @@ class ProductChoice:
             return {choice: time / 1e3}
         times = {choice: self._estimate(product, choice) / 1e3 for choice in choices}
         possible = {choice: time for choice, time in times.items() if math.isfinite(time)}
-        return self._compilable(possible) or _first_library_choice(choices)
+        return self._compilable(_clearly_faster(possible)) or _first_library_choice(choices)
 
     def _recorded(self, key: Key, choices: Sequence[Any]) -> tuple[Any, float] | None:
         entry = self._records.find(key)
@@ -89,7 +97,7 @@ class ProductChoice:
         if tile is not None:
             info = choice.info_dict()
             warps = int(info["num_warps"])
-            if few_rows.TEMPLATE_NAME in str(choice.name):
+            if _is_for_few_rows(choice):
                 return cost_model.few_rows_time(self._target, product, tile, warps)
             rated = _rated(product, info.get("allow_tf32") == "True")
             tiles = -(-product.m // tile.block_m) * -(-product.n // tile.block_n) * product.batch
@@ -116,6 +124,22 @@ class ProductChoice:
         itemsize = max(node.get_dtype().itemsize for node in choice.input_nodes)
         nbytes = (tile.block_m + tile.block_n) * tile.block_k * itemsize * tile.num_stages
         return nbytes + tile.block_m * tile.block_n * 4 <= self._target.shared_memory_per_block
+
+
+def _clearly_faster(times: dict[Any, float]) -> dict[Any, float]:
+    """Without the templates that are hardly faster than a library."""
+    library = min((time for choice, time in times.items() if _is_library(choice)), default=None)
+    if library is None:
+        return times
+    return {
+        choice: time
+        for choice, time in times.items()
+        if _is_library(choice) or _is_for_few_rows(choice) or time <= _CLEARLY_FASTER * library
+    }
+
+
+def _is_for_few_rows(choice: Any) -> bool:
+    return few_rows.TEMPLATE_NAME in str(choice.name)
 
 
 def _compiles(choice: Any) -> bool:

@@ -169,6 +169,7 @@ void multiply_tile(float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
 }
 
 using SharedLines = uintptr_t;
+inline constexpr int kLinesUnit = 1;
 
 inline SharedLines lines_at(const char* in_shared) {
   return reinterpret_cast<uintptr_t>(in_shared);

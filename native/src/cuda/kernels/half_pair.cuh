@@ -18,7 +18,6 @@ struct HalfPair<__nv_bfloat16> {
   static constexpr uint32_t kOnes = 0x3f803f80;
   static constexpr uint32_t kMagic = 0x43004300;  ///< 128, whose last bit is worth 1
   static constexpr float kOffset = 128.0f;
-  static constexpr uint32_t kBelowMiddle = 0xc308c308;  ///< -(128 + 8)
 
   __device__ static uint32_t of(float low, float high) {
     const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -35,7 +34,6 @@ struct HalfPair<__half> {
   static constexpr uint32_t kOnes = 0x3c003c00;
   static constexpr uint32_t kMagic = 0x64006400;  ///< 1024
   static constexpr float kOffset = 1024.0f;
-  static constexpr uint32_t kBelowMiddle = 0xe408e408;  ///< -(1024 + 8)
 
   __device__ static uint32_t of(float low, float high) {
     const __half2 pair = __floats2half2_rn(low, high);

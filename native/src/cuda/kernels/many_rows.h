@@ -15,6 +15,10 @@ inline constexpr int32_t kManyRowsOfWeight = 128;
 /// Elements between columns of the sums in shared memory, so that lanes write to different banks.
 inline constexpr int32_t kManyRowsSumsStep = kManyRowsOfWeight + 4;
 
+/// Elements along k of a place in the ring of shared memory: two slabs; a tile of the weight of 4
+/// bits, or two of 8.
+inline constexpr int32_t kPlaceDepth = 128;
+
 /// Elements along k of a slab, which is what a line of shared memory holds of a row of x.
 inline constexpr int32_t kSlabDepth = 64;
 
@@ -25,15 +29,16 @@ struct ManyRowsTile {
   /// In shared memory, a ring.
   constexpr int32_t slabs() const { return columns == 64 ? 8 : 6; }
 
-  /// Of the slabs, and at the end of the sums, float32, in their place.
+  /// Of the slabs, and in their place at the end of the sums, and a factor for each row of the
+  /// weight, float32.
   constexpr int32_t memory_nbytes() const {
     const int32_t slab_nbytes = slabs() * columns * kSlabDepth * 2;
-    const int32_t sum_nbytes = columns * kManyRowsSumsStep * 4;
+    const int32_t sum_nbytes = (columns * kManyRowsSumsStep + kManyRowsOfWeight) * 4;
     return slab_nbytes > sum_nbytes ? slab_nbytes : sum_nbytes;
   }
 
-  /// With two words for each slab, which say when it is full and when it is empty.
-  constexpr int32_t shared_nbytes() const { return memory_nbytes() + slabs() * 16; }
+  /// With a word for each slab, which says when it is full.
+  constexpr int32_t shared_nbytes() const { return memory_nbytes() + slabs() * 8; }
 };
 
 /// Blocks are in order of the splits of k, of tiles of x, of tiles of the weight. With a gate
@@ -41,8 +46,14 @@ struct ManyRowsTile {
 struct ManyRowsShape {
   int32_t splits;        ///< blocks of a cluster, which divide k as well: up to 8
   int32_t x_tiles;       ///< tiles of x, one behind the other
-  int32_t gate;          ///< a Gate of one_row.h
-  const void* residual;  ///< as the result, which it is added to, or null
+  int32_t k_tiles;       ///< of `kPlaceDepth` along k, that a block has
+  int32_t more_k_tiles;  ///< of the splits, those that have one more
+  int32_t
+      parts_with_scales;  ///< bit i: part i of a place along k, 32 weights, has scales of its own
+  int32_t own_columns;    ///< of a tile's rows of x, those whose sums a block writes
+  int32_t gate;           ///< a Gate of one_row.h
+  const void* residual;   ///< as the result, which it is added to, or null
+  int32_t first_tile;     ///< of the weight, of the launch's first block
 };
 
 }  // namespace aoti_plugins::cuda

@@ -212,6 +212,9 @@ inline __device__ void copy_to_shared(void* to, const void* from, uint32_t nbyte
 /// swapped: piece i of line l lies at i ^ l % 8.
 using SharedLines = uint64_t;
 
+/// Bytes that 1 more means.
+inline constexpr int kLinesUnit = 16;
+
 /// As tensor cores are told of them: 1024 bytes from eight of them to the next.
 inline __device__ SharedLines lines_at(const char* in_shared) {
   return shared_address(in_shared) >> 4 | uint64_t{1} << 16 | uint64_t{64} << 32 |

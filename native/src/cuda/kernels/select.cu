@@ -188,14 +188,12 @@ __device__ void gather(const SortLine<T>& line, int64_t length, const SortOrder&
     uint32_t next_equal = equal + (before >> 16);
 #pragma unroll
     for (uint32_t j = 0; j < kSelectBatch; ++j) {
-      const uint32_t place = static_cast<uint32_t>(first + j * kWarp);
-      if ((less_lanes[j] >> lane_index() & 1) != 0) {
-        take(next_less + __popc(less_lanes[j] & lanes_below()), place);
-      } else if ((equal_lanes[j] >> lane_index() & 1) != 0) {
-        const uint32_t i = next_equal + __popc(equal_lanes[j] & lanes_below());
-        if (i < threshold.taken) {
-          take(first_equal + i, place);
-        }
+      const bool is_less = (less_lanes[j] >> lane_index() & 1) != 0;
+      const bool is_equal = (equal_lanes[j] >> lane_index() & 1) != 0;
+      const uint32_t number = is_less ? next_less + __popc(less_lanes[j] & lanes_below())
+                                      : next_equal + __popc(equal_lanes[j] & lanes_below());
+      if (is_less || (is_equal && number < threshold.taken)) {
+        take(is_less ? number : first_equal + number, static_cast<uint32_t>(first + j * kWarp));
       }
       next_less += __popc(less_lanes[j]);
       next_equal += __popc(equal_lanes[j]);
@@ -236,26 +234,26 @@ __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines&
     const SelectLine<T> line(tensors, lines, parts, at);
     const Threshold<Key> threshold =
         find_threshold<T>(line, line.length, tensors.order, tensors.count, memory.bins, state);
-    if (padded == 0) {
-      gather<T>(line, line.length, tensors.order, tensors.count, threshold, state,
-                [&](uint32_t i, uint32_t place) { line.store(i, place); });
-      __syncthreads();
-      continue;
-    }
     for (uint32_t i = threadIdx.x; i < padded; i += blockDim.x) {
       set_pair(kLastKey<Key>, ~uint32_t{0}, &pairs[i]);
     }
     __syncthreads();
     gather<T>(line, line.length, tensors.order, tensors.count, threshold, state,
               [&](uint32_t i, uint32_t place) {
-                set_pair(key_of(line.load(place), tensors.order), place, &pairs[i]);
+                if (padded == 0) {
+                  line.store(i, place);
+                } else {
+                  set_pair(key_of(line.load(place), tensors.order), place, &pairs[i]);
+                }
               });
     __syncthreads();
-    sort_pairs(pairs, padded);
-    for (uint32_t i = threadIdx.x; i < tensors.count; i += blockDim.x) {
-      line.store(i, place_of(pairs[i]));
+    if (padded != 0) {
+      sort_pairs(pairs, padded);
+      for (uint32_t i = threadIdx.x; i < tensors.count; i += blockDim.x) {
+        line.store(i, place_of(pairs[i]));
+      }
+      __syncthreads();
     }
-    __syncthreads();
   }
 }
 

@@ -9,81 +9,17 @@
 #include "cuda/kernels/many_rows.h"
 #include "cuda/kernels/one_row.h"
 #include "cuda/ops/aligned_rows.h"
+#include "cuda/ops/many_rows_plan.h"
 #include "cuda/ops/small_weights.h"
 
 namespace aoti_plugins::cuda {
 namespace {
 
-/// What a kernel for so many columns takes, in nanoseconds of an H100; measured with weights of 4
-/// bits, [2048 to 28672, 2048 to 14336], and 24 to 2048 rows.
-struct Times {
-  int32_t columns;
-  int32_t blocks;  ///< that a multiprocessor has room for
-  int64_t tile;    ///< 128 along k, of a block that is alone on its multiprocessor
-  int64_t more;    ///< that each other block there adds
-};
-
-constexpr Times kTimes[] = {{64, 2, 760, 550}, {128, 2, 890, 760}, {256, 1, 1360, 1450}};
-
-/// Blocks that divide k, and of a thousand multiprocessors those on which clusters of them fit.
-struct Splits {
-  int32_t count;
-  int64_t per_mille;
-};
-
-constexpr Splits kSplits[] = {{1, 1000}, {2, 1000}, {3, 960}, {4, 910}, {6, 910}, {8, 850}};
-
-struct Plan {
-  ManyRowsTile tile;
-  ManyRowsShape shape;
-  int64_t blocks;
-  int64_t time;  ///< as estimated
-};
-
-int64_t quotient(int64_t of, int64_t by) {
-  return (of + by - 1) / by;
-}
-
-Plan plan_of(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits, const Times& times,
-             const Splits& splits) {
-  const int64_t x_tiles = quotient(product.m, times.columns);
-  const int64_t tiles = x_tiles * quotient(product.n, kManyRowsOfWeight);
-  const int64_t blocks = tiles * splits.count;
-  const int64_t fitting = std::max<int64_t>(gpu.multiprocessors * splits.per_mille / 1000, 1);
-  const int64_t others = quotient(blocks, fitting) - 1;
-  const int64_t depth = tile_depth(bits);
-  const int64_t steps = quotient(quotient(product.k, depth), splits.count);
-  const int64_t step = (times.tile + others * times.more) * (bits == 4 ? 10 : 7) / 10;
-  const int64_t adding = (splits.count - 1) * (400 + times.columns * 9);
-  return {{times.columns},
-          {splits.count, static_cast<int32_t>(x_tiles), kNoGate, nullptr},
-          blocks,
-          adding * (others < times.blocks ? 1 : others + 1) + steps * step};
-}
-
-Plan fastest(const Gpu& gpu, const SmallWeightProduct& product, int64_t bits) {
-  const int64_t depth = tile_depth(bits);
-  const bool has_splits = has_clusters(gpu.index);
-  Plan best{};
-  for (const Times& times : kTimes) {
-    for (const Splits& splits : kSplits) {
-      if (splits.count > 1 && (!has_splits || splits.count * depth > product.k)) {
-        continue;
-      }
-      const Plan plan = plan_of(gpu, product, bits, times, splits);
-      if (best.blocks == 0 || plan.time < best.time) {
-        best = plan;
-      }
-    }
-  }
-  return best;
-}
-
 /// Where each block may have a multiprocessor of its own, none leaves room for a second: kernels
 /// that begin early would find it, and two of a kernel's blocks share one while others idle.
-unsigned int shared_nbytes(const Gpu& gpu, const Plan& plan) {
-  const size_t own = static_cast<size_t>(plan.tile.shared_nbytes());
-  const bool is_alone = plan.blocks <= gpu.multiprocessors;
+unsigned int shared_nbytes(const Gpu& gpu, const ManyRowsLaunch& one) {
+  const size_t own = static_cast<size_t>(one.tile.shared_nbytes());
+  const bool is_alone = one.blocks <= gpu.multiprocessors;
   return static_cast<unsigned int>(is_alone ? std::max(own, gpu.shared_memory_nbytes / 2 + 1)
                                             : own);
 }
@@ -101,6 +37,24 @@ Status encode(const Tensor& x, int32_t columns, CUtensorMap* ret) {
   return Status::kOk;
 }
 
+Status launch(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant,
+              const ManyRowsLaunch& one, SmallWeightProduct& product, const EndOfProduct& end) {
+  AOTIP_CHECK(one.blocks <= std::numeric_limits<int32_t>::max(), "the product is too large");
+  CUtensorMap map;
+  AOTIP_RETURN_IF_FAILED(encode(x, one.tile.columns, &map));
+  char name[64];
+  (void)std::snprintf(name, sizeof(name), "aotip_many_rows_%d_%s_%d", static_cast<int>(bits),
+                      kind_of_halves(x), one.tile.columns);
+  ManyRowsShape shape = one.shape;
+  shape.gate = static_cast<int32_t>(end.gate);
+  shape.residual = end.residual != nullptr ? end.residual->data() : nullptr;
+  void* arguments[] = {&product, &shape, &map};
+  return launch_wide(gpu.index, name,
+                     {static_cast<unsigned int>(one.blocks), kManyRowsThreads,
+                      shared_nbytes(gpu, one), static_cast<unsigned int>(shape.splits)},
+                     is_constant, arguments);
+}
+
 }  // namespace
 
 bool fits_many_rows(const Gpu& gpu, const SmallWeightProduct& product) noexcept {
@@ -111,21 +65,14 @@ bool fits_many_rows(const Gpu& gpu, const SmallWeightProduct& product) noexcept 
 
 Status many_rows(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant,
                  SmallWeightProduct& product, const EndOfProduct& end) noexcept {
-  const Plan plan = fastest(gpu, product, bits);
-  AOTIP_CHECK(plan.blocks <= std::numeric_limits<int32_t>::max(), "the product is too large");
-  CUtensorMap map;
-  AOTIP_RETURN_IF_FAILED(encode(x, plan.tile.columns, &map));
-  char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_many_rows_%d_%s_%d", static_cast<int>(bits),
-                      kind_of_halves(x), plan.tile.columns);
-  ManyRowsShape shape = plan.shape;
-  shape.gate = static_cast<int32_t>(end.gate);
-  shape.residual = end.residual != nullptr ? end.residual->data() : nullptr;
-  void* arguments[] = {&product, &shape, &map};
-  return launch_wide(gpu.index, name,
-                     {static_cast<unsigned int>(plan.blocks), kManyRowsThreads,
-                      shared_nbytes(gpu, plan), static_cast<unsigned int>(shape.splits)},
-                     is_constant, arguments);
+  const ManyRowsPlan plan =
+      plan_many_rows(product, bits, gpu.multiprocessors, has_clusters(gpu.index));
+  for (const ManyRowsLaunch& one : {plan.first, plan.second}) {
+    if (one.blocks > 0) {
+      AOTIP_RETURN_IF_FAILED(launch(gpu, x, bits, is_constant, one, product, end));
+    }
+  }
+  return Status::kOk;
 }
 
 }  // namespace aoti_plugins::cuda

@@ -1,0 +1,110 @@
+// How products of many rows are divided among blocks and launches. Needs no GPU and no stand-in.
+
+#include <boost/test/unit_test.hpp>
+
+#include "cuda/ops/many_rows_plan.h"
+
+using namespace aoti_plugins::cuda;
+
+namespace {
+
+SmallWeightProduct product_of(int32_t m, int32_t n, int32_t k) {
+  SmallWeightProduct product{};
+  product.m = m;
+  product.n = n;
+  product.k = k;
+  product.group_shift = 7;
+  return product;
+}
+
+int64_t tiles_of(const ManyRowsLaunch& launch) {
+  return launch.blocks / launch.shape.splits / launch.shape.x_tiles;
+}
+
+/// Rows of x and places along k are all there, once.
+void check_launch(const ManyRowsLaunch& launch, const SmallWeightProduct& product) {
+  const ManyRowsShape& shape = launch.shape;
+  const int64_t columns = launch.tile.columns;
+  BOOST_TEST(shape.x_tiles * columns >= product.m);
+  BOOST_TEST((shape.x_tiles - 1) * columns < product.m);
+  const int64_t places = (product.k + kPlaceDepth - 1) / kPlaceDepth;
+  BOOST_TEST(shape.splits * shape.k_tiles + shape.more_k_tiles == places);
+  BOOST_TEST(shape.more_k_tiles < shape.splits);
+  BOOST_TEST(shape.k_tiles >= 1);
+  BOOST_TEST(shape.splits * shape.own_columns >= columns);
+  BOOST_TEST(launch.blocks == tiles_of(launch) * shape.splits * shape.x_tiles);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cuda_many_rows_plan)
+
+BOOST_AUTO_TEST_CASE(each_tile_has_one_block_for_a_part_of_x_and_k) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int32_t multiprocessors : {1, 4, 114, 132}) {
+      for (const int32_t m : {17, 64, 65, 200, 512, 2048}) {
+        for (const int32_t n : {8, 2048, 2056, 16384, 28672}) {
+          for (const int32_t k : {8, 136, 2048, 14336}) {
+            for (const bool has_clusters : {false, true}) {
+              BOOST_TEST_INFO_SCOPE(bits << " bits, [" << m << ", " << k << "] x " << n << ", "
+                                         << multiprocessors << " multiprocessors");
+              const SmallWeightProduct product = product_of(m, n, k);
+              const ManyRowsPlan plan =
+                  plan_many_rows(product, bits, multiprocessors, has_clusters);
+              check_launch(plan.first, product);
+              BOOST_TEST(plan.first.shape.first_tile == 0);
+              int64_t tiles = tiles_of(plan.first);
+              if (plan.second.blocks > 0) {
+                check_launch(plan.second, product);
+                BOOST_TEST(plan.second.shape.first_tile == tiles);
+                tiles += tiles_of(plan.second);
+              }
+              BOOST_TEST(tiles == (n + kManyRowsOfWeight - 1) / kManyRowsOfWeight);
+              BOOST_TEST((has_clusters || plan.first.shape.splits == 1));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Of an H100's 132 multiprocessors: 448 blocks would leave most of them idle in the fourth round.
+BOOST_AUTO_TEST_CASE(what_is_left_over_is_a_launch_of_smaller_blocks) {
+  const SmallWeightProduct product = product_of(512, 28672, 4096);
+  const ManyRowsPlan plan = plan_many_rows(product, 4, 132, true);
+  BOOST_TEST(plan.first.blocks == 396);
+  BOOST_TEST(plan.first.tile.columns == 256);
+  BOOST_TEST(plan.second.blocks == 104);
+  BOOST_TEST(plan.second.shape.splits == 2);
+}
+
+BOOST_AUTO_TEST_CASE(small_products_are_one_launch) {
+  for (const int64_t bits : {4, 8}) {
+    for (const auto& [n, k] :
+         {std::pair<int32_t, int32_t>{2048, 2048}, {4096, 4096}, {2048, 8192}, {16384, 2048}}) {
+      for (const int32_t m : {64, 512}) {
+        BOOST_TEST(plan_many_rows(product_of(m, n, k), bits, 132, true).second.blocks == 0);
+      }
+    }
+  }
+}
+
+// Groups of 32 and 64 have factors of their own within a place, a row without zeros has none.
+BOOST_AUTO_TEST_CASE(says_where_factors_change) {
+  SmallWeightProduct product = product_of(64, 128, 256);
+  const auto parts = [&] {
+    return plan_many_rows(product, 4, 132, true).first.shape.parts_with_scales;
+  };
+  BOOST_TEST(parts() == 1);
+  product.group_shift = 6;
+  BOOST_TEST(parts() == 5);
+  product.group_shift = 5;
+  BOOST_TEST(parts() == 15);
+  product.group_shift = kGroupOfRow;
+  BOOST_TEST(parts() == 0);
+  product.zero_kind = kAddedZero;
+  BOOST_TEST(parts() == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
