@@ -30,11 +30,11 @@ from aoti_plugins.cuda.tuning.records import (
 logger = logging.getLogger(__name__)
 
 _CLEARLY_FASTER = 0.9
-"""What a template may take of a library's time, both estimated, to be chosen for more than few rows.
+"""What a template may take of a library's time, both estimated, for more than few rows.
 
 Estimates of large products are off by some percent, and without ``max_autotune`` there is the
-library: where a template seems to be 4 % faster than cuBLASLt (512 x 16384 x 2048), it was slower on
-an H200, a prompt's layer by 5 us.
+library. A template that seemed 4 % faster than cuBLASLt (512 x 16384 x 2048) was slower on an H200,
+a layer of a prompt by 5 us.
 """
 
 _TILE_KEYS = ("BLOCK_M", "BLOCK_N", "BLOCK_K", "GROUP_M", "num_stages", "num_warps")
