@@ -237,7 +237,7 @@ class Bench {
   }
 
   /// As many_rows.cpp has it.
-  int parts_with_scales() const {
+  int scaled_parts() const {
     return group_size_ == 32 ? 15 : group_size_ == 64 ? 5 : group_size_ == 0 ? 0 : 1;
   }
 
@@ -252,7 +252,7 @@ class Bench {
                               x_tiles,
                               k_tiles / splits,
                               k_tiles % splits,
-                              parts_with_scales(),
+                              scaled_parts(),
                               (one.columns + splits - 1) / splits};
     const TensorMap map = map_of(one.columns);
     cudaLaunchAttribute attribute{};

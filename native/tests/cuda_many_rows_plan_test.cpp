@@ -93,9 +93,7 @@ BOOST_AUTO_TEST_CASE(small_products_are_one_launch) {
 // Groups of 32 and 64 have factors of their own within a place, a row without zeros has none.
 BOOST_AUTO_TEST_CASE(says_where_factors_change) {
   SmallWeightProduct product = product_of(64, 128, 256);
-  const auto parts = [&] {
-    return plan_many_rows(product, 4, 132, true).first.shape.parts_with_scales;
-  };
+  const auto parts = [&] { return plan_many_rows(product, 4, 132, true).first.shape.scaled_parts; };
   BOOST_TEST(parts() == 1);
   product.group_shift = 6;
   BOOST_TEST(parts() == 5);

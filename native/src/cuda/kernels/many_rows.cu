@@ -135,7 +135,7 @@ class ManyRows {
     if (is_copying_) {
 #pragma unroll 1
       for (int place = 0; place < kPlaces; ++place) {
-        copy_tile(place);
+        copy_place(place);
       }
     }
 #pragma unroll 1
@@ -151,7 +151,7 @@ class ManyRows {
         // All have read the place before this one: its products have ended.
         __syncthreads();
         if (is_copying_) {
-          copy_tile(place_ == 0 ? kPlaces - 1 : place_ - 1);
+          copy_place(place_ == 0 ? kPlaces - 1 : place_ - 1);
         }
       }
       multiply<1>(codes, true);
@@ -179,6 +179,7 @@ class ManyRows {
   static constexpr int kPlaceNbytes = kSlabs * kSlabNbytes;
   /// Tiles of eight rows of the weight that a warp has.
   static constexpr int kTiles = 2;
+
   /// What a warp has of one place along k. A lane has the scale of row `lane % 8` for the weights
   /// 32 * (lane / 8) and on, and a zero.
   struct Held {
@@ -238,9 +239,9 @@ class ManyRows {
     added_[t] = __byte_perm(group, group, 0x3232);
   }
 
-  /// Begins to copy what belongs to the next tiles along k, if there are any. All lanes of the
-  /// first warp.
-  __device__ void copy_tile(int place) {
+  /// Begins to copy what belongs to the next place along k, if there is one. All lanes of the first
+  /// warp.
+  __device__ void copy_place(int place) {
     if (next_copy_ < last_ && is_chosen_lane()) {
       arrive_before(&full_[place], kPlaceNbytes);
 #pragma unroll
@@ -253,14 +254,14 @@ class ManyRows {
     __syncwarp();
   }
 
-  /// Adds the products of 32 weights of each row, part PART of the tile. When it returns, those of
+  /// Adds the products of 32 weights of each row, part PART of the place. When it returns, those of
   /// the last call have ended.
   template <int PART>
   __device__ void multiply(const uint4 (&codes)[kTiles][kCodes], bool adds) {
     constexpr int kHalf = PART % 2;  // of a slab
     constexpr int kCode = PART * 32 / Code::kDepth;
     constexpr int kWord = BITS == 4 ? PART : kHalf * 2;
-    if ((shape_.parts_with_scales & 1 << PART) != 0) {
+    if ((shape_.scaled_parts & 1 << PART) != 0) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
         set_factors(t, __shfl_sync(kAllLanes, group_[t], PART * 8 + lane_ / 4));
@@ -335,7 +336,7 @@ class ManyRows {
   const int warp_;
   const unsigned int tile_;  ///< of the launch's
   const int rank_;           ///< of the cluster's blocks
-  const int first_;          ///< of the block's tiles along k
+  const int first_;          ///< of the block's places along k
   const int last_;           ///< behind them
   const int is_gated_;
   const int first_row_;     ///< of the weight, or of each half of it
@@ -343,7 +344,7 @@ class ManyRows {
   const uint4* weight_[kTiles];
   int scale_[kTiles];
   int tiles_left_;           ///< of the weight along k, from where this lane reads next
-  int next_copy_;            ///< along k, in tiles
+  int next_copy_;            ///< along k, in places
   int place_ = 0;            ///< that is read
   uint32_t turn_ = 0;        ///< how often, of two, the ring has come round
   int next_;                 ///< along k, whose scale this lane reads next

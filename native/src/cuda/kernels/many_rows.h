@@ -48,12 +48,11 @@ struct ManyRowsShape {
   int32_t x_tiles;       ///< tiles of x, one behind the other
   int32_t k_tiles;       ///< of `kPlaceDepth` along k, that a block has
   int32_t more_k_tiles;  ///< of the splits, those that have one more
-  int32_t
-      parts_with_scales;  ///< bit i: part i of a place along k, 32 weights, has scales of its own
-  int32_t own_columns;    ///< of a tile's rows of x, those whose sums a block writes
-  int32_t gate;           ///< a Gate of one_row.h
-  const void* residual;   ///< as the result, which it is added to, or null
-  int32_t first_tile;     ///< of the weight, of the launch's first block
+  int32_t scaled_parts;  ///< bit i: part i of a place, 32 weights, has scales of its own
+  int32_t own_columns;   ///< of a tile's rows of x, those whose sums a block writes
+  int32_t gate;          ///< a Gate of one_row.h
+  const void* residual;  ///< as the result, which it is added to, or null
+  int32_t first_tile;    ///< of the weight, of the launch's first block
 };
 
 }  // namespace aoti_plugins::cuda

@@ -84,8 +84,9 @@ class SumsWriter {
     const int64_t place =
         static_cast<int64_t>(s_.first_column + first_) * s_.n + s_.first_row + row_;
     T* out = static_cast<T*>(s_.out) + place;
-    const T* residual = static_cast<const T*>(s_.residual) + place;
-    uint4 next = residual_of(first_ < end_, residual);
+    const bool adds = s_.residual != nullptr;
+    const T* residual = adds ? static_cast<const T*>(s_.residual) + place : nullptr;
+    uint4 next = residual_of(adds && first_ < end_, residual);
 #pragma unroll 1
     for (int column = first_; column < end_; column += step_) {
       float found[8];
@@ -101,7 +102,7 @@ class SumsWriter {
           found[i] *= s_.gate == kSiluGate ? silu(gates[i]) : gates[i];
         }
       }
-      if (s_.residual != nullptr) {
+      if (adds) {
         float more[8];
         read_halves<T>(next, more);
         residual += step_ * s_.n;
@@ -155,10 +156,8 @@ class SumsWriter {
     }
   }
 
-  /// Zeros where there is none.
-  __device__ uint4 residual_of(bool is_there, const T* from) const {
-    return s_.residual != nullptr && is_there ? *reinterpret_cast<const uint4*>(from)
-                                              : make_uint4(0, 0, 0, 0);
+  __device__ static uint4 residual_of(bool is_there, const T* from) {
+    return is_there ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
   }
 
   const RowSums s_;   ///< a copy, so that what is written can't be what it says

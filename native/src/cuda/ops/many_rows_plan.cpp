@@ -50,7 +50,7 @@ int64_t quotient(int64_t of, int64_t by) {
 }
 
 /// Parts of 32 weights of a row, of the first four, for which there are new factors.
-int32_t parts_with_scales(const SmallWeightProduct& product) {
+int32_t scaled_parts(const SmallWeightProduct& product) {
   const bool is_row = product.group_shift == kGroupOfRow && product.zero_kind == kNoZero;
   return product.group_shift == 5 ? 15 : product.group_shift == 6 ? 5 : is_row ? 0 : 1;
 }
@@ -72,7 +72,7 @@ ManyRowsLaunch launch_of(const Machine& machine, const SmallWeightProduct& produ
   return {
       {columns.count},
       {splits.count, static_cast<int32_t>(x_tiles), static_cast<int32_t>(k_tiles / splits.count),
-       static_cast<int32_t>(k_tiles % splits.count), parts_with_scales(product),
+       static_cast<int32_t>(k_tiles % splits.count), scaled_parts(product),
        static_cast<int32_t>(quotient(columns.count, splits.count)), kNoGate, nullptr, 0},
       blocks,
       adding * (others < times.blocks ? 1 : others + 1) + steps * step};
