@@ -462,6 +462,7 @@ QWEN3_30B_A3B = Shape(
 
 DECODERS: dict[str, Callable[[], Model]] = {
     "llama_4_layers": lambda: llama(Shape(4, 32_000)),
+    "llama_32_layers": lambda: llama(Shape(32, 32_000)),
     "llama_16_layers": lambda: llama(Shape()),
     "llama_16_layers_separate": lambda: llama(Shape(separate=True)),
     "llama_4_layers_int4": lambda: small_weights(4, 128, Shape(4, 32_000)),

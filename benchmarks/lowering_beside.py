@@ -9,6 +9,10 @@ caches of its own, which are empty; what is timed:
     upstream       as ours, with ``CudaPartitioner`` of the executorch wheel
 
     python benchmarks/lowering_beside.py llama_16_layers --output FILE
+
+What needs no GPU is timed without one as well, for a target that is named:
+
+    python benchmarks/lowering_beside.py llama_4_layers llama_32_layers --ways ours --target h100
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ exported = torch.export.export(model, inputs)
 
 _OURS = """
 from aoti_plugins import CudaPartitioner
-partitioner = CudaPartitioner(target="native", max_autotune={measured})
+partitioner = CudaPartitioner(target=sys.argv[2], max_autotune={measured})
 """
 
 _UPSTREAM = """
@@ -69,7 +73,7 @@ WAYS = {
 }
 
 
-def measure(name: str, way: str) -> dict[str, Any]:
+def measure(name: str, way: str, target: str) -> dict[str, Any]:
     """Seconds of a way, or why there are none."""
     with tempfile.TemporaryDirectory() as caches:
         variables = {
@@ -78,9 +82,10 @@ def measure(name: str, way: str) -> dict[str, Any]:
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
         try:
-            found = result_of(WAYS[way], name, variables=variables)
+            found = result_of(WAYS[way], name, target, variables=variables)
         except subprocess.CalledProcessError as error:
-            return {"failed": f"exit status {error.returncode}"}
+            said = error.stderr.strip() or f"exit status {error.returncode}"
+            return {"failed": said.splitlines()[-1]}
     return {"seconds": round(found["seconds"], 1)}
 
 
@@ -91,13 +96,14 @@ def main() -> None:
     )
     parser.add_argument("models", nargs="+", help="names in gpu_models.DECODERS")
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--target", default="native", help="of our ways: this GPU, or a name")
     parser.add_argument("--output", type=Path, default=RESULTS)
     chosen = parser.parse_args()
     found: dict[str, dict[str, Any]] = {}
     for name in chosen.models:
         found[name] = {}
         for way in chosen.ways:
-            found[name][way] = measure(name, way)
+            found[name][way] = measure(name, way, chosen.target)
             print(f"{name:32}{way:16}{found[name][way]}", flush=True)
             environment.save(chosen.output, {"models": found})
 

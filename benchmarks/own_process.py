@@ -20,15 +20,14 @@ def result_of(code: str, *arguments: str, variables: Mapping[str, str]) -> dict[
         variables: of the environment, beside those of this process.
 
     Raises:
-        subprocess.CalledProcessError: it failed.
+        subprocess.CalledProcessError: it failed; with what it said on stderr.
     """
     places = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     path = os.pathsep.join(filter(None, places))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *arguments],
         check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": path, **variables},
     )
