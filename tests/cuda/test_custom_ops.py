@@ -48,9 +48,13 @@ class Doubling(nn.Module):
         return self._op(x + 1)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def ops() -> Iterator[None]:
-    """One op of eager PyTorch, one that is a Triton kernel."""
+    """One op of eager PyTorch, one that is a Triton kernel.
+
+    Of the session: where tests of this module run in two turns of a process, as when another one
+    gives them away, PyTorch would still hold the ops of the first turn, which are gone.
+    """
     with torch.library._scoped_library("aoti_plugins_custom", "FRAGMENT") as library:
         library.define("plain(Tensor x) -> Tensor")
         library.impl("plain", lambda x: x * 2, "CPU")
