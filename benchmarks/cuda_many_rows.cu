@@ -1,6 +1,6 @@
 // Time of the kernels for many rows of small weights, each way to divide a product, on this GPU;
 // beside cuBLAS with a weight of 16 bits, and beside parts that become a matrix for it. Says where
-// a result is wrong. What native/src/cuda/ops/many_rows.cpp knows of times is from here.
+// a result is wrong. What native/src/cuda/ops/many_rows_plan.cpp knows of times is from here.
 //
 //   nvcc -O3 -std=c++17 -I native/src -arch=sm_90a benchmarks/cuda_many_rows.cu \
 //        -o many_rows -lcublas -lcuda
@@ -236,7 +236,7 @@ class Bench {
     return map;
   }
 
-  /// As many_rows.cpp has it.
+  /// As many_rows_plan.cpp has it.
   int scaled_parts() const {
     return group_size_ == 32 ? 15 : group_size_ == 64 ? 5 : group_size_ == 0 ? 0 : 1;
   }

@@ -111,6 +111,9 @@ ManyRowsPlan plan_many_rows(const SmallWeightProduct& product, int64_t bits,
       continue;
     }
     const ManyRowsLaunch first = launch_of(machine, product, bits, whole, columns, kSplits[0]);
+    if (first.time + kLaunch >= least) {
+      continue;  // This is on the way of each call: most products need not look for a second one.
+    }
     ManyRowsLaunch second = fastest(machine, product, bits, tiles - whole);
     second.shape.first_tile = static_cast<int32_t>(whole);
     const int64_t time = first.time + kLaunch + second.time;
