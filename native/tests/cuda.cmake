@@ -13,6 +13,7 @@ target_link_libraries(fake_nccl PRIVATE fake_cuda rt)
 target_link_libraries(fake_cublaslt PRIVATE fake_cuda)
 target_link_libraries(fake_cudnn PRIVATE fake_cuda)
 target_link_libraries(fake_cufft PRIVATE fake_cuda)
+target_include_directories(fake_cuda PRIVATE metal_host/include)  # its fibers
 foreach(library fake_cuda fake_cublaslt fake_cudnn fake_cufft fake_nccl)
   set_target_properties(${library} PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${aotip_fake_cuda_dir}")
   target_compile_features(${library} PRIVATE cxx_std_17)

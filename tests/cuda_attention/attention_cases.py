@@ -101,7 +101,7 @@ CASES = {
     "lower_causal": Case(q_len=200, kv_len=300, mask="window", causal=True),
     "window": Case(q_len=300, kv_len=450, mask="window", heads=4, kv_heads=2),
     "added_window": Case(q_len=300, kv_len=450, mask="added_window", heads=3, kv_heads=1),
-    "window_far": Case(q_len=70, kv_len=9000, mask="window", head_dim=16),
+    "window_far": Case(q_len=70, kv_len=9000, mask="window", head_dim=16, heads=1, kv_heads=1),
     "many_pairs": Case(q_len=130, kv_len=130, heads=6, kv_heads=2, batch=4, mask="lower"),
     "many_pairs_causal": Case(q_len=140, kv_len=140, heads=5, kv_heads=5, batch=7, causal=True),
     # Grouped heads, layouts, other numbers of dimensions.

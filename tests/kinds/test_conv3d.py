@@ -37,7 +37,9 @@ def cases_of(name: str) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-@pytest.mark.parametrize("name", ["test_conv3d", "test_convtranspose3d"])
+@pytest.mark.parametrize(
+    "name", ["test_conv3d", pytest.param("test_convtranspose3d", marks=pytest.mark.long)]
+)
 def test_of_the_suite(name: str, check: Callable[..., None]) -> None:
     torch.manual_seed(0)
     models: list[nn.Module] = []

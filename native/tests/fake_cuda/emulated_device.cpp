@@ -1,11 +1,14 @@
 #include "emulated_device.h"
 
-#include <ucontext.h>
+#include <string.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <vector>
+
+// After what it takes from the C library.
+#include "metal_host/fiber.h"
 
 fake_cuda::Index threadIdx;
 fake_cuda::Index blockIdx;
@@ -15,7 +18,6 @@ fake_cuda::Index gridDim;
 namespace fake_cuda {
 namespace {
 
-constexpr size_t kStackNbytes = size_t{64} << 10;
 constexpr size_t kSharedNbytes = size_t{227} << 10;
 
 /// Where threads wait for each other.
@@ -24,9 +26,10 @@ struct Meeting {
   unsigned int times = 0;
 };
 
-struct Fiber {
-  ucontext_t context{};
-  std::unique_ptr<char[]> stack{new char[kStackNbytes]};
+/// A thread of a block.
+struct Thread {
+  metal_host::Fiber fiber;
+  std::unique_ptr<char[]> stack{new char[metal_host::kStackNbytes]};
   bool done = true;
   const Meeting* waits_at = nullptr;
   unsigned int seen_times = 0;
@@ -41,7 +44,7 @@ struct Warp {
 };
 
 struct Block {
-  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<std::unique_ptr<Thread>> threads;
   std::vector<Warp> warps;
   Meeting barrier;
   Meeting barrier_of_first;
@@ -52,12 +55,12 @@ struct Block {
 };
 
 struct Scheduler {
-  ucontext_t context{};
+  metal_host::Fiber host;  ///< of the caller
   std::vector<std::unique_ptr<Block>> cluster;
   unsigned int blocks = 0;  ///< of the cluster
   Meeting meeting;          ///< of the cluster
   Block* block = nullptr;   ///< whose thread runs
-  Fiber* running = nullptr;
+  Thread* running = nullptr;
   const std::function<void()>* body = nullptr;
 };
 
@@ -66,25 +69,30 @@ Scheduler& scheduler() {
   return *instance;
 }
 
+/// Gives the running thread's turn away.
+void end_turn() {
+  metal_host::switch_fiber(scheduler().running->fiber, scheduler().host);
+}
+
 void run_thread() {
+  metal_host::arrived(scheduler().host);
   (*scheduler().body)();
-  scheduler().running->done = true;
+  Thread& thread = *scheduler().running;
+  thread.done = true;
+  metal_host::leave_fiber(thread.fiber, scheduler().host);
 }
 
-void start(Fiber& fiber) {
-  (void)getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = fiber.stack.get();
-  fiber.context.uc_stack.ss_size = kStackNbytes;
-  fiber.context.uc_link = &scheduler().context;
-  fiber.done = false;
-  fiber.waits_at = nullptr;
-  fiber.waits_until = nullptr;
-  makecontext(&fiber.context, run_thread, 0);
+void start(Thread& thread) {
+  metal_host::prepare(thread.fiber, thread.stack.get(), run_thread);
+  thread.done = false;
+  thread.waits_at = nullptr;
+  thread.waits_until = nullptr;
 }
 
-bool can_run(const Fiber& fiber) {
-  return !fiber.done && (fiber.waits_at == nullptr || fiber.waits_at->times != fiber.seen_times) &&
-         (fiber.waits_until == nullptr || (*fiber.waits_until)());
+bool can_run(const Thread& thread) {
+  return !thread.done &&
+         (thread.waits_at == nullptr || thread.waits_at->times != thread.seen_times) &&
+         (thread.waits_until == nullptr || (*thread.waits_until)());
 }
 
 /// Comes to a meeting of `count` threads.
@@ -99,20 +107,20 @@ void meet(Meeting& meeting, unsigned int count) {
   Scheduler& s = scheduler();
   s.running->waits_at = &meeting;
   s.running->seen_times = meeting.times;
-  (void)swapcontext(&s.running->context, &s.context);
+  end_turn();
   s.running->waits_at = nullptr;
 }
 
 /// Starts the threads of a block.
 void start_block(Block& block, unsigned int threads) {
-  while (block.fibers.size() < threads) {
-    block.fibers.push_back(std::make_unique<Fiber>());
+  while (block.threads.size() < threads) {
+    block.threads.push_back(std::make_unique<Thread>());
   }
   block.barrier = {};
   block.barrier_of_first = {};
   block.warps.assign((threads + kLanes - 1) / kLanes, Warp{});
   for (unsigned int t = 0; t < threads; ++t) {
-    start(*block.fibers[t]);
+    start(*block.threads[t]);
   }
 }
 
@@ -121,11 +129,12 @@ bool run_turns(Block& block, unsigned int threads) {
   Scheduler& s = scheduler();
   bool any = false;
   for (unsigned int t = 0; t < threads; ++t) {
-    if (can_run(*block.fibers[t])) {
+    if (can_run(*block.threads[t])) {
       s.block = &block;
-      s.running = block.fibers[t].get();
+      s.running = block.threads[t].get();
       threadIdx.x = t;
-      (void)swapcontext(&s.context, &s.running->context);
+      metal_host::switch_fiber(s.host, s.running->fiber);
+      check(!metal_host::overflowed(s.running->fiber), "its variables are larger than its stack");
       any = true;
     }
   }
@@ -151,7 +160,7 @@ void run_cluster(unsigned int first, unsigned int threads) {
   while (run_turns_of_cluster(first, threads)) {
   }
   for (unsigned int i = 0; i < s.blocks * threads; ++i) {
-    if (!s.cluster[i / threads]->fibers[i % threads]->done) {
+    if (!s.cluster[i / threads]->threads[i % threads]->done) {
       std::fprintf(stderr, "thread %u of block %u waits for threads that do not come\n",
                    i % threads, first + i / threads);
       std::abort();
@@ -174,7 +183,7 @@ void wait_until(const std::function<bool()>& is_so) {
   Scheduler& s = scheduler();
   s.running->waits_until = &is_so;
   while (!is_so()) {
-    (void)swapcontext(&s.running->context, &s.context);
+    end_turn();
   }
   s.running->waits_until = nullptr;
 }
