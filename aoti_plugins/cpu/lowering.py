@@ -16,6 +16,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     """Patches under which Inductor generates for a CPU target."""
     del options
     from aoti_plugins.cpu.inductor.channels_last_inputs import channels_last_inputs
+    from aoti_plugins.cpu.inductor.clamped_places import clamped_places
     from aoti_plugins.cpu.inductor.max_pools import max_pools
     from aoti_plugins.cpu.inductor.short_vectors import short_vectors
     from aoti_plugins.lowering.inductor.direct_tiles import direct_tiles
@@ -46,6 +47,7 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
         wide_sums(),
         channels_last_inputs(),
         max_pools(),
+        clamped_places(),
         short_vectors(),
     ):
         yield

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import sympy
 import torch
 from each_model import Each
 from torch import Tensor, nn
+from torch._inductor.sizevars import stride_at_vec_range
 from torch.export import ExportedProgram, export
 from torch.nn.functional import max_pool2d
 
-from aoti_plugins.cpu.inductor import max_pools
+from aoti_plugins.cpu.inductor import clamped_places, max_pools
 from aoti_plugins.cpu.passes.pools_of_numbers import pools_of_numbers
 
 Called = Callable[[ExportedProgram], list[str]]
@@ -64,6 +66,31 @@ def test_no_element_is_asked_whether_it_is_one(run: Run, monkeypatch: pytest.Mon
     chosen = [POOLS[0], POOLS[5], POOLS[6]]
     run(Each(Pooled(pool) for pool in chosen), [torch.randn(1, 3, 8, 8) for _ in chosen])
     assert read[-3:] == [True, False, False]
+
+
+def test_strides_of_clamped_places() -> None:
+    """Those that Inductor finds, without minima and maxima for sympy to simplify."""
+    asked: list[sympy.Expr] = []
+
+    def original(index: sympy.Expr, *others: object) -> sympy.Expr:
+        asked.append(index)
+        return stride_at_vec_range(index, *others)
+
+    def stride(index: sympy.Expr, var: sympy.Symbol) -> sympy.Expr:
+        return clamped_places._stride(original, index, var, 8)
+
+    row, column, channel, other = sympy.symbols("d0:4", integer=True, nonnegative=True)
+    inside = sympy.Min(sympy.Max(2 * row - 1, 0), 10)
+    index = 64 * inside + 8 * column + channel
+    assert [stride(index, var) for var in (channel, column, other)] == [1, 8, 0]
+    assert stride(channel * inside, channel) == inside
+    assert asked
+    assert not any(one.has(sympy.Min, sympy.Max) for one in asked)
+    between = stride(index, row)  # none that is the same everywhere
+    assert not between.is_number
+    for place in range(8):
+        expected = index.subs(row, place + 1) - index.subs(row, place)
+        assert between.subs(row, place) == expected
 
 
 class Numbers(nn.Module):
