@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import shutil
@@ -15,11 +16,33 @@ from typing import Any
 import pytest
 from filelock import FileLock
 from hypothesis import settings
-from support import ROOT, load_example, lower
+from support import ROOT, load_example, long_tests, lower
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What ``long_tests.txt`` lists is marked, before pytest looks at markers."""
+    listed = set(long_tests())
+    for item in items:
+        name = item.nodeid.removeprefix("tests/")
+        if listed & {name, name.partition("[")[0]}:
+            item.add_marker(pytest.mark.long)
+    if "torch" in sys.modules:
+        _look_for_composite_ops_once()
+
+
+def _look_for_composite_ops_once() -> None:
+    """A lowering does so some 160 times, for half a second or more together.
+
+    Ops that tests register later are none of these.
+    """
+    from torch._export import utils
+
+    utils._materialize_cpp_cia_ops = functools.cache(utils._materialize_cpp_cia_ops)
 
 
 @pytest.fixture

@@ -54,6 +54,12 @@ def load_example(name: str) -> ModuleType:
     return module
 
 
+def long_tests() -> list[str]:
+    """Tests that take long, by name: what ``long_tests.txt`` lists."""
+    lines = (ROOT / "tests" / "long_tests.txt").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
 def cache_without_blobs(folder: Path) -> str:
     """A compile cache that shares precompiled headers, which take minutes, but knows no blob."""
     from aoti_plugins.lowering.artifacts.cache_folder import private_folder

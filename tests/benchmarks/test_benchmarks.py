@@ -15,7 +15,6 @@ from support import cache_without_blobs
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.mark.long
 def test_cpu_overhead(tmp_path: Path) -> None:
     output = tmp_path / "result.json"
     command = [sys.executable, str(ROOT / "benchmarks" / "cpu_overhead.py")]
@@ -27,7 +26,6 @@ def test_cpu_overhead(tmp_path: Path) -> None:
     assert set(result["environment"]) == {"date", "hardware", "system", "versions"}
 
 
-@pytest.mark.long
 def test_cpu_models(tmp_path: Path) -> None:
     output = tmp_path / "result.json"
     command = [sys.executable, str(ROOT / "benchmarks" / "cpu_models.py"), "mlp"]
@@ -40,7 +38,6 @@ def test_cpu_models(tmp_path: Path) -> None:
     assert all(error < 1e-5 for error in found["relative_error"].values())
 
 
-@pytest.mark.long
 def test_tensor_parallel(tmp_path: Path) -> None:
     output = tmp_path / "result.json"
     command = [sys.executable, str(ROOT / "benchmarks" / "tensor_parallel.py")]
@@ -55,7 +52,6 @@ def test_tensor_parallel(tmp_path: Path) -> None:
     assert min(times.values()) > 0
 
 
-@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_lowering_memory(tmp_path: Path) -> None:
     output = tmp_path / "result.json"
@@ -68,7 +64,6 @@ def test_lowering_memory(tmp_path: Path) -> None:
     assert result["seconds"] > 0
 
 
-@pytest.mark.long
 def test_lowering_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = importlib.import_module("lowering_time")

@@ -188,7 +188,7 @@ def test_while_cpp_is_compiled(lowering: Callable[..., Lowering]) -> None:
     assert work.processes() == {}
 
 
-@pytest.mark.parametrize("whole_group", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("whole_group", [False, True])
 def test_while_a_kernel_is_assembled(
     lowering: Callable[..., Lowering], tmp_path: Path, whole_group: bool
 ) -> None:

@@ -314,7 +314,6 @@ def test_devices_that_are_no_gpu(device: str) -> None:
         CudaPartitioner(target_device=device)
 
 
-@pytest.mark.long
 def test_sizes_that_may_be_0_are_delegated_whole() -> None:
     lowered = Lowered(size_cases.exported(size_cases.TABLES["empty_too"]))
     assert lowered.outside == {"forward": []}

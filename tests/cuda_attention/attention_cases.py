@@ -1,7 +1,8 @@
 """Attention problems for tests: run as a script, it computes them all.
 
-    python attention_cases.py OUTPUT.json         # in Triton's interpreter
-    python attention_cases.py OUTPUT.json cuda    # on this machine's GPU
+    python attention_cases.py OUTPUT.json              # in Triton's interpreter
+    python attention_cases.py OUTPUT.json --few        # the same of FEW
+    python attention_cases.py OUTPUT.json --on-gpu     # on this machine's GPU
 
 Tensors lie inside larger ones that are filled with NaN, so that a kernel that reads too much shows
 it, and the surroundings of the result are compared afterwards.
@@ -9,10 +10,11 @@ it, and the surroundings of the result are compared afterwards.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
-import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,6 +154,16 @@ CASES = {
     "no_keys": Case(q_len=70, kv_len=0),
     "decode_no_keys": Case(q_len=1, kv_len=0),
 }
+
+# One of each kind: what takes the interpreter least.
+FEW = (
+    *("even", "odd", "causal", "causal_more_keys", "one_key", "float32_causal", "bfloat16"),
+    *("head_16", "head_80", "head_256", "value_narrower", "bool", "added", "rows_empty"),
+    *("none_left", "lowest", "queries", "lower_causal", "grouped", "elements_apart", "two_dims"),
+    *("shared_batch", "decode", "decode_causal", "decode_none_left", "decode_few_masked"),
+    *("decode_grouped_bfloat16", "decode_one_split", "either_few", "either_many"),
+    *("no_batch", "no_queries", "no_keys", "decode_no_keys"),
+)
 
 
 def tensors(case: Case) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor | None]:
@@ -318,12 +330,13 @@ def multiply_bfloat16() -> None:
     interpreter.InterpreterBuilder.create_dot = create_dot
 
 
-def errors_of_all() -> dict[str, float]:
+def errors_of(names: Iterable[str]) -> dict[str, float]:
     """The error of each case; infinite also where the tiles of a mask are wrong."""
-    return {name: math.inf if wrong_tiles(case) else error_of(case) for name, case in CASES.items()}
+    chosen = {name: CASES[name] for name in names}
+    return {name: math.inf if wrong_tiles(one) else error_of(one) for name, one in chosen.items()}
 
 
-def errors_on_gpu() -> dict[str, float]:
+def errors_on_gpu(names: Iterable[str]) -> dict[str, float]:
     """The errors of kernels that are compiled and configured for this machine's GPU."""
     from aoti_plugins.cuda.attention.target import AttentionTarget, attention_target
 
@@ -332,20 +345,29 @@ def errors_on_gpu() -> dict[str, float]:
         (gpu.major, gpu.minor), gpu.multi_processor_count, gpu.shared_memory_per_block_optin
     )
     with attention_target(target), torch.device("cuda"):
-        return errors_of_all()
+        return errors_of(names)
 
 
-def errors_in_interpreter() -> dict[str, float]:
+def errors_in_interpreter(names: Iterable[str]) -> dict[str, float]:
     """The errors of kernels that Triton interprets, configured for the default target."""
     os.environ["TRITON_INTERPRET"] = "1"
     index_by_scalars()
     multiply_bfloat16()
-    return errors_of_all()
+    return errors_of(names)
 
 
 def main() -> None:
-    errors = errors_on_gpu() if "cuda" in sys.argv[2:] else errors_in_interpreter()
-    Path(sys.argv[1]).write_text(json.dumps(errors))
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--on-gpu", action="store_true")
+    chosen = parser.parse_args()
+    names = FEW if chosen.few else tuple(CASES)
+    errors = errors_on_gpu(names) if chosen.on_gpu else errors_in_interpreter(names)
+    chosen.output.write_text(json.dumps(errors))
     wrong = [n for n, error in errors.items() if not error < TOLERANCE[CASES[n].dtype]]
     print("wrong:", ", ".join(wrong) or "none")
 

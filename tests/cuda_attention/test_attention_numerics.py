@@ -15,11 +15,11 @@ pytest.importorskip("triton")
 
 
 @pytest.fixture(scope="session")
-def errors(shared_dir: Path) -> dict[str, float]:
+def errors_of_few(shared_dir: Path) -> dict[str, float]:
     """Largest error by case, computed once per run: Triton interprets all or nothing."""
     path = shared_dir / "attention_errors.json"
     with FileLock(f"{path}.lock"):
-        return compute(path) if not path.exists() else json.loads(path.read_text())
+        return json.loads(path.read_text()) if path.exists() else compute(path, "--few")
 
 
 def compute(path: Path, *arguments: str) -> dict[str, float]:
@@ -29,13 +29,23 @@ def compute(path: Path, *arguments: str) -> dict[str, float]:
     return json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("name", attention_cases.CASES)
-def test_equals_the_math_form(name: str, errors: dict[str, float]) -> None:
-    case = attention_cases.CASES[name]
-    assert errors[name] < attention_cases.TOLERANCE[case.dtype]
+def check(errors: dict[str, float]) -> None:
+    for name, error in errors.items():
+        assert error < attention_cases.TOLERANCE[attention_cases.CASES[name].dtype], name
+
+
+@pytest.mark.parametrize("name", attention_cases.FEW)
+def test_equals_the_math_form(name: str, errors_of_few: dict[str, float]) -> None:
+    check({name: errors_of_few[name]})
+
+
+@pytest.mark.long
+def test_all_equal_the_math_form(tmp_path: Path) -> None:
+    errors = compute(tmp_path / "errors.json")
+    assert errors.keys() == attention_cases.CASES.keys()
+    check(errors)
 
 
 @pytest.mark.gpu
 def test_equals_the_math_form_on_a_gpu(tmp_path: Path) -> None:
-    for name, error in compute(tmp_path / "errors.json", "cuda").items():
-        assert error < attention_cases.TOLERANCE[attention_cases.CASES[name].dtype], name
+    check(compute(tmp_path / "errors.json", "--on-gpu"))

@@ -177,7 +177,6 @@ def test_its_methods_share_buffers(acme: Acme) -> None:
     assert json.loads(acme.output("-c", STATE)) == [[1, 1, 1], [2, 2, 2]]
 
 
-@pytest.mark.long
 def test_the_command_line_knows_it(acme: Acme, tmp_path: Path) -> None:
     model, program = tmp_path / "model.pt2", tmp_path / "model.pte"
     acme.run("-c", f"{MODEL}\ntorch.export.save(exported, {str(model)!r})").check_returncode()
@@ -189,7 +188,6 @@ def test_the_command_line_knows_it(acme: Acme, tmp_path: Path) -> None:
     assert program.exists()
 
 
-@pytest.mark.long
 def test_plugins_and_doctor_list_it(acme: Acme) -> None:
     report = json.loads(acme.run("-m", "aoti_plugins", "plugins", "--json").stdout)
     assert report["provided"]["acme"]["targets"] == ["acme-v1"]
@@ -202,7 +200,6 @@ def test_plugins_and_doctor_list_it(acme: Acme) -> None:
     assert delegate["found"] == str(acme.site / "acme_device" / "libacme_delegate.so")
 
 
-@pytest.mark.long
 def test_it_can_be_blocked(acme: Acme, tmp_path: Path) -> None:
     done = acme.run("-c", LOWER, str(tmp_path / "never.pte"), AOTI_PLUGINS_BLOCK="acme")
     assert done.returncode != 0

@@ -68,7 +68,6 @@ def test_a_program_for_the_cpu(checkpoint: Path, tmp_path: Path) -> None:
     assert text[len(PROMPT) :] == greedy_tokens(checkpoint, PROMPT, COUNT)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("recipe", "backend", "options"),
     [

@@ -113,13 +113,9 @@ def test_a_cpu_program_without_a_compiler(
     [
         (lambda: CudaPartitioner(target="h100"), "x86_64", "cuda"),
         (lambda: CudaPartitioner(target="orin"), "aarch64", "cuda"),
-        pytest.param(
-            lambda: CudaPartitioner(target="gh200"), "aarch64", "cuda", marks=pytest.mark.long
-        ),
+        (lambda: CudaPartitioner(target="gh200"), "aarch64", "cuda"),
         (lambda: CpuPartitioner(target="aarch64-v8"), "aarch64", ""),
-        pytest.param(
-            lambda: CpuPartitioner(target="aarch64-v8.6"), "aarch64", "", marks=pytest.mark.long
-        ),
+        (lambda: CpuPartitioner(target="aarch64-v8.6"), "aarch64", ""),
     ],
     ids=["h100", "orin", "gh200", "aarch64-v8", "aarch64-v8.6"],
 )

@@ -37,9 +37,7 @@ def cases_of(name: str) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-@pytest.mark.parametrize(
-    "name", ["test_conv3d", pytest.param("test_convtranspose3d", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("name", ["test_conv3d", "test_convtranspose3d"])
 def test_of_the_suite(name: str, check: Callable[..., None]) -> None:
     torch.manual_seed(0)
     models: list[nn.Module] = []
