@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -20,34 +22,39 @@ from aoti_plugins.runtime import Program
 
 
 @pytest.fixture(scope="module")
-def program(shared_dir: Path) -> Iterator[Program]:
-    """Both tables of constructs, exported with sizes from 0."""
-    path = shared_dir / "small-sizes.pte"
-    with FileLock(f"{path}.lock"):
-        if not path.exists():
-            programs = {name: size_cases.exported(t) for name, t in size_cases.TABLES.items()}
-            lowered = to_edge_transform_and_lower(programs, partitioner=[CpuPartitioner()])
-            path.write_bytes(lowered.to_executorch().buffer)
-    with Program(path) as loaded:
+def programs(shared_dir: Path) -> Iterator[Callable[[str], Program]]:
+    """The program of a table of constructs, exported with sizes from 0."""
+    with ExitStack() as stack:
+
+        @functools.cache
+        def loaded(table: str) -> Program:
+            path = shared_dir / f"small-sizes-{table}.pte"
+            with FileLock(f"{path}.lock"):
+                if not path.exists():
+                    exported = size_cases.exported(size_cases.TABLES[table])
+                    lowered = to_edge_transform_and_lower(exported, partitioner=[CpuPartitioner()])
+                    path.write_bytes(lowered.to_executorch().buffer)
+            return stack.enter_context(Program(path))
+
         yield loaded
 
 
 @pytest.mark.parametrize(("name", "least"), [("empty_too", 0), ("not_empty", 1)])
-def test_every_size_is_right(program: Program, name: str, least: int) -> None:
-    method = program.method(name)
+def test_every_size_is_right(programs: Callable[[str], Program], name: str, least: int) -> None:
+    program = programs(name)
     for s, t in size_cases.sizes(least):
         values = size_cases.inputs(s, t)
-        size_cases.check(size_cases.TABLES[name], method(*values), values)
+        size_cases.check(size_cases.TABLES[name], program(*values), values)
 
 
 @pytest.mark.parametrize(("s", "t"), [(0, 5), (3, 0)])
 def test_no_elements_are_refused_where_pytorch_refuses_them(
-    program: Program, s: int, t: int
+    programs: Callable[[str], Program], s: int, t: int
 ) -> None:
     """Neither is memory before the first row read (``x[-1]``), nor a largest of nothing made up."""
     place = r"input 0 has size 0 in dim 0, expected 1 to 8" if s == 0 else r"expected 1 to 6"
     with pytest.raises(ProgramError, match=place):
-        program.method("not_empty")(*size_cases.inputs(s, t))
+        programs("not_empty")(*size_cases.inputs(s, t))
 
 
 class Squeezed(nn.Module):
