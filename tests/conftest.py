@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     listed = set(long_tests())
     for item in items:
         name = item.nodeid.removeprefix("tests/")
-        if listed & {name, name.partition("[")[0]}:
+        if listed & {name, name.partition("[")[0], name.partition("::")[0]}:
             item.add_marker(pytest.mark.long)
     if "torch" in sys.modules:
         _look_for_composite_ops_once()

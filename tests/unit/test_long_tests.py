@@ -16,4 +16,4 @@ def test_each_is_there_once() -> None:
         if path not in functions:
             tree = ast.parse((ROOT / "tests" / path).read_text())
             functions[path] = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
-        assert test.partition("[")[0] in functions[path], name
+        assert not test or test.partition("[")[0] in functions[path], name
