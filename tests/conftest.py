@@ -31,6 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.nodeid.removeprefix("tests/")
         if listed & {name, name.partition("[")[0], name.partition("::")[0]}:
             item.add_marker(pytest.mark.long)
+            item.add_marker(pytest.mark.listed)
     if "torch" in sys.modules:
         _look_for_composite_ops_once()
 
