@@ -13,6 +13,9 @@ caches of its own, which are empty; what is timed:
 What needs no GPU is timed without one as well, for a target that is named:
 
     python benchmarks/lowering_beside.py llama_4_layers llama_32_layers --ways ours --target h100
+
+``--profile FOLDER`` runs our ways and upstream's under cProfile, which makes them about twice as
+slow, and leaves a file for each, which ``python -m pstats`` reads; no times are stored then.
 """
 
 from __future__ import annotations
@@ -29,9 +32,15 @@ from own_process import result_of
 RESULTS = Path(__file__).parent / "results" / "lowering_beside.json"
 
 _LOWERED = """
-import json, time
+import cProfile, json, time
+profile = cProfile.Profile() if sys.argv[3:] else None
 start = time.perf_counter()
+if profile is not None:
+    profile.enable()
 to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+if profile is not None:
+    profile.disable()
+    profile.dump_stats(sys.argv[3])
 print(json.dumps({"seconds": time.perf_counter() - start}))
 """
 
@@ -73,8 +82,8 @@ WAYS = {
 }
 
 
-def measure(name: str, way: str, target: str) -> dict[str, Any]:
-    """Seconds of a way, or why there are none."""
+def measure(name: str, way: str, target: str, profile: Path | None = None) -> dict[str, Any]:
+    """Seconds of a way, or why there are none; ``profile`` is a file that cProfile writes."""
     with tempfile.TemporaryDirectory() as caches:
         variables = {
             "AOTI_PLUGINS_CACHE_DIR": f"{caches}/aoti_plugins",
@@ -82,7 +91,9 @@ def measure(name: str, way: str, target: str) -> dict[str, Any]:
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
         try:
-            found = result_of(WAYS[way], name, target, variables=variables)
+            found = result_of(
+                WAYS[way], name, target, *([str(profile)] if profile else []), variables=variables
+            )
         except subprocess.CalledProcessError as error:
             said = error.stderr.strip() or f"exit status {error.returncode}"
             return {"failed": said.splitlines()[-1]}
@@ -98,14 +109,19 @@ def main() -> None:
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--target", default="native", help="of our ways: this GPU, or a name")
     parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--profile", type=Path, help="a folder for files of cProfile")
     chosen = parser.parse_args()
+    if chosen.profile:
+        chosen.profile.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, Any]] = {}
     for name in chosen.models:
         found[name] = {}
         for way in chosen.ways:
-            found[name][way] = measure(name, way, chosen.target)
+            profile = chosen.profile and chosen.profile / f"{name}.{way}.prof"
+            found[name][way] = measure(name, way, chosen.target, profile)
             print(f"{name:32}{way:16}{found[name][way]}", flush=True)
-            environment.save(chosen.output, {"models": found})
+            if not profile:
+                environment.save(chosen.output, {"models": found})
 
 
 if __name__ == "__main__":

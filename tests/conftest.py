@@ -37,9 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _look_for_composite_ops_once() -> None:
-    """A lowering does so some 160 times, for half a second or more together.
+    """A lowering does so some 160 times, for half a second together (an AMD EPYC).
 
-    Ops that tests register later are none of these.
+    Ops that tests register later are found by the use that tests make of them.
     """
     from torch._export import utils
 
