@@ -228,6 +228,20 @@ BOOST_AUTO_TEST_CASE(blocks_share_long_caches) {
   check_attention({4, 1, 64, 1300, 1290, 0, 1291});
 }
 
+// Of four multiprocessors: a block on each, also with one head of the cache; a cluster of two for
+// each two of them; as many as there are heads, where these are more.
+BOOST_AUTO_TEST_CASE(all_multiprocessors_have_a_block, *boost::unit_test::label(kStandIn)) {
+  const auto blocks = [](const Case& c) {
+    check_attention(c);
+    BOOST_TEST(fake().last_launch().cluster <= fake().last_launch().blocks);
+    return fake().last_launch().blocks;
+  };
+  BOOST_TEST(blocks({4, 1, 64, 40, 30, 0, 31}) == 4);
+  BOOST_TEST(blocks({4, 1, 64, 200, 30, 0, 31}) == 4);
+  BOOST_TEST(fake().last_launch().cluster == 2);
+  BOOST_TEST(blocks({6, 6, 64, 40, 30, 0, 31}) == 6);
+}
+
 BOOST_AUTO_TEST_CASE(norms_heads_and_needs_no_mask) {
   check_attention({4, 2, 64, 40, 20, 0, 21, 0, kBFloat16, true});
   check_attention({4, 1, 128, 20, 7, 0, 20, 0, kBFloat16, true, false});

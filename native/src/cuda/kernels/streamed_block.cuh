@@ -46,6 +46,7 @@ class StreamedBlock {
     memory += kStreamedWarps * 4;
     full_ = reinterpret_cast<Arrivals*>(memory);
     empty_ = full_ + shape_.stages;
+    has_row_ = reinterpret_cast<volatile int32_t*>(empty_ + shape_.stages);
   }
 
   /// All threads. The next kernel may begin now, or the caller says so later.
@@ -54,6 +55,7 @@ class StreamedBlock {
       let_next_begin();
     }
     if (threadIdx.x == 0) {
+      *has_row_ = 0;
 #pragma unroll 1
       for (int stage = 0; stage < shape_.stages; ++stage) {
         begin_arrivals(&full_[stage], 1);
@@ -75,8 +77,19 @@ class StreamedBlock {
       fetch_constants(around, column);
     }
     wait_for_inputs();
+    if (threadIdx.x == 0) {
+      *has_row_ = 1;
+    }
     around.residual = is_there ? bits_of(p_.residual, column) : 0;
     return around;
+  }
+
+  /// Before the `count`-th stage is fetched. What waits in front of the GPU's memory holds up the
+  /// kernel that makes the row, so while that runs few stages are on their way.
+  __device__ void hold_back(int count) const {
+    if (count >= shape_.early && count < shape_.stages && *has_row_ == 0) {
+      wait_for_turn(&full_[count - shape_.early], 0);
+    }
   }
 
   __device__ int columns() const { return is_gated_ ? p_.n / 2 : p_.n; }
@@ -217,6 +230,9 @@ class StreamedBlock {
  protected:
   Arrivals* full_;   ///< [stages]
   Arrivals* empty_;  ///< [stages]
+
+ private:
+  volatile int32_t* has_row_;  ///< whether the row is there
 };
 
 }  // namespace aoti_plugins::cuda

@@ -132,6 +132,7 @@ class StreamedHalves : StreamedBlock<T, false> {
 
   /// Fills the ring, again and again; a lane for each row.
   __device__ void fetch_all() {
+    int count = 0;
     int stage = 0;
     uint32_t parity = 1;
 #pragma unroll 1
@@ -141,6 +142,7 @@ class StreamedHalves : StreamedBlock<T, false> {
 #pragma unroll 1
       for (int piece = 0; piece < pieces_; ++piece) {
         const int nbytes = min(kPiece, p_.k - piece * kPiece) * 2;
+        this->hold_back(count++);
         wait_for_turn(&empty_[stage], parity);
         if (lane_ == 0) {
           arrive_before(&full_[stage], rows * nbytes);

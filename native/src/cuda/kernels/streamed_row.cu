@@ -177,6 +177,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
 
   /// Fills the ring, again and again; one thread.
   __device__ void fetch_all() {
+    int count = 0;
     int stage = 0;
     uint32_t parity = 1;
 #pragma unroll 1
@@ -184,6 +185,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
       const int tiles = tile_of(pair, 1) < tiles_ ? 2 : 1;
 #pragma unroll 1
       for (int piece = 0; piece < pieces_; ++piece) {
+        this->hold_back(count++);
         wait_for_turn(&empty_[stage], parity);
         const int place = piece * shape_.piece * kPlaces;
         const int group = piece * shape_.piece * kGroups;

@@ -27,6 +27,7 @@ inline constexpr int32_t kHalvesGap = 64;
 /// ring of shared memory holds those that come next.
 struct StreamedShape {
   int32_t stages;  ///< of the ring
+  int32_t early;   ///< stages that are on their way at most while the row is not there
   int32_t piece;   ///< chunks along k in a stage
   int32_t pairs;   ///< of each block
   int32_t more;    ///< blocks that have one pair more

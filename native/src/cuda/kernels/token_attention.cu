@@ -6,6 +6,8 @@
 // so many-th chunk of the positions; the one with the first chunk puts together what they found. A
 // warp has 16 positions at a time, of which tensor cores give the scores of 8 heads, and then the
 // sums of their values: scores of a head lie in four lanes, as factors of such a product do.
+//
+// Clusters behind those of the last head stand by: see ops/token_attention.cpp.
 
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
@@ -59,11 +61,15 @@ class AttentionOfToken {
     rank_ = static_cast<int>(blockIdx.x) % p.sharers;
     head_ = unit / parts_of_group;
     query_head_ = head_ * group + unit % parts_of_group * kTokenHeads;
-    heads_ = min(kTokenHeads, (head_ + 1) * group - query_head_);
+    heads_ = head_ < p.kv_heads ? min(kTokenHeads, (head_ + 1) * group - query_head_) : 0;
   }
 
   __device__ void run() {
     let_next_begin();
+    if (heads_ <= 0) {
+      wait_for_inputs();
+      return;
+    }
     begin_cluster();
     const int guess = guessed_base();
     prefetch(guess);

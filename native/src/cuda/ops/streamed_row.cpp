@@ -17,9 +17,18 @@ constexpr int32_t kScaleNbytes = 2;
 /// layer's widest product has for a block, and a block of the product behind it still has room.
 constexpr int64_t kMostNbytes = 150 << 10;
 
-/// What a small block takes as well, so that no two blocks of a kernel share a multiprocessor while
-/// others idle.
+/// What a small block takes as well, so that fewer multiprocessors have two blocks of a kernel
+/// while others have none.
 constexpr int64_t kLeastNbytes = 76 << 10;
+
+/// From here on a block takes more than half of a multiprocessor: no two of a kernel are on one. It
+/// is too large for a block of the widest product beside it anyway.
+constexpr int64_t kManyNbytes = 96 << 10;
+
+/// What is on its way at most while the row is not there, of each block. Measured on an H200, as
+/// parts of a token: with less the weights are late, with more the row is.
+constexpr int64_t kEarlyNbytes4 = 51 << 10;
+constexpr int64_t kEarlyNbytes = 68 << 10;
 
 constexpr int32_t kMostStages = 8;
 
@@ -38,25 +47,31 @@ int32_t chunks_of(const OneRowProduct& product) {
 /// What a block has beside its ring and its row, as kernels/streamed_block.cuh divides it.
 int64_t shared_nbytes(const StreamedShape& shape) {
   return shape.kept * kStreamedWarps * kStreamedRows * int64_t{4} + kStreamedWarps * 4 +
-         shape.stages * 2 * int64_t{8};
+         shape.stages * 2 * int64_t{8} + 8;
+}
+
+/// Of a stage of a product with codes: two tiles.
+int64_t stage_nbytes_of(int64_t bits, const OneRowProduct& product, int32_t piece) {
+  const int64_t places = kStreamedChunk / tile_depth(bits);
+  const int64_t groups =
+      product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
+  return 2 * piece * (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes);
 }
 
 /// Of a product with codes, as the kernel divides its memory.
 int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShape& shape) {
   const int64_t chunks = chunks_of(product);
-  const int64_t places = kStreamedChunk / tile_depth(bits);
-  const int64_t groups =
-      product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
-  const int64_t tile =
-      shape.piece * (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes);
-  return shape.stages * 2 * tile + chunks * kStreamedChunk * 2 + (chunks + 3) / 4 * 16 +
-         shared_nbytes(shape);
+  return shape.stages * stage_nbytes_of(bits, product, shape.piece) + chunks * kStreamedChunk * 2 +
+         (chunks + 3) / 4 * 16 + shared_nbytes(shape);
+}
+
+int64_t halves_stage_nbytes_of(int32_t piece) {
+  return kStreamedRows * (int64_t{piece} * kStreamedChunk * 2 + kHalvesGap);
 }
 
 int64_t halves_nbytes_of(const OneRowProduct& product, const StreamedShape& shape) {
-  const int64_t row = shape.piece * kStreamedChunk * 2 + kHalvesGap;
-  return shape.stages * kStreamedRows * row + chunks_of(product) * kStreamedChunk * int64_t{2} +
-         shared_nbytes(shape);
+  return shape.stages * halves_stage_nbytes_of(shape.piece) +
+         chunks_of(product) * kStreamedChunk * int64_t{2} + shared_nbytes(shape);
 }
 
 /// Chunks of a stage where experts lie beside each other: all of some experts, as many in each
@@ -75,10 +90,11 @@ int32_t piece_of_experts(int32_t chunks, int32_t experts) {
   return own / parts;
 }
 
-/// Divides pairs among all blocks; none where a stage does not fit. `nbytes_of` a shape.
+/// Divides pairs among all blocks; none where a stage does not fit. `early`: stages on their way
+/// while the row is not there; `nbytes_of` a shape.
 template <typename Nbytes>
 std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& product, int32_t pairs,
-                                     int32_t piece, const Nbytes& nbytes_of) {
+                                     int32_t piece, int64_t early, const Nbytes& nbytes_of) {
   StreamedShape shape{};
   shape.piece = piece;
   shape.pairs = pairs / gpu.multiprocessors;
@@ -90,6 +106,7 @@ std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& produc
   for (shape.stages = static_cast<int32_t>(std::min<int64_t>(items, kMostStages)); shape.stages > 0;
        --shape.stages) {
     if (nbytes_of(shape) <= room) {
+      shape.early = static_cast<int32_t>(std::clamp<int64_t>(early, 1, shape.stages));
       return shape;
     }
   }
@@ -100,7 +117,8 @@ std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& produc
 template <typename Product>
 Status launch(const Gpu& gpu, const char* name, int64_t nbytes, bool is_constant,
               StreamedShape& shape, Product& product) {
-  const int64_t least = std::min(kLeastNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes) / 3);
+  const auto most = static_cast<int64_t>(gpu.shared_memory_nbytes);
+  const int64_t least = nbytes < kManyNbytes ? std::min(kLeastNbytes, most / 3) : most / 2 + 1;
   void* arguments[] = {&product, &shape};
   return launch_wide(gpu.index, name,
                      {static_cast<unsigned int>(gpu.multiprocessors), (kStreamedWarps + 1) * 32,
@@ -119,8 +137,10 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
   if (gpu.major < 9 || kind.kind[0] != 'b' || !has_kernel || !is_plain) {
     return std::nullopt;
   }
-  return divided(gpu, product, (product.n + kStreamedRows - 1) / kStreamedRows,
-                 std::min(chunks_of(product), most_piece(kind.bits)),
+  const int32_t piece = std::min(chunks_of(product), most_piece(kind.bits));
+  const int64_t early = kind.bits == 4 ? kEarlyNbytes4 : kEarlyNbytes;
+  return divided(gpu, product, (product.n + kStreamedRows - 1) / kStreamedRows, piece,
+                 early / stage_nbytes_of(kind.bits, product, piece),
                  [&](const StreamedShape& shape) { return nbytes_of(kind.bits, product, shape); });
 }
 
@@ -145,7 +165,7 @@ std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
   if (product.factors != nullptr) {
     piece = piece_of_experts(chunks_of(product), product.chosen);
   }
-  return divided(gpu, product, product.n / kStreamedRows, piece,
+  return divided(gpu, product, product.n / kStreamedRows, piece, kMostStages,
                  [&](const StreamedShape& shape) { return nbytes_of(4, product, shape); });
 }
 
@@ -166,6 +186,7 @@ std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,
   const int32_t columns = product.gate != kNoGate ? product.n / 2 : product.n;
   const int32_t rows = product.gate != kNoGate ? kWeightTileRows : kStreamedRows;
   return divided(gpu, product, (columns + rows - 1) / rows, kHalvesPiece,
+                 kEarlyNbytes / halves_stage_nbytes_of(kHalvesPiece),
                  [&](const StreamedShape& shape) { return halves_nbytes_of(product, shape); });
 }
 

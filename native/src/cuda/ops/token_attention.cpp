@@ -159,6 +159,13 @@ int32_t sharers_of(int32_t gpu, int32_t capacity) {
   return sharers;
 }
 
+/// Clusters that all multiprocessors have room for, if kernels begin early. Where some of them had
+/// a block of this kernel and others none, the others would get two blocks of the next one.
+int32_t clusters_that_stand_by(int32_t gpu, int32_t sharers) {
+  const Gpu* where = find_gpu(gpu);
+  return where != nullptr && where->major >= 9 ? where->multiprocessors / sharers : 0;
+}
+
 Status launch(const CachedAttention& a, Tensor& out) {
   TokenAttention p = arguments_of(a, out);
   const int32_t gpu = out.device().index;
@@ -172,7 +179,8 @@ Status launch(const CachedAttention& a, Tensor& out) {
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_token_attention_%s_%d", kind_of_halves(out),
                       static_cast<int>(d));
-  const int32_t units = p.kv_heads * ((group + kTokenHeads - 1) / kTokenHeads);
+  const int32_t units = std::max(p.kv_heads * ((group + kTokenHeads - 1) / kTokenHeads),
+                                 clusters_that_stand_by(gpu, p.sharers));
   void* arguments[] = {&p};
   return launch_early(
       gpu, name,

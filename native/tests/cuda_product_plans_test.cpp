@@ -1,8 +1,10 @@
-// How products of many rows are divided among blocks and launches. Needs no GPU and no stand-in.
+// How products of one row and of many are divided among blocks and launches. Needs no GPU and no
+// stand-in.
 
 #include <boost/test/unit_test.hpp>
 
 #include "cuda/ops/many_rows_plan.h"
+#include "cuda/ops/streamed_row.h"
 
 using namespace aoti_plugins::cuda;
 
@@ -103,6 +105,34 @@ BOOST_AUTO_TEST_CASE(says_where_factors_change) {
   BOOST_TEST(parts() == 0);
   product.zero_kind = kAddedZero;
   BOOST_TEST(parts() == 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(cuda_streamed_shape)
+
+// As parts of a token of Llama's two sizes, on an H200.
+BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
+  Gpu gpu;
+  gpu.major = 9;
+  gpu.multiprocessors = 132;
+  gpu.shared_memory_nbytes = 227 << 10;
+  const auto shape_of = [&](int64_t bits, int32_t n, int32_t k) {
+    OneRowProduct product{};
+    product.n = n;
+    product.k = k;
+    product.group_shift = bits == 4 ? 7 : kGroupOfRow;
+    const std::optional<StreamedShape> shape =
+        streamed_shape(gpu, {bits, "bf16", 4, true}, product);
+    BOOST_TEST_REQUIRE(shape.has_value());
+    return *shape;
+  };
+  BOOST_TEST(shape_of(4, 16384, 2048).stages == 8);
+  BOOST_TEST(shape_of(4, 16384, 2048).early == 3);
+  BOOST_TEST(shape_of(4, 2048, 2048).early == 1);  // it has one stage
+  BOOST_TEST(shape_of(4, 4096, 14336).stages == 3);
+  BOOST_TEST(shape_of(4, 4096, 14336).early == 1);
+  BOOST_TEST(shape_of(8, 16384, 2048).early == 2);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
