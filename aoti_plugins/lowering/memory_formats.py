@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 _aten = torch.ops.aten
 _CHANNELS_LAST = (0, 2, 3, 1)
@@ -31,21 +31,43 @@ def row_major_copies(modules: Iterable[GraphModule]) -> dict[OpOverload, Callabl
         modules: graphs of an ATen program; nodes carry ``meta["val"]``.
     """
     values = (node.meta.get("val") for module in modules for node in module.graph.nodes)
-    return _TABLE if any(isinstance(x, Tensor) and not _has_format(x) for x in values) else {}
+    return _TABLE if any(isinstance(x, Tensor) and not has_format(x) for x in values) else {}
 
 
-def _has_format(x: Tensor) -> bool:
+def becomes_row_major(node: Node) -> bool:
+    """Whether the decompositions make something else of a node than PyTorch does.
+
+    Args:
+        node: it and its arguments carry ``meta["val"]``.
+    """
+    if node.target not in _TABLE:
+        return False
+    operands = (n.meta.get("val") for n in node.all_input_nodes)
+    without = [x for x in operands if isinstance(x, Tensor) and not has_format(x)]
+    if node.target in _PROMOTED:
+        return any(x.dtype != node.meta["val"].dtype for x in without)
+    return bool(without) and not _is_its_operand(node)
+
+
+def _is_its_operand(node: Node) -> bool:
+    """Whether ``aten.to`` has nothing to do."""
+    given, operand = node.meta["val"], node.all_input_nodes[0].meta["val"]
+    return bool(given.untyped_storage()._cdata == operand.untyped_storage()._cdata)
+
+
+def has_format(x: Tensor) -> bool:
+    """Whether ExecuTorch has a memory format for a tensor's layout."""
     return x.dim_order() in (tuple(range(x.dim())), _CHANNELS_LAST)
 
 
 def _clone(x: Tensor, *, memory_format: torch.memory_format | None = None) -> Any:
-    if memory_format not in _KEEPS or _has_format(x):
+    if memory_format not in _KEEPS or has_format(x):
         return NotImplemented
     return _aten.clone(x, memory_format=torch.contiguous_format)
 
 
 def _to_copy(x: Tensor, *, memory_format: torch.memory_format | None = None, **options: Any) -> Any:
-    if memory_format not in _KEEPS or _has_format(x):
+    if memory_format not in _KEEPS or has_format(x):
         return NotImplemented
     return _aten._to_copy(x, memory_format=torch.contiguous_format, **options)
 
@@ -96,7 +118,7 @@ def _promoted(op: OpOverload, kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> Callable
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
-    if not isinstance(value, Tensor) or value.dtype == dtype or _has_format(value):
+    if not isinstance(value, Tensor) or value.dtype == dtype or has_format(value):
         return value
     return _aten._to_copy(value, dtype=dtype, memory_format=torch.contiguous_format)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from executorch.exir.backend.compile_spec_schema import CompileSpec
@@ -36,6 +36,7 @@ from aoti_plugins.lowering.inductor.probe import Probe
 from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.origins import share_histories
 from aoti_plugins.lowering.ranks.parts import with_own_collectives
+from aoti_plugins.lowering.settled import is_settled
 from aoti_plugins.lowering.splits import slices_for_splits
 from aoti_plugins.lowering.support import Refusal, Support, listed, warn, warn_of_state
 from aoti_plugins.lowering.written_windows import other_views_of_windows
@@ -168,13 +169,30 @@ class Plan:
         ops that the delegate refuses are taken apart, so that it is asked about their parts, and so
         are those that give views without saying so, where the program writes to tensors. Copies
         with a layout that ExecuTorch cannot express become row-major, and splits of a dynamic
-        first dimension slices.
+        first dimension slices. A program in which there is nothing of that is left as it is.
         """
         size_ranges.remember(program)
         share_histories(program)
         program = with_own_collectives(program)
         other_views_of_windows(_graphs(program.graph_module))
-        program = _with_layouts_decided(program)
+        table = self._decompositions(program)
+        if is_settled(list(_graphs(program.graph_module)), table):
+            return program
+        functional = _with_layouts_decided(program)
+        if functional is not program:
+            program, table = functional, self._decompositions(functional)
+        modules = list(_graphs(program.graph_module))
+        table |= row_major_copies(modules)
+        ops = {n.target for m in modules for n in m.graph.nodes}
+        if not ops & table.keys():
+            return program
+        with no_launch_in_decompositions():
+            program = program.run_decompositions(table)
+        share_histories(program)
+        return program
+
+    def _decompositions(self, program: ExportedProgram) -> dict[torch._ops.OpOverload, Any]:
+        """How to decompose what ExecuTorch does not let in, or must not see whole."""
         table = {
             op: decomposition
             for op, decomposition in get_manager().decompositions(self._device.name).items()
@@ -192,14 +210,7 @@ class Plan:
                 if op not in known or _is_random(op) or _is_composite(op)
             }
             table = {op: known[op] for op in refused if op in known} | table
-        table |= row_major_copies(modules) | slices_for_splits(modules)
-        table |= hidden_views(modules)
-        if not ops & table.keys():
-            return program
-        with no_launch_in_decompositions():
-            program = program.run_decompositions(table)
-        share_histories(program)
-        return program
+        return table | slices_for_splits(modules) | hidden_views(modules)
 
     def compile_ahead(self) -> None:
         """Begin to compile what all blobs share, since the next seconds are ExecuTorch's."""
