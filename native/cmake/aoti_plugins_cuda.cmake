@@ -39,7 +39,7 @@ function(aotip_find_cuda)
   endif()
 endfunction()
 
-# Adds our kernels, as one image for all GPUs, to a target: one cubin per major compute capability, and PTX.
+# Adds our kernels, as one image for all GPUs, to a target: one cubin for each of AOTIP_CUDA_GPUS, and PTX.
 function(aotip_device_kernels target)
   if(NOT AOTIP_NVCC)
     message(STATUS "nvcc is not found: strided copies, conversions and fills on the GPU are left out")
@@ -51,7 +51,7 @@ function(aotip_device_kernels target)
   execute_process(COMMAND "${AOTIP_NVCC}" --list-gpu-code OUTPUT_VARIABLE known ERROR_QUIET)
   set(codes "")
   # All GPUs of 9.0 are of its feature set 90a, which has products of four warps. CUDA has it from 12.0 on.
-  foreach(arch IN ITEMS 80 90 100 120)
+  foreach(arch IN LISTS AOTIP_CUDA_GPUS)
     if(known MATCHES "sm_${arch}\n")
       if(arch STREQUAL "90")
         set(arch 90a)
