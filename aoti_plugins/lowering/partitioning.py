@@ -175,11 +175,14 @@ class Plan:
         share_histories(program)
         program = with_own_collectives(program)
         other_views_of_windows(_graphs(program.graph_module))
-        table = self._decompositions(program)
-        if is_settled(list(_graphs(program.graph_module)), table):
-            return program
+        table = None
+        modules = list(_graphs(program.graph_module))
+        if is_settled(modules, ()):  # else it is not, whatever is decomposed
+            table = self._decompositions(program)
+            if is_settled(modules, table):
+                return program
         functional = _with_layouts_decided(program)
-        if functional is not program:
+        if table is None or functional is not program:
             program, table = functional, self._decompositions(functional)
         modules = list(_graphs(program.graph_module))
         table |= row_major_copies(modules)

@@ -174,6 +174,10 @@ BOOST_AUTO_TEST_CASE(blocks_share_no_multiprocessor_while_others_idle,
   BOOST_TEST(launched(17, 1024, 128).blocks == 8);
   BOOST_TEST(fake().last_launch().shared_nbytes < half);
   BOOST_TEST(launched(17, 128, 1536).cluster == 3);
+  // One row: six stages of a block are much, and two small ones have room beside each other.
+  BOOST_TEST(launched(1, 384, 2048).blocks == 4);
+  BOOST_TEST(fake().last_launch().shared_nbytes > half);
+  BOOST_TEST(launched(1, 64, 2048).shared_nbytes < half);
   // Few rows: half as many rows of the weight in a block.
   BOOST_TEST(launched(8, 64, 128).blocks == 4);
   BOOST_TEST(launched(8, 72, 128).blocks == 3);

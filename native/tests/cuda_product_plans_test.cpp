@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "cuda/driver/device_kernels.h"
 #include "cuda/ops/many_rows_plan.h"
 #include "cuda/ops/streamed_row.h"
 
@@ -111,19 +112,27 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(cuda_streamed_shape)
 
-// As parts of a token of Llama's two sizes, on an H200.
-BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
+namespace {
+
+std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32_t n, int32_t k) {
   Gpu gpu;
   gpu.major = 9;
+  gpu.kernels_arch = kernels_arch;
   gpu.multiprocessors = 132;
   gpu.shared_memory_nbytes = 227 << 10;
-  const auto shape_of = [&](int64_t bits, int32_t n, int32_t k) {
-    OneRowProduct product{};
-    product.n = n;
-    product.k = k;
-    product.group_shift = bits == 4 ? 7 : kGroupOfRow;
-    const std::optional<StreamedShape> shape =
-        streamed_shape(gpu, {bits, "bf16", 4, true}, product);
+  OneRowProduct product{};
+  product.n = n;
+  product.k = k;
+  product.group_shift = bits == 4 ? 7 : kGroupOfRow;
+  return streamed_shape(gpu, {bits, "bf16", 4, true}, product);
+}
+
+}  // namespace
+
+// As parts of a token of Llama's two sizes, on an H200.
+BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
+  const auto shape_of = [](int64_t bits, int32_t n, int32_t k) {
+    const std::optional<StreamedShape> shape = streamed(90, bits, n, k);
     BOOST_TEST_REQUIRE(shape.has_value());
     return *shape;
   };
@@ -133,6 +142,15 @@ BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
   BOOST_TEST(shape_of(4, 4096, 14336).stages == 3);
   BOOST_TEST(shape_of(4, 4096, 14336).early == 1);
   BOOST_TEST(shape_of(8, 16384, 2048).early == 2);
+}
+
+// What a GPU could do does not matter where its kernels are the PTX's: they would do nothing.
+BOOST_AUTO_TEST_CASE(kernels_for_older_gpus_do_not_stream) {
+  BOOST_TEST(arch_of_kernels(90) == 90U);
+  BOOST_TEST(arch_of_kernels(89) == 80U);
+  BOOST_TEST(arch_of_kernels(110) == 80U);
+  BOOST_TEST(streamed(90, 4, 2048, 2048).has_value());
+  BOOST_TEST(!streamed(80, 4, 2048, 2048).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+from of_function import OfFunction
 from support import CdistOutside
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -15,18 +16,6 @@ from torch.utils import _pytree as pytree
 from aoti_plugins import CpuPartitioner
 from aoti_plugins.plugin_system.manager import get_manager
 from aoti_plugins.runtime import Program
-
-
-class Function(nn.Module):
-    """A function of tensors as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self._function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        """Call the function."""
-        return self._function(*inputs)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,7 +31,7 @@ def lowered_whole(
     partitioner: CpuPartitioner | None = None,
 ) -> bytes:
     """Lower a module or function; fails if any op stays outside the delegate."""
-    module = model if isinstance(model, nn.Module) else Function(model)
+    module = model if isinstance(model, nn.Module) else OfFunction(model)
     exported = torch.export.export(module, inputs)
     manager = to_edge_transform_and_lower(
         exported, partitioner=[partitioner or CpuPartitioner()], compile_config=edge

@@ -15,6 +15,7 @@ import torch
 from decomposed import ATEN, FLOATS, check, in_float32, some
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from of_function import OfFunction
 from support import lower, older_than
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -328,17 +329,6 @@ def test_only_masks_are_counted() -> None:
     program = torch.export.export(Both(), (torch.randn(3, 4), torch.tensor([1, 2])))
     nodes = [n for n in program.graph.nodes if n.target is ATEN.index.Tensor]
     assert [ONLY_FOR[data_sizes.index](node) for node in nodes] == [False, True]
-
-
-class OfFunction(torch.nn.Module):
-    """A function as a model."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
 
 
 def check_program(function: Callable[..., Any], *inputs: torch.Tensor) -> None:

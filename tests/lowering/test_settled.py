@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from of_function import OfFunction
 from torch import nn
 from torch.export import ExportedProgram, export
 from torch.nn import functional
@@ -18,17 +19,6 @@ from aoti_plugins.lowering.settled import PARTS, WRITES, is_settled
 ATEN = torch.ops.aten
 PLAIN = torch.arange(24.0).reshape(4, 6)
 TRANSPOSED = PLAIN.t()
-
-
-class OfFunction(nn.Module):
-    """A function as a model."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
 
 
 class Decoder(nn.Module):

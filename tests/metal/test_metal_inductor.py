@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from address_spaces import check
 from inductor_programs import Program, generate
 from metal_library import Library, schedule
+from of_function import OfFunction
 from torch import nn
 from torch.nn import functional
 
 SCHEDULES = ("forward", "reverse", "shuffle:1")
-
-
-class Function(nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: torch.Tensor) -> Any:
-        return self.function(*inputs)
 
 
 def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
@@ -44,15 +35,15 @@ def cases() -> dict[str, tuple[nn.Module, tuple[torch.Tensor, ...]]]:
 
     small = torch.randint(-50, 50, (40,))
     return {
-        "elements": (Function(elements), (torch.randn(5, 37), torch.randn(5, 37))),
-        "half": (Function(elements), (torch.randn(33).to(half), torch.randn(33).to(half))),
+        "elements": (OfFunction(elements), (torch.randn(5, 37), torch.randn(5, 37))),
+        "half": (OfFunction(elements), (torch.randn(33).to(half), torch.randn(33).to(half))),
         "layer norm": (nn.LayerNorm(96), (torch.randn(6, 96),)),
         "bfloat layer norm": (nn.LayerNorm(64).to(bfloat), (torch.randn(4, 64).to(bfloat),)),
-        "reductions": (Function(reductions), (torch.randn(5, 70),)),
-        "long rows": (Function(lambda x: (x.softmax(-1), x.std(-1))), (torch.randn(2, 2500),)),
-        "columns": (Function(lambda x: x.sum(0)), (torch.randn(40, 11),)),
-        "integers": (Function(integers), (small, torch.randint(1, 9, (40,)))),
-        "index": (Function(index), (torch.randn(4, 6), torch.randint(0, 9, (6,)))),
+        "reductions": (OfFunction(reductions), (torch.randn(5, 70),)),
+        "long rows": (OfFunction(lambda x: (x.softmax(-1), x.std(-1))), (torch.randn(2, 2500),)),
+        "columns": (OfFunction(lambda x: x.sum(0)), (torch.randn(40, 11),)),
+        "integers": (OfFunction(integers), (small, torch.randint(1, 9, (40,)))),
+        "index": (OfFunction(index), (torch.randn(4, 6), torch.randint(0, 9, (6,)))),
     }
 
 

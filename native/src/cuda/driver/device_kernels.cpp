@@ -27,6 +27,10 @@ extern "C" __attribute__((visibility("hidden"))) const unsigned char aotip_devic
 namespace aoti_plugins::cuda {
 namespace {
 
+/// Compute capabilities of the image's PTX and cubins.
+constexpr uint32_t kPtx = 80;
+constexpr uint32_t kArchs[] = {kPtx, AOTIP_CUBINS};
+
 constexpr unsigned int kBlock = 256;
 
 /// Shared memory of a block that needs no asking.
@@ -115,6 +119,16 @@ CUfunction kernel_with(int32_t gpu, const char* name, unsigned int shared_nbytes
 
 }  // namespace
 
+uint32_t arch_of_kernels(uint32_t arch) noexcept {
+  uint32_t found = kPtx;
+  for (const uint32_t compiled : kArchs) {
+    if (compiled / 10 == arch / 10 && compiled <= arch) {
+      found = std::max(found, compiled);
+    }
+  }
+  return found;
+}
+
 CUfunction device_kernel(int32_t gpu, const char* name) noexcept {
   return kernel_with(gpu, name, 0);
 }
@@ -139,7 +153,7 @@ Status launch_exactly(int32_t gpu, const char* name, unsigned int blocks, unsign
 
 bool has_clusters(int32_t gpu) noexcept {
   const Gpu* where = find_gpu(gpu);
-  return where != nullptr && where->major >= 9 && driver_launches_early();
+  return where != nullptr && where->kernels_arch >= 90 && driver_launches_early();
 }
 
 Status launch_early(int32_t gpu, const char* name, const Width& width, void** arguments) noexcept {
@@ -159,8 +173,9 @@ Status launch_wide(int32_t gpu, const char* name, const Width& width, bool may_b
                       width.shared_nbytes,
                       current_stream().handle,
                       width.cluster};
-  const CUresult code = where->major < 9 || !may_begin_early ? launch_in_order(config, arguments)
-                                                             : launch_early(config, arguments);
+  const CUresult code = where->kernels_arch < 90 || !may_begin_early
+                            ? launch_in_order(config, arguments)
+                            : launch_early(config, arguments);
   return code == CUDA_SUCCESS ? Status::kOk : fail_driver("launching a kernel", code);
 }
 

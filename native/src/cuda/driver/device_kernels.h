@@ -8,8 +8,13 @@
 
 namespace aoti_plugins::cuda {
 
-/// Our own kernels: one image for all GPUs (fatbin: sm_80, sm_90a, sm_100, sm_120 and PTX), in this
-/// library's read-only data. Built where CMake found nvcc.
+/// Our own kernels: one image for all GPUs (fatbin: a cubin for each of CMake's AOTIP_CUDA_GPUS,
+/// and PTX), in this library's read-only data. Built where CMake found nvcc.
+
+/// For which compute capability, as 10 * major + minor, the kernels were compiled that a GPU of
+/// `arch` runs: that of a cubin for it, or 80, that of the PTX. From 90 on they have clusters, copy
+/// by themselves and may be launched early; what a GPU could do does not matter.
+uint32_t arch_of_kernels(uint32_t arch) noexcept;
 
 /// The kernel of a name on the current GPU, loaded by the first call on each GPU and kept for the
 /// life of the process. Null, with a reason, when it fails.
@@ -36,7 +41,7 @@ struct Width {
   unsigned int cluster = 1;    ///< blocks of a cluster: more than 1 only where there are clusters
 };
 
-/// Whether a GPU and its driver have clusters of blocks.
+/// Whether kernels for a GPU, and its driver, have clusters of blocks.
 bool has_clusters(int32_t gpu) noexcept;
 
 /// As `launch_exactly`, as soon as the kernel before lets it (compute capability 9.0 on), which

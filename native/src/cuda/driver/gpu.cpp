@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 
+#include "cuda/driver/device_kernels.h"
 #include "cuda/driver/driver.h"
 #include "delegate/fork_gate.h"
 
@@ -50,6 +51,7 @@ Status describe(int32_t index, Gpu* gpu) {
       attribute(gpu->handle, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &shared));
   AOTIP_RETURN_IF_FAILED(
       attribute(gpu->handle, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &pools));
+  gpu->kernels_arch = arch_of_kernels(gpu->arch());
   gpu->shared_memory_nbytes = static_cast<size_t>(shared);
   gpu->has_pools = pools != 0;
   return Status::kOk;

@@ -18,6 +18,7 @@ struct Gpu {
   std::string name;
   int32_t major = 0;  ///< compute capability
   int32_t minor = 0;
+  uint32_t kernels_arch = 0;  ///< `arch_of_kernels` of it
   int32_t multiprocessors = 0;
   size_t shared_memory_nbytes = 0;  ///< most that a block can opt in to
   bool has_pools = false;           ///< stream-ordered memory pools

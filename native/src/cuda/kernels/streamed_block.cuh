@@ -248,5 +248,5 @@ class StreamedBlock {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define AOTIP_STREAMED_BODY(BODY) BODY;
 #else
-#define AOTIP_STREAMED_BODY(BODY)
+#define AOTIP_STREAMED_BODY(BODY) __trap();
 #endif

@@ -23,7 +23,7 @@ constexpr int32_t kBlocksOfMultiprocessor = 2;
 /// Whether a kernel without zeros, and with scales as the row, is left out of the image for a GPU,
 /// as kernels/streamed_row.cu has such products of these groups there.
 bool is_left_out(const Gpu& gpu, const OneRowKind& kind) {
-  return gpu.major >= 9 && kind.bits == 4 && kind.kind[0] == 'b' && kind.parts < 4;
+  return gpu.kernels_arch >= 90 && kind.bits == 4 && kind.kind[0] == 'b' && kind.parts < 4;
 }
 
 /// What a block does: rows of the weight at a time, and its warps.
@@ -41,7 +41,7 @@ Shape shape_of(const OneRowKind& kind, const OneRowProduct& product, bool is_pla
   const bool is_bf16 = kind.kind[0] == 'b';
   const int32_t blocks = (product.n + 15) / 16;
   // Of 4 bits the image has no others for newer GPUs.
-  if (!is_bf16 || !is_plain || (kind.bits == 4 && gpu.major >= 9)) {
+  if (!is_bf16 || !is_plain || (kind.bits == 4 && gpu.kernels_arch >= 90)) {
     return {2, 8};
   }
   if (blocks <= multiprocessors && product.k >= kLongRow) {

@@ -134,7 +134,7 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
   const bool has_kernel = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
   const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0 &&
                         product.is_tile_packed == 0 && is_aligned(product.scale);
-  if (gpu.major < 9 || kind.kind[0] != 'b' || !has_kernel || !is_plain) {
+  if (gpu.kernels_arch < 90 || kind.kind[0] != 'b' || !has_kernel || !is_plain) {
     return std::nullopt;
   }
   const int32_t piece = std::min(chunks_of(product), most_piece(kind.bits));
@@ -158,7 +158,7 @@ std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
   const int32_t shift = product.group_shift;
   const bool is_plain =
       product.zero_kind == kNoZero && product.has_float_scale == 0 && is_aligned(product.scale);
-  if (gpu.major < 9 || (shift != 5 && shift != 7) || !is_plain) {
+  if (gpu.kernels_arch < 90 || (shift != 5 && shift != 7) || !is_plain) {
     return std::nullopt;
   }
   int32_t piece = std::min(chunks_of(product), most_piece(4));
@@ -180,7 +180,7 @@ Status streamed_experts(const Gpu& gpu, bool is_constant, StreamedShape shape,
 
 std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,
                                                    const OneRowProduct& product) noexcept {
-  if (gpu.major < 9 || product.k % 32 != 0) {
+  if (gpu.kernels_arch < 90 || product.k % 32 != 0) {
     return std::nullopt;
   }
   const int32_t columns = product.gate != kNoGate ? product.n / 2 : product.n;

@@ -163,7 +163,7 @@ int32_t sharers_of(int32_t gpu, int32_t capacity) {
 /// a block of this kernel and others none, the others would get two blocks of the next one.
 int32_t clusters_that_stand_by(int32_t gpu, int32_t sharers) {
   const Gpu* where = find_gpu(gpu);
-  return where != nullptr && where->major >= 9 ? where->multiprocessors / sharers : 0;
+  return where != nullptr && where->kernels_arch >= 90 ? where->multiprocessors / sharers : 0;
 }
 
 Status launch(const CachedAttention& a, Tensor& out) {
