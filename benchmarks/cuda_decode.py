@@ -132,7 +132,9 @@ def chosen_nbytes(experts: gpu_models.Experts) -> float:
 
 
 def stored_nbytes(weight: torch.Tensor) -> int:
-    """Bytes that a weight needs: of one of 4 or 8 bits, codes and scales."""
+    """Bytes that a weight needs: of one of few bits, codes and scales."""
+    if hasattr(weight, "ggml_type"):
+        return weight.raw.nbytes
     bits = {torch.int4: 4, torch.int8: 8}.get(getattr(weight, "target_dtype", None))
     if bits is None:
         return weight.nbytes

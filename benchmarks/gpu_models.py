@@ -333,6 +333,36 @@ def small_weights(bits: int, group_size: int | None, shape: Shape) -> Model:
     return model, inputs
 
 
+def q4_k_m(shape: Shape) -> Model:
+    """CachedDecoder, bfloat16, one token; random blocks of GGUF as files of ``Q4_K_M`` have them.
+
+    The head, and of half of the layers the last product and the values, are ``q6_k``, others
+    ``q4_k``.
+    """
+    from executorch.extension.llm.export.gguf import ExportableGGUFTensor
+
+    def blocks(layer: nn.Linear, kind: str) -> None:
+        n, k = layer.weight.shape
+        nbytes, steps = {"q4_k": (144, (0, 2)), "q6_k": (210, (208,))}[kind]
+        raw = torch.randint(0, 256, (n, k // 256, nbytes), dtype=torch.uint8)
+        for place, step in zip(steps, (1e-4, 8e-4), strict=False):
+            raw[..., place : place + 2] = torch.tensor([step]).half().view(torch.uint8)
+        if kind == "q6_k":
+            raw[..., 192:208] = torch.randint(0, 20, (n, k // 256, 16), dtype=torch.uint8)
+        weight = ExportableGGUFTensor(raw.flatten(1), kind, torch.bfloat16)
+        layer.weight = nn.Parameter(weight, requires_grad=False)
+
+    model, inputs = llama(shape)
+    for i, layer in enumerate(model.layers):
+        query, key, value = layer.qkv.layers
+        for one in (query, key, layer.out, *layer.inner.gate_up.layers):
+            blocks(one, "q4_k")
+        for one in (value, layer.inner.down):
+            blocks(one, "q6_k" if i % 2 else "q4_k")
+    blocks(model.head, "q6_k")
+    return model, inputs
+
+
 def gigabyte() -> Model:
     """32 square layers, bfloat16, batch 4: a gigabyte of weights and hardly any code."""
     torch.manual_seed(0)
@@ -471,6 +501,7 @@ DECODERS: dict[str, Callable[[], Model]] = {
     "llama_16_layers_int4_separate": lambda: small_weights(4, 128, Shape(separate=True)),
     "llama_16_layers_int4_groups_of_32": lambda: small_weights(4, 32, Shape()),
     "llama_16_layers_int4_cache_of_32768": lambda: small_weights(4, 128, Shape(capacity=32_768)),
+    "llama_16_layers_q4_k_m": lambda: q4_k_m(Shape(separate=True)),
     "llama_32_layers_int4": lambda: small_weights(
         4, 128, Shape(layers=32, width=4096, hidden=14_336)
     ),

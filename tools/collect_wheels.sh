@@ -9,7 +9,7 @@ mkdir -p "$1"
 version=${2:-3.12}
 packages=(
   "executorch==1.5.*" "torchao==0.18.0" pytorch_tokenizers expecttest flatbuffers kgb packaging parameterized
-  py-cpuinfo pyyaml ruamel.yaml ruamel.yaml.clib tabulate
+  gguf py-cpuinfo pyyaml ruamel.yaml ruamel.yaml.clib tabulate
   attrs click filelock markdown-it-py mdurl ml_dtypes pluggy pyelftools pygments rich
   cmeel cmeel-eigen pathspec scikit-build-core
   execnet hypothesis iniconfig pytest pytest-timeout pytest-xdist sortedcontainers

@@ -57,7 +57,9 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield own("routers", after="restore_views")
     experts = functools.partial(own, after="chosen_matrices", before="gathered_rows")
     yield experts("expert_linears", has_row_kernel=has_row_kernel)
-    yield own("small_weights", after="gathered_rows")
+    yield own_pass("lowering", "scaled_products", after="gathered_rows")
+    yield own("small_weights", after="scaled_products")
+    yield own("q6_k_linears", after="gathered_rows")
     yield own("float8_rows", after="small_weights")
     yield own("rows_of_tiles", after="small_weights")
     yield own("fused_linears", after="rows_of_tiles")
@@ -83,10 +85,11 @@ def _all_copy_to_shared_memory(options: LoweringOptions) -> bool:
 
 def _decompositions() -> Mapping[OpOverload, Callable[..., Any]]:
     from aoti_plugins.cuda.embedding_bags.decompositions import DECOMPOSITIONS
+    from aoti_plugins.cuda.q6_k_linear import DECOMPOSITIONS as OF_Q6_K
     from aoti_plugins.cuda.small_weights.rows_of_tiles import DECOMPOSITIONS as OF_TILES
     from aoti_plugins.lowering.decompositions import CUDA_DECOMPOSITIONS
 
-    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS, **OF_TILES}
+    return {**CUDA_DECOMPOSITIONS, **DECOMPOSITIONS, **OF_TILES, **OF_Q6_K}
 
 
 CUDA = Device(
@@ -110,6 +113,7 @@ CUDA = Device(
         "aoti_plugins::fused_linear": ("float16", "bfloat16"),
         "aoti_plugins::chosen_experts": ("float16", "bfloat16", "float32"),
         "aoti_plugins::expert_linear": ("float16", "bfloat16"),
+        "aoti_plugins::q6_k_linear": ("bfloat16",),
         "aoti_plugins::row_linear": ("float16", "bfloat16"),
         "aoti_plugins::linear_all_reduce": ("float16", "bfloat16"),
         "aoti_plugins::token_attention": ("float16", "bfloat16"),

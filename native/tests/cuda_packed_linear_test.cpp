@@ -378,6 +378,34 @@ BOOST_AUTO_TEST_CASE(takes_any_strides_and_no_rows) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(multiplies_rows_in_any_dims_by_q6_k) {
+  const Weight weight = weight_of(Form::kInt6, 16, 256, 16);
+  const auto at = [&](size_t i) { return weight.tensors[i].get(); };
+  const auto multiplied = [&](const Handle& x) {
+    return one([&](auto* ret) {
+      return aoti_torch_cuda_q6_k_linear(x.get(), at(0), at(1), at(2), at(3), ret);
+    });
+  };
+  const Handle rows = host_numbers({6, 256}, kBFloat16);
+  const Handle plain = one([&](auto* ret) { return call(to_gpu(rows), weight, ret); });
+  const auto* elements = unwrap(rows.get())->data_as<uint16_t>();
+  for (const Ints& sizes : {Ints{6, 256}, Ints{2, 3, 256}, Ints{1, 256}, Ints{256}}) {
+    const Handle x = host_numbers(sizes, kBFloat16);
+    std::copy_n(elements, numbers(x).size(), unwrap(x.get())->data_as<uint16_t>());
+    const Handle found = multiplied(to_gpu(x));
+    Ints expected = sizes;
+    expected.back() = 16;
+    BOOST_TEST_REQUIRE(sizes_of(found) == expected, boost::test_tools::per_element());
+    const Numbers all = numbers(plain);
+    const Numbers some = numbers(found);
+    BOOST_TEST(some == Numbers(all.begin(), all.begin() + static_cast<int64_t>(some.size())));
+  }
+  AtenTensorHandle raw = nullptr;
+  check_refused(aoti_torch_cuda_q6_k_linear(to_gpu(rows).get(), at(0), at(0), at(2), at(3), &raw),
+                "qh does not have the sizes [16, 64]");
+  BOOST_TEST(raw == nullptr);
+}
+
 BOOST_AUTO_TEST_CASE(reads_only_constants_early, *boost::unit_test::label(kStandIn)) {
   for (const Form form : kForms) {
     for (const int64_t m : {1, 2}) {
@@ -403,8 +431,11 @@ BOOST_AUTO_TEST_CASE(refuses_other_activations) {
     };
     refused(to_gpu(host_numbers({1, 256}, kFloat16)), "self is float16, expected bfloat16");
     refused(host_numbers({1, 256}, kBFloat16), "self is on cpu, expected cuda");
-    refused(to_gpu(host_numbers({256}, kBFloat16)),
-            form == Form::kTiles ? "self is not [m, k]" : "self has 1 dims");
+    if (form == Form::kTiles) {
+      refused(to_gpu(host_numbers({256}, kBFloat16)), "self is not [m, k]");
+    }
+    refused(to_gpu(host_numbers({}, kBFloat16)),
+            form == Form::kTiles ? "self is not [m, k]" : "self has no dims");
     refused(to_gpu(host_numbers({1, 512}, kBFloat16)),
             form == Form::kTiles ? "mat2 is for rows of 256 elements, self has rows of 512"
                                  : "does not have the sizes [16, ");

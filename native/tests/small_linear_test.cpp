@@ -1,7 +1,10 @@
 // Products with weights of 4, 8 and 16 bits against sums in float64.
 
+#include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <optional>
+#include <string>
 
 #include "packed_numbers.h"
 #include "slim/half.h"
@@ -75,9 +78,157 @@ AOTITorchError multiply_small(const Handle& x, const Handle* row_scale, const Ha
   return error;
 }
 
+/// Random blocks of 256 weights of a GGUF file, and what they stand for.
+struct Blocks {
+  Handle bytes;                 // [n, nbytes]
+  std::vector<double> weights;  // [n, k]
+};
+
+/// Bits `first` on of a byte, `count` of them.
+int bits_of(uint8_t byte, int first, int count) {
+  return byte >> first & ((1 << count) - 1);
+}
+
+double half_of(const uint8_t* at) {
+  return half_to_float(static_cast<uint16_t>(at[0] | at[1] << 8));
+}
+
+void set_half(uint8_t* at, float value) {
+  const uint16_t bits = float_to_half(value);
+  std::memcpy(at, &bits, sizeof(bits));
+}
+
+/// The `i`-th weight of a block, by llama.cpp's description of `kind`: one at a time.
+double weight_of_block(const std::string& kind, const uint8_t* block, int i) {
+  if (kind == "q6_k") {
+    const int half = i / 128;
+    const int run = i % 128 / 32;
+    const int low = bits_of(block[half * 64 + run % 2 * 32 + i % 32], run / 2 * 4, 4);
+    const int high = bits_of(block[128 + half * 32 + i % 32], run * 2, 2);
+    const auto scale = static_cast<int8_t>(block[192 + i / 16]);
+    return half_of(block + 208) * scale * ((low | high << 4) - 32);
+  }
+  const int group = i / 32;
+  const uint8_t* packed = block + 4;
+  const int scale = group < 4
+                        ? bits_of(packed[group], 0, 6)
+                        : bits_of(packed[group + 4], 0, 4) | bits_of(packed[group - 4], 6, 2) << 4;
+  const int minimum = group < 4
+                          ? bits_of(packed[group + 4], 0, 6)
+                          : bits_of(packed[group + 4], 4, 4) | bits_of(packed[group], 6, 2) << 4;
+  const bool has_fifth = kind == "q5_k";
+  const uint8_t* low = block + (has_fifth ? 48 : 16);
+  int code = bits_of(low[i / 64 * 32 + i % 32], group % 2 * 4, 4);
+  if (has_fifth) {
+    code |= bits_of(block[16 + i % 32], group, 1) << 4;
+  }
+  return half_of(block) * scale * code - half_of(block + 2) * minimum;
+}
+
+Blocks random_blocks(const std::string& kind, int64_t n, int64_t k) {
+  const int64_t nbytes = kind == "q4_k" ? 144 : kind == "q5_k" ? 176 : 210;
+  std::mt19937 random(static_cast<unsigned>(n + k + nbytes));
+  Blocks blocks;
+  blocks.bytes = make({n, k / 256 * nbytes}, kUInt8);
+  auto* block = data_of<uint8_t>(blocks.bytes);
+  for (int64_t b = 0; b < n * (k / 256); ++b, block += nbytes) {
+    std::generate_n(block, nbytes, [&] { return static_cast<uint8_t>(random()); });
+    for (const int64_t at :
+         kind == "q6_k" ? std::vector<int64_t>{208} : std::vector<int64_t>{0, 2}) {
+      set_half(block + at, static_cast<float>(random() % 100) * 1e-5F);
+    }
+    for (int i = 0; i < 256; ++i) {
+      blocks.weights.push_back(weight_of_block(kind, block, i));
+    }
+  }
+  return blocks;
+}
+
+AOTITorchError multiply_blocks(const Handle& x, const Handle& blocks, const Handle* bias,
+                               const char* kind, Handle* ret) {
+  AtenTensorHandle added = bias != nullptr ? bias->get() : nullptr;
+  AtenTensorHandle out = nullptr;
+  const AOTITorchError error = aoti_torch_cpu_gguf_linear(
+      x.get(), blocks.get(), bias != nullptr ? &added : nullptr, kind, &out);
+  ret->reset(out);
+  return error;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(small_linear)
+
+BOOST_AUTO_TEST_CASE(blocks_of_gguf_files) {
+  const int64_t n = 70;
+  const int64_t k = 768;
+  for (const char* kind : {"q4_k", "q5_k", "q6_k"}) {
+    const Blocks blocks = random_blocks(kind, n, k);
+    const Handle bias = floats({n}, {1}, 5);
+    for (const int64_t m : {1, 3, 4, 9, 40}) {
+      const Handle x = floats({m, k}, {k, 1}, 4);
+      Handle out;
+      BOOST_REQUIRE_MESSAGE(multiply_blocks(x, blocks.bytes, &bias, kind, &out) == 0, reason());
+      std::vector<float> expected;
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = data_of<float>(bias)[j];
+          for (int64_t p = 0; p < k; ++p) {
+            sum += data_of<float>(x)[i * k + p] * blocks.weights[j * k + p];
+          }
+          expected.push_back(static_cast<float>(sum));
+        }
+      }
+      check_close(values(out), expected, 1e-3);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_any_dims_times_blocks) {
+  const Blocks blocks = random_blocks("q4_k", 8, 256);
+  for (const int32_t dtype : {kFloat16, kBFloat16}) {
+    const Handle x = make({2, 3, 256}, dtype);
+    std::fill_n(data_of<uint16_t>(x), 6 * 256, dtype == kFloat16 ? 0x3c00 : 0x3f80);  // ones
+    Handle out;
+    BOOST_REQUIRE_MESSAGE(multiply_blocks(x, blocks.bytes, nullptr, "q4_k", &out) == 0, reason());
+    const Tensor& found = *unwrap(out.get());
+    BOOST_TEST(found.ndim() == 3);
+    BOOST_TEST(found.size(2) == 8);
+    BOOST_TEST(found.dtype() == dtype);
+    const auto to_float = dtype == kFloat16 ? half_to_float : bfloat16_to_float;
+    for (int64_t j = 0; j < 8; ++j) {
+      const double sum = std::accumulate(blocks.weights.begin() + j * 256,
+                                         blocks.weights.begin() + (j + 1) * 256, 0.0);
+      BOOST_TEST(std::fabs(to_float(data_of<uint16_t>(out)[j]) - sum) <=
+                 std::fabs(sum) * 0x1p-8 + 1e-3);
+    }
+  }
+  Handle empty;
+  BOOST_TEST(multiply_blocks(make({0, 256}, kFloat32), blocks.bytes, nullptr, "q4_k", &empty) == 0);
+  BOOST_TEST(unwrap(empty.get())->numel() == 0);
+}
+
+BOOST_AUTO_TEST_CASE(blocks_that_do_not_fit_are_refused) {
+  const Blocks blocks = random_blocks("q4_k", 8, 256);
+  const Handle x = floats({2, 256}, {256, 1}, 1);
+  const auto refused = [&](const Handle& rows, const Handle& weight, const Handle* bias,
+                           const char* kind, const char* part) {
+    Handle out;
+    BOOST_TEST(multiply_blocks(rows, weight, bias, kind, &out) != 0);
+    BOOST_TEST(out.get() == nullptr);
+    BOOST_TEST(reason().find(part) != std::string::npos, reason());
+  };
+  refused(nullptr, blocks.bytes, nullptr, "q4_k", "x is null");
+  refused(x, nullptr, nullptr, "q4_k", "blocks is null");
+  refused(x, blocks.bytes, nullptr, nullptr, "kind");
+  refused(x, blocks.bytes, nullptr, "q3_k", "blocks of kind q3_k, expected q4_k");
+  refused(x, blocks.bytes, nullptr, "q5_k", "144 bytes: not 176 for each 256");
+  refused(make({2, 256}, kInt8), blocks.bytes, nullptr, "q4_k", "x is int8");
+  refused(make({2, 128}, kFloat32), blocks.bytes, nullptr, "q4_k", "rows of x have 128 elements");
+  refused(make({}, kFloat32), blocks.bytes, nullptr, "q4_k", "x has no dims");
+  refused(x, make({8, 144}, kInt8), nullptr, "q4_k", "blocks are int8 of 2 dims");
+  const Handle bias = make({7}, kFloat32);
+  refused(x, blocks.bytes, &bias, "q4_k", "one for each of 8 columns");
+}
 
 BOOST_AUTO_TEST_CASE(weights_of_few_bits_times_floats) {
   const int64_t n = 70;

@@ -20,6 +20,7 @@ from torch.export import Dim, ExportedProgram, export
 
 from aoti_plugins import CpuPartitioner
 from aoti_plugins.cpu.passes.small_linears import small_linears
+from aoti_plugins.lowering.passes.scaled_products import scaled_products
 from aoti_plugins.runtime._libraries import product_kernels
 
 with warnings.catch_warnings():
@@ -62,6 +63,7 @@ def test_products_are_replaced(called: Called, name: str) -> None:
     x = torch.randn(3, WIDTH)
     program = aten(quantised(name, torch.float32), x, name == "int8 by a cast")
     expected = program.module()(x)
+    scaled_products(program)
     small_linears(program)
     names = called(program)
     assert names.count(OURS) == 2

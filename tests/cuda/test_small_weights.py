@@ -21,9 +21,7 @@ from aoti_plugins import CudaPartitioner
 from aoti_plugins.cuda.passes.small_weights import small_weights
 from aoti_plugins.cuda.small_weights import layout
 from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
-
-LEFT_TO_INDUCTOR = ("int8 by a cast",)
-"""A product with the codes as they are, scaled afterwards: no weight is dequantised."""
+from aoti_plugins.lowering.passes.scaled_products import scaled_products
 
 
 class Packed(nn.Module):
@@ -68,11 +66,11 @@ def test_products_are_replaced_and_equal(name: str, dtype: torch.dtype) -> None:
     x = torch.randn(2, 3, WIDTH).to(dtype)
     program = exported(name, x)
     expected = copy.deepcopy(program).module()(x)
+    scaled_products(program)
     small_weights(program)
     found = program.module()(x)
-    replaced = 0 if name in LEFT_TO_INDUCTOR else 2
-    assert targets(program).count("aoti_plugins.fused_linear.default") == replaced
-    assert not replaced or not any("dequantize" in target for target in targets(program))
+    assert targets(program).count("aoti_plugins.fused_linear.default") == 2
+    assert not any("dequantize" in target or "mm" in target for target in targets(program))
     # Sums here are of float32, and weights are not rounded to 16 bits.
     torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 

@@ -7,7 +7,8 @@ import copy
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
-from exportable_weights import Tied
+from exportable_weights import OneProduct, Tied, gguf_of
+from exportable_weights import values_of as values_of_blocks
 from small_tables import TABLES
 from small_tables import values_of as values_of_table
 from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised, values_of
@@ -85,3 +86,24 @@ def test_rows_are_those_of_the_head(name: str) -> None:
             torch.testing.assert_close(
                 products.double().cpu(), x.double() @ values.t(), rtol=0.02, atol=0.1
             )
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("kind", ["q4_k", "q5_k", "q6_k"])
+def test_errors_of_blocks_of_gguf_files(kind: str, graphs: bool) -> None:
+    torch.manual_seed(6)
+    weight, rows = gguf_of(264, 2048, torch.bfloat16, kind), Dim("rows", min=1, max=MOST_ROWS)
+    x = torch.randn(8, 2048).bfloat16()
+    exported = export(OneProduct(weight).eval(), (x,), dynamic_shapes=({0: rows},))
+    edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    values = values_of_blocks(weight).cuda()
+    options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
+    with Program(bytes(edge.to_executorch().buffer)) as program:
+        method = program.method(options=options)
+        for count in (*ROWS, 3, 4, 5):
+            x = torch.randn(count, 2048, device="cuda").bfloat16()
+            expected, usual = x.double() @ values.t(), x @ values.bfloat16().t()
+            for _ in range(3 if graphs else 1):
+                (found,) = method(x)
+                error = (found.double() - expected).norm()
+                assert error <= 1.2 * (usual.double() - expected).norm(), (count, error)

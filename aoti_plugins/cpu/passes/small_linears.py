@@ -14,9 +14,7 @@ from aoti_plugins.lowering.small_weights.packed import is_packable
 from aoti_plugins.lowering.small_weights.products import Product, product_of
 from aoti_plugins.lowering.small_weights.sources import (
     arguments_of,
-    cast_weight_of,
     name_of,
-    transposed_weight_of,
 )
 from aoti_plugins.lowering.small_weights.weight import NO_ZERO, SmallWeight
 
@@ -51,7 +49,7 @@ def small_linears(program: ExportedProgram) -> None:
 
 def _product(program: ExportedProgram, node: Node) -> Product | None:
     """The product that a node computes, if the kernels do it."""
-    found = product_of(program, node) or _other_product(program, node)
+    found = product_of(program, node)
     if found is None:
         return None
     x, weight, _ = found
@@ -61,30 +59,15 @@ def _product(program: ExportedProgram, node: Node) -> Product | None:
     return found if dtype in _DTYPES and node.meta["val"].dtype == dtype else None
 
 
-def _other_product(program: ExportedProgram, node: Node) -> Product | None:
-    """A product to which a bias is added, or with codes that only become floats."""
-    if node.target is _aten.mm.default:
-        weight = cast_weight_of(program, node.args[1])
-        return None if weight is None else (node.args[0], weight, None)
-    if node.target is _aten.addmm.default and not node.kwargs:
-        bias, x, factor = node.args
-        weight = transposed_weight_of(program, factor)
-        is_row = bias.meta["val"].dim() == 1
-        return (x, weight, bias) if weight is not None and is_row else None
-    return None
-
-
 def _is_as_small(product: Node) -> bool:
     """Whether the weight takes as few bytes in the form of the op as in the one it has.
 
-    Those of GGUF files have scales of 6 bits, and 5 bits would become 8. Of a weight of which rows
-    are taken, too, both have the form of the op only if it is ``dequantize_affine``.
+    Of one of which rows are taken, too, both have the form of the op only if it is
+    ``dequantize_affine``.
     """
     source = product.args[2 if product.target is _aten.addmm.default else 1]
     while name_of(source) in _VIEWS:
         source = source.args[0]
-    if name_of(source) == "torchao::dequantize_gguf":
-        return False
     if name_of(source) != "torchao::dequantize_int4_tensor":
         return True
     return len(source.args[0].users) == 1

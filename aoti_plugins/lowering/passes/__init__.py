@@ -15,7 +15,7 @@ def own_pass(
     """The pass ``aoti_plugins.NAME`` that a device has in ``passes/NAME.py``.
 
     Args:
-        device: the folder of the device.
+        device: the folder of the device, or ``lowering`` for what several have.
         name: of the module, and of the pass in it. Its function ``is_replaced``, if it has one, is
             what the pass handles.
         after: another pass of ours that must have run.

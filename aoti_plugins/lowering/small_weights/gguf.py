@@ -7,6 +7,7 @@ when a program is lowered, and becomes part of programs that hold such blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -56,6 +57,26 @@ def read(rows: Tensor, kind: str) -> Groups:
     )
 
 
+class SixBits(NamedTuple):
+    """Weights ``codes * scale * step`` of ``q6_k``, as the blocks have these.
+
+    Attributes:
+        codes: ``[..., k]`` of int32, from -32 to 31.
+        scale: ``[..., k / 16]`` of int32, from -128 to 127.
+        step: ``[..., k / 256]`` of float32, float16 in the file.
+    """
+
+    codes: Tensor
+    scale: Tensor
+    step: Tensor
+
+
+def six_bits(rows: Tensor) -> SixBits:
+    """What is in rows of blocks of ``q6_k``, ``[..., blocks * nbytes]`` of uint8."""
+    found = _fields_of_6_bits(rows.unflatten(-1, (-1, NBYTES["q6_k"])).to(torch.int32))
+    return SixBits(found.codes.flatten(-2), found.scale.flatten(-2), found.step.flatten(-2))
+
+
 def _of_5_bits(blocks: Tensor, has_fifth: bool) -> Groups:
     """Two floats, 8 scales and 8 minima of 6 bits in 12 bytes, perhaps fifth bits, four bits."""
     packed = blocks[..., 4:16].unflatten(-1, (3, 4))
@@ -70,14 +91,18 @@ def _of_5_bits(blocks: Tensor, has_fifth: bool) -> Groups:
 
 
 def _of_6_bits(blocks: Tensor) -> Groups:
-    """Four bits, two bits, 16 signed scales of 8 bits, a float."""
+    codes, scale, step = _fields_of_6_bits(blocks)
+    return Groups(codes.unflatten(-1, (16, 16)), scale * step, None)
+
+
+def _fields_of_6_bits(blocks: Tensor) -> SixBits:
+    """Four bits, two bits, 16 signed scales of 8 bits, a float; of each block."""
     low = halves_of_bytes(blocks[..., :128].unflatten(-1, (2, 64))).unflatten(-1, (2, 32))
     shifts = torch.arange(0, 8, 2, dtype=torch.int32, device=blocks.device)[:, None]
     high = blocks[..., 128:192].unflatten(-1, (2, 1, 32)) >> shifts & 3
     codes = (low.flatten(-3, -2) | high << 4) - 32
-    scales = (blocks[..., 192:208] ^ 128) - 128
-    scale = scales * _float16(blocks[..., 208:210])
-    return Groups(codes.flatten(-3).unflatten(-1, (16, 16)), scale, None)
+    scale = (blocks[..., 192:208] ^ 128) - 128
+    return SixBits(codes.flatten(-3), scale, _float16(blocks[..., 208:210]))
 
 
 def _float16(two: Tensor) -> Tensor:

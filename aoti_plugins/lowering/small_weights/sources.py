@@ -5,7 +5,7 @@ All forms are brought to one: codes, and for each group of a row a scale and per
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,26 +43,24 @@ def weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
 
 def is_dequantised(node: Any) -> bool:
     """Whether a node makes floats of codes: of a weight, or of rows of one."""
-    return name_of(node) in (*_READERS, "aoti_plugins::packed_weight")
+    return name_of(node) in _READERS
 
 
-def transposed_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
-    """The weight ``[n, k]`` whose transpose ``[k, n]`` a node computes from constants."""
-    return weight_of(program, node.args[0]) if is_transpose(node) else None
+class GgufBlocks(NamedTuple):
+    """A weight in blocks of GGUF files, or rows of one.
 
-
-def cast_weight_of(program: ExportedProgram, node: Any) -> SmallWeight | None:
-    """The codes ``[n, k]`` of 8 bits whose transpose a node makes floats, without scales.
-
-    So torchao's ``Int8WeightOnlyConfig`` has it, which scales the product.
+    Attributes:
+        blocks: ``[n, nbytes]`` of uint8; of rows of a weight ``[..., nbytes]``.
+        kind: one of ``gguf.NBYTES``.
     """
-    if name_of(node) not in CASTS or not is_transpose(node.args[0]):
-        return None
-    placeholder = node.args[0].args[0]
-    codes = constant_of(program, placeholder)
-    if codes is None or codes.dtype != torch.int8 or codes.dim() != 2:
-        return None
-    return SmallWeight(placeholder.name, codes, torch.ones(len(codes), 1), None, 8, NO_ZERO)
+
+    blocks: Node
+    kind: str
+
+
+def gguf_blocks_of(node: Any) -> GgufBlocks | None:
+    """The blocks of which a node makes floats."""
+    return GgufBlocks(*node.args[:2]) if name_of(node) == _GGUF else None
 
 
 def packed_weight_of(program: ExportedProgram, node: Node) -> SmallWeight | None:
@@ -131,12 +129,24 @@ def _gguf(program: ExportedProgram, node: Node) -> SmallWeight | None:
     return SmallWeight(name, codes, groups.scale, zero, 8, ADDED_ZERO)
 
 
+def _packed(program: ExportedProgram, node: Node) -> SmallWeight | None:
+    """``aoti_plugins::packed_weight`` of 8 bits, whose codes lie as they are."""
+    codes, scale, zero = (constant_of(program, one) for one in node.args[:3])
+    bits, zero_kind = node.args[3], node.args[4]
+    if codes is None or scale is None or bits != 8 or (zero is None) != (node.args[2] is None):
+        return None
+    return SmallWeight(node.args[0].name, codes, scale, zero, bits, zero_kind)
+
+
 _AFFINE = "torchao::dequantize_affine"
+_GGUF = "torchao::dequantize_gguf"
+_PACKED = "aoti_plugins::packed_weight"
 
 _READERS = {
     _AFFINE: _affine,
     "torchao::dequantize_int4_tensor": _int4,
-    "torchao::dequantize_gguf": _gguf,
+    _GGUF: _gguf,
+    _PACKED: _packed,
 }
 
 

@@ -22,10 +22,6 @@ const NarrowKernels& kernels() noexcept {
   return chosen;
 }
 
-bool has_groups(NarrowForm form) {
-  return form == NarrowForm::kInt8 || form == NarrowForm::kInt4;
-}
-
 /// Columns `begin` to `end` of many rows.
 bool multiply_widened(const NarrowProblem& problem, int64_t begin, int64_t end) noexcept {
   const NarrowWeight& w = problem.weight;
@@ -65,7 +61,7 @@ Status narrow_product(const NarrowWeight& weight, int64_t m, const float* x, flo
   NarrowProblem problem{weight, m, x, nullptr, out};
   const bool many = m >= kManyRows;
   Scratch scratch;
-  if (has_groups(weight.form) && !many) {
+  if (wants_sums(weight.form) && !many) {
     float* sums = scratch.get<float>(m * weight.groups);
     AOTIP_CHECK(sums != nullptr, "out of memory: sums of a product's groups");
     add_groups(x, m * weight.groups, weight.k / weight.groups, sums);

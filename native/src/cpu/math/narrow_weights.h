@@ -11,16 +11,37 @@ enum class NarrowForm {
   kInt8,      ///< codes of 8 bits, in groups
   kInt4,      ///< codes of 4 bits: a byte has one of the first half of its group, and in its upper
               ///< bits one of the second half
+  kQ4K,       ///< blocks of 256 weights as GGUF files have them, of llama.cpp's q4_k
+  kQ5K,       ///< likewise q5_k
+  kQ6K,       ///< likewise q6_k
 };
 
+/// Weights of a block, in the forms that have blocks.
+inline constexpr int64_t kNarrowBlock = 256;
+
+/// Bytes of a block; 0 for forms without.
+constexpr int64_t block_nbytes(NarrowForm form) {
+  return form == NarrowForm::kQ4K   ? 144
+         : form == NarrowForm::kQ5K ? 176
+         : form == NarrowForm::kQ6K ? 210
+                                    : 0;
+}
+
+/// Whether codes are multiplied before something is added to them: kernels want the sums of what
+/// they are multiplied with, by group.
+constexpr bool wants_sums(NarrowForm form) {
+  return form == NarrowForm::kInt8 || form == NarrowForm::kInt4 || form == NarrowForm::kQ4K ||
+         form == NarrowForm::kQ5K;
+}
+
 /// A weight [n, k] of less than 32 bits. Of codes, row j stands for `(code - middle) * scale +
-/// added` with one number of each for every group.
+/// added` with one number of each for every group. Blocks hold theirs.
 struct NarrowWeight {
   NarrowForm form = NarrowForm::kBfloat16;
   int64_t n = 0;
   int64_t k = 0;
-  const void* data = nullptr;     ///< rows without gaps
-  int64_t groups = 1;             ///< of a row; all have equally many codes, a multiple of 32
+  const void* data = nullptr;  ///< rows without gaps
+  int64_t groups = 1;  ///< of a row; all have equally many codes, a multiple of 32: of blocks 32
   const float* scale = nullptr;   ///< [n, groups], of codes
   const float* offset = nullptr;  ///< [n, groups], of codes: added - middle * scale
 };
@@ -30,7 +51,7 @@ struct NarrowProblem {
   NarrowWeight weight;
   int64_t m = 0;
   const float* x = nullptr;     ///< [m, k]
-  const float* sums = nullptr;  ///< [m, groups], of the elements of x in each group; of codes
+  const float* sums = nullptr;  ///< [m, groups], of the elements of x in each group; see wants_sums
   float* out = nullptr;         ///< [m, n]
 };
 

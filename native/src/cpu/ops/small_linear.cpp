@@ -14,10 +14,9 @@
 #include "cpu/math/scratch.h"
 #include "cpu/memory/constant_memory.h"
 #include "cpu/ops/dense.h"
-#include "shim/run_shim.h"
+#include "cpu/ops/float_product.h"
 #include "slim/element.h"
 #include "slim/half.h"
-#include "slim/strided_copy.h"
 
 namespace aoti_plugins::cpu {
 namespace {
@@ -62,15 +61,12 @@ Status check(const SmallLinear& l, Sizes* ret) {
   AOTIP_CHECK(l.codes->dtype() == dtype && l.codes->ndim() == 2 && l.codes->is_contiguous(),
               "codes are %s of %" PRId64 " dims, expected contiguous %s of 2",
               dtype_name(l.codes->dtype()), l.codes->ndim(), dtype_name(dtype));
-  Sizes s{1, l.codes->size(0), l.codes->size(1) * 8 / l.bits, 0};
+  Sizes s{rows_of(x), l.codes->size(0), l.codes->size(1) * 8 / l.bits, 0};
   AOTIP_CHECK(x.size(x.ndim() - 1) == s.k,
               "rows of x have %" PRId64
               " elements, those of the "
               "weight %" PRId64,
               x.size(x.ndim() - 1), s.k);
-  for (int64_t d = 0; d + 1 < x.ndim(); ++d) {
-    s.m *= x.size(d);
-  }
   for (const Tensor* one : {l.scale, l.zero}) {
     AOTIP_CHECK(one == nullptr || (is_real(one->dtype()) && one->ndim() == 2 &&
                                    one->size(0) == s.n && one->size(1) == l.scale->size(1)),
@@ -332,15 +328,7 @@ Status multiply_floats(const SmallLinear& l, const Sizes& s, const float* x, flo
   weight.scale = numbers.scale.data();
   weight.offset = numbers.offset.data();
   AOTIP_RETURN_IF_FAILED(narrow_product(weight, s.m, x, out));
-  if (l.bias != nullptr) {
-    OwnedTensor owner;
-    const float* bias = as_dense<float>(*l.bias, kFloat32, &owner);
-    AOTIP_CHECK(bias != nullptr, "out of memory: a bias as float32");
-    for (int64_t i = 0; i < s.m; ++i) {
-      for (int64_t j = 0; j < s.n; ++j) out[i * s.n + j] += bias[j];
-    }
-  }
-  return Status::kOk;
+  return add_bias(l.bias, s.m, s.n, out);
 }
 
 Status multiply_codes(const SmallLinear& l, const Sizes& s, float* out) {
@@ -372,34 +360,16 @@ Status small_linear(const SmallLinear& linear, AtenTensorHandle* ret) {
   Sizes s{};
   AOTIP_RETURN_IF_FAILED(check(linear, &s));
   const Tensor& x = *linear.x;
-  int64_t sizes[Tensor::kMaxDims];
-  std::copy_n(x.sizes(), x.ndim(), sizes);
-  sizes[x.ndim() - 1] = s.n;
   const int32_t dtype = x.dtype() == kInt8 ? static_cast<int32_t>(kFloat32) : x.dtype();
-  OwnedTensor out(Tensor::empty(x.ndim(), sizes, dtype, Device{}));
-  OwnedTensor floats;
-  Tensor* product = out.get();
-  if (dtype != kFloat32) {
-    floats.reset(Tensor::empty(x.ndim(), sizes, kFloat32, Device{}));
-    product = floats.get();
-  }
-  if (out == nullptr || product == nullptr) {
-    return Status::kFailed;
-  }
-  if (s.m > 0 && s.n > 0) {
+  return make_float_product(x, s.n, dtype, ret, [&](float* out) {
     if (x.dtype() == kInt8) {
-      AOTIP_RETURN_IF_FAILED(multiply_codes(linear, s, product->data_as<float>()));
-    } else {
-      OwnedTensor owner;
-      const float* rows = as_dense<float>(x, kFloat32, &owner);
-      AOTIP_CHECK(rows != nullptr, "out of memory: x as float32");
-      AOTIP_RETURN_IF_FAILED(multiply_floats(linear, s, rows, product->data_as<float>()));
+      return multiply_codes(linear, s, out);
     }
-    if (product != out.get()) {
-      AOTIP_RETURN_IF_FAILED(strided_copy(*out, *product));
-    }
-  }
-  return give(out.release(), ret);
+    OwnedTensor owner;
+    const float* rows = as_dense<float>(x, kFloat32, &owner);
+    AOTIP_CHECK(rows != nullptr, "out of memory: x as float32");
+    return multiply_floats(linear, s, rows, out);
+  });
 }
 
 }  // namespace aoti_plugins::cpu

@@ -1,7 +1,8 @@
-// The C shim of products with weights of 4 and 8 bits.
+// The C shims of products with weights of few bits.
 
 #include <aoti_plugins/shim.h>
 
+#include "cpu/ops/gguf_linear.h"
 #include "cpu/ops/small_linear.h"
 #include "shim/run_shim.h"
 
@@ -22,5 +23,18 @@ AOTITorchError aoti_torch_cpu_small_linear(AtenTensorHandle x, AtenTensorHandle*
         unwrap(scale), unwrap_optional(zero),      unwrap_optional(bias),     bits,
         zero_kind};
     return cpu::small_linear(linear, ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cpu_gguf_linear(AtenTensorHandle x, AtenTensorHandle blocks,
+                                          AtenTensorHandle* bias, const char* kind,
+                                          AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(x, blocks);
+    AOTIP_CHECK_ARG(kind);
+    AOTIP_CHECK_ARG(ret0);
+    AOTIP_CHECK(unwrap(x)->device().type == kCpu, "x is on %s, expected cpu",
+                device_type_name(unwrap(x)->device().type));
+    return cpu::gguf_linear({unwrap(x), unwrap(blocks), unwrap_optional(bias), kind}, ret0);
   });
 }

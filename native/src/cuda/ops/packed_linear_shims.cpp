@@ -1,4 +1,5 @@
-// The C shims of products with weights in the forms of PyTorch and of upstream's partitioner.
+// The C shims of products with weights in the forms of PyTorch, of upstream's partitioner, and in
+// planes as its are.
 
 #include <aoti_plugins/cuda_shim.h>
 
@@ -60,6 +61,20 @@ AOTITorchError aoti_torch_cuda_int6_plain_mm(AtenTensorHandle self, AtenTensorHa
     return cuda::plain_product(
         *unwrap(self),
         {6, unwrap(ql), unwrap(qh), unwrap(scale), unwrap(steps), nullptr, nullptr, group_size},
+        ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cuda_q6_k_linear(AtenTensorHandle x, AtenTensorHandle low,
+                                           AtenTensorHandle high, AtenTensorHandle scale,
+                                           AtenTensorHandle step, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(x, low, high, scale, step);
+    AOTIP_CHECK_ARG(ret0);
+    constexpr int64_t kGroup = 16;
+    return cuda::plain_product(
+        *unwrap(x),
+        {6, unwrap(low), unwrap(high), unwrap(scale), unwrap(step), nullptr, nullptr, kGroup},
         ret0);
   });
 }

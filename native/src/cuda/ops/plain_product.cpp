@@ -94,8 +94,8 @@ Status check_groups(const Tensor& x, const PlainWeight& weight, int64_t n, int64
 Status check(const Tensor& x, const PlainWeight& weight) {
   AOTIP_RETURN_IF_FAILED(ops::check_on(x, "self", kCuda));
   AOTIP_CHECK(x.dtype() == kBFloat16, "self is %s, expected bfloat16", dtype_name(x.dtype()));
-  AOTIP_CHECK(x.ndim() == 2, "self has %lld dims, expected 2", static_cast<long long>(x.ndim()));
-  const int64_t k = x.size(1);
+  AOTIP_CHECK(x.ndim() >= 1, "self has no dims");
+  const int64_t k = x.size(x.ndim() - 1);
   const int64_t depth = weight.bits == 8 ? kPlainPieceDepth : kPlainStepDepth;
   AOTIP_CHECK(k > 0 && k % depth == 0 && k <= std::numeric_limits<int32_t>::max() / 2,
               "rows of %lld elements, expected a multiple of %lld", static_cast<long long>(k),
@@ -203,15 +203,24 @@ Status plain_product(const Tensor& x, const PlainWeight& weight, AtenTensorHandl
   AOTIP_RETURN_IF_FAILED(check(x, weight));
   const ContextGuard guard;
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
-  const int64_t sizes[] = {x.size(0), weight.low->size(0)};
-  OwnedTensor out(Tensor::empty(2, sizes, x.dtype(), x.device()));
+  const int64_t k = x.size(x.ndim() - 1);
+  int64_t sizes[Tensor::kMaxDims];
+  std::copy_n(x.sizes(), x.ndim(), sizes);
+  sizes[x.ndim() - 1] = weight.low->size(0);
+  OwnedTensor out(Tensor::empty(x.ndim(), sizes, x.dtype(), x.device()));
   AOTIP_RETURN_IF_NULL(out);
   if (out->numel() > 0) {
+    const int64_t m = x.numel() / k;
     OwnedTensor rows;
-    AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, x.size(0), x.size(1), &rows));
-    PlainProduct product = product_of(weight, x.size(1));
+    AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, m, k, &rows));
+    const int64_t out_sizes[] = {m, weight.low->size(0)};
+    const int64_t out_strides[] = {weight.low->size(0), 1};
+    const OwnedTensor columns(
+        out->view(2, out_sizes, out_strides, out->storage_offset(), x.dtype()));
+    AOTIP_RETURN_IF_NULL(columns);
+    PlainProduct product = product_of(weight, k);
     AOTIP_RETURN_IF_FAILED(
-        (x.size(0) > kMostFewRows ? many_rows : few_rows)(*rows, weight, product, *out));
+        (m > kMostFewRows ? many_rows : few_rows)(*rows, weight, product, *columns));
   }
   return give(out.release(), ret);
 }

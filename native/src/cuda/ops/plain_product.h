@@ -22,9 +22,9 @@ struct PlainWeight {
   int64_t group_size;
 };
 
-/// A new tensor [m, n]: x [m, k], bfloat16 on a GPU, of any strides, times the weight's transpose.
-/// The weight is read as it lies, once for each four rows up to 16; for more, parts of it become a
-/// matrix for cuBLASLt.
+/// A new tensor [..., n]: x [..., k], bfloat16 on a GPU, of any strides, times the weight's
+/// transpose. The weight is read as it lies, once for each four rows up to 16; for more, parts of
+/// it become a matrix for cuBLASLt.
 Status plain_product(const Tensor& x, const PlainWeight& weight, AtenTensorHandle* ret) noexcept;
 
 }  // namespace aoti_plugins::cuda

@@ -1,0 +1,31 @@
+"""Products with weights in blocks of GGUF files become one op, which reads these as they are."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+
+import aoti_plugins.cpu.gguf_linear  # noqa: F401 -- registers the op
+from aoti_plugins.lowering.added_nodes import call_instead
+from aoti_plugins.lowering.small_weights.products import factors_of
+from aoti_plugins.lowering.small_weights.sources import gguf_blocks_of
+
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def gguf_linears(program: ExportedProgram) -> None:
+    """Replace products by ``aoti_plugins::gguf_linear``, in place; expects ATen ops.
+
+    What else reads a weight, as an embedding does that is also the head, reads the same blocks.
+    """
+    for node in list(program.graph.nodes):
+        factors = factors_of(node)
+        found = None if factors is None else gguf_blocks_of(factors.weight)
+        if factors is None or found is None:
+            continue
+        dtype = factors.x.meta["val"].dtype
+        if dtype in _DTYPES and node.meta["val"].dtype == dtype:
+            args = (factors.x, found.blocks, factors.bias, found.kind)
+            call_instead(node, torch.ops.aoti_plugins.gguf_linear.default, *args)
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
