@@ -160,7 +160,7 @@ class StreamedHalves : StreamedBlock<T, false> {
   /// A lane has eight elements of two rows and of x, in an order along k of its own: of 32, each
   /// lane of four has eight, and two instructions take four of them each.
   __device__ void compute(int slot, int& stage, uint32_t& parity) {
-    float sums[2][4] = {};
+    float sums[4][4] = {};  // as one alone would wait for itself
 #pragma unroll 1
     for (int piece = 0; piece < pieces_; ++piece) {
       const int first = piece * kPiece + warp_ * kShare;
@@ -176,15 +176,18 @@ class StreamedHalves : StreamedBlock<T, false> {
             const uint4 low = *reinterpret_cast<const uint4*>(from + run * 64);
             const uint4 high =
                 *reinterpret_cast<const uint4*>(from + run * 64 + kWeightTileRows * kStep);
-            multiply_tile<T>(sums[run % 2], {low.x, high.x, low.y, high.y}, x.x, x.y);
-            multiply_tile<T>(sums[run % 2], {low.z, high.z, low.w, high.w}, x.z, x.w);
+            float (&first_two)[4] = sums[run % 2 * 2];
+            float (&last_two)[4] = sums[run % 2 * 2 + 1];
+            multiply_tile<T>(first_two, {low.x, high.x, low.y, high.y}, x.x, x.y);
+            multiply_tile<T>(last_two, {low.z, high.z, low.w, high.w}, x.z, x.w);
           }
         }
       }
       this->leave(stage);
       this->next(stage, parity);
     }
-    const float rows[2] = {sums[0][0] + sums[1][0], sums[0][2] + sums[1][2]};
+    const float rows[2] = {(sums[0][0] + sums[1][0]) + (sums[2][0] + sums[3][0]),
+                           (sums[0][2] + sums[1][2]) + (sums[2][2] + sums[3][2])};
     this->keep(slot, rows);
   }
 

@@ -94,7 +94,9 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   static constexpr int kGroupNbytes = kWeightTileRows * 2;              ///< scales of a tile
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
   static constexpr int kRun = 8 / kRuns;              ///< parts of such a sum
+  static constexpr int kTurns = kByRow ? 2 : 1;       ///< sums of it, so that none waits for another
   static constexpr int kLoads = HELD ? 1 : 4;         ///< chunks of the row at once
+  static constexpr int kAtOnce = BITS == 4 ? 2 : 1;   ///< chunks of a warp, where a row has more
   static constexpr float kMost = 32639.0f;            ///< the largest integer of two digits
   static constexpr float kRounding = 12582912.0f;     ///< 1.5 * 2^23, whose last bit is worth 1
 
@@ -378,7 +380,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   template <int COUNT>
   __device__ static void multiply(const Held (&held)[COUNT], const Digits* const (&digits)[COUNT],
                                   float (&sums)[COUNT][2]) {
-    int32_t found[COUNT][kRuns][4] = {};
+    int32_t found[COUNT][kRuns][kTurns][4] = {};
 #pragma unroll
     for (int k = 0; k < kRun; ++k) {
 #pragma unroll
@@ -390,7 +392,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
           Code::of(held[i].codes[0][part / kParts], part % kParts, a[0], a[2]);
           Code::of(held[i].codes[1][part / kParts], part % kParts, a[1], a[3]);
           const uint4& words = digits[i]->words[part / 2];
-          multiply_tile_of_bytes(found[i][run], a, part % 2 ? words.z : words.x,
+          multiply_tile_of_bytes(found[i][run][k % kTurns], a, part % 2 ? words.z : words.x,
                                  part % 2 ? words.w : words.y);
         }
       }
@@ -403,8 +405,14 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         for (int half = 0; half < 2; ++half) {
           const float one =
               kByRow ? digits[i]->unit : digits[i]->unit * Base::number(held[i].scale[half][run]);
-          const int32_t* const sum = &found[i][run][2 * half];
-          sums[i][half] += one * static_cast<float>(sum[0] * 256 + sum[1]);
+          int32_t upper = 0;
+          int32_t lower = 0;
+#pragma unroll
+          for (int turn = 0; turn < kTurns; ++turn) {
+            upper += found[i][run][turn][2 * half];
+            lower += found[i][run][turn][2 * half + 1];
+          }
+          sums[i][half] += one * static_cast<float>(upper * 256 + lower);
         }
       }
     }
@@ -471,36 +479,47 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
     this->next(stage, parity);
   }
 
-  /// A pair at a time, two of its chunks at once.
+  /// A pair at a time, of 4 bits two of its chunks at once; of 8 a stage has one for each warp.
   __device__ void compute_pieces(int first, int last, int& stage, uint32_t& parity) {
 #pragma unroll 1
     for (int pair = first; pair < last; ++pair) {
-      float sums[2][2] = {};
+      float sums[kAtOnce][2] = {};
 #pragma unroll 1
       for (int piece = 0; piece < pieces_; ++piece) {
         wait_for_turn(&full_[stage], parity);
         const int begin = piece * shape_.piece;
         const int count = min(shape_.piece, chunks_ - begin);
 #pragma unroll 1
-        for (int at = warp_; at < count; at += 2 * kStreamedWarps) {
-          Held held[2];
-          Digits own[2];
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const int there = at + i * kStreamedWarps < count ? at + i * kStreamedWarps : at;
-            fetch(held[i], stage, there, begin + there);
-            fetch_digits(own[i], begin + there);
-            own[i].unit = i == 0 || there != at ? own[i].unit : 0.0f;
-          }
-          const Digits* const all[2] = {&own[0], &own[1]};
-          multiply<2>(held, all, sums);
+        for (int at = warp_; at < count; at += kAtOnce * kStreamedWarps) {
+          multiply_chunks(stage, at, count, begin, sums);
         }
         this->leave(stage);
         this->next(stage, parity);
       }
-      const float sum[2] = {sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]};
-      this->keep(pair - first, sum);
+#pragma unroll
+      for (int i = 1; i < kAtOnce; ++i) {
+        sums[0][0] += sums[i][0];
+        sums[0][1] += sums[i][1];
+      }
+      this->keep(pair - first, sums[0]);
     }
+  }
+
+  /// Adds up the `at`-th chunk of a stage, and those of as many warps behind it each.
+  __device__ void multiply_chunks(int stage, int at, int count, int begin,
+                                  float (&sums)[kAtOnce][2]) const {
+    Held held[kAtOnce];
+    Digits own[kAtOnce];
+    const Digits* all[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int there = at + i * kStreamedWarps < count ? at + i * kStreamedWarps : at;
+      fetch(held[i], stage, there, begin + there);
+      fetch_digits(own[i], begin + there);
+      own[i].unit = i == 0 || there != at ? own[i].unit : 0.0f;
+      all[i] = &own[i];
+    }
+    multiply<kAtOnce>(held, all, sums);
   }
 
   const PRODUCT& product_;
