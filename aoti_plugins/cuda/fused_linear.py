@@ -32,7 +32,8 @@ def fused_linear(
     Args:
         x: ``[..., k]``, float16 or bfloat16.
         weight: ``[n / 8, k / depth, 512]`` of uint8, from ``layout.pack_codes``.
-        scale: ``[n / 8, groups, 8]``, the dtype of ``x`` or float32, from ``layout.pack_groups``.
+        scale: ``[n / 8, groups, 8]``, the dtype of ``x``, float32 or float16, from
+            ``layout.pack_groups``.
         zero: likewise; none for ``NO_ZERO``.
         bias: ``[n]``, the dtype of ``x``.
         norm: ``[k]``, likewise: rows of ``x`` are divided by the root of their mean square, and

@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(multiplies_many_rows_by_parts) {
 
 BOOST_AUTO_TEST_CASE(chooses_by_gpu_and_scales, *boost::unit_test::label(kStandIn)) {
   const auto maps = [] { return fake().calls("cuTensorMapEncodeTiled"); };
-  for (const int32_t scale_dtype : {kBFloat16, kFloat32}) {
+  for (const int32_t scale_dtype : {kBFloat16, kFloat32, kFloat16}) {
     const auto before = maps();
     check_product({4, 32, 0, kBFloat16, scale_dtype}, 17, 24, 96);
     check_product({4, 32, 0, kBFloat16, scale_dtype}, 16, 24, 96);
@@ -212,6 +212,32 @@ BOOST_AUTO_TEST_CASE(streams_weights_through_shared_memory) {
     check(40, 9216, {false, false, true});
     check(4 * 16 * 33 + 8, 64, {true, false, true});
     check(4 * 16 * 35, 128, {true, true, false, 1});
+  }
+}
+
+// The same with zeros that are added, as weights of GGUF files have them.
+BOOST_AUTO_TEST_CASE(streams_weights_with_zeros_through_shared_memory) {
+  const auto check = [](int64_t n, int64_t k, const Parts& parts) {
+    check_product({4, 32, 2, kBFloat16, kFloat16}, 1, n, k, parts);
+  };
+  check(88, 2048, {true, true, true});
+  check(24, 2176, {false, true});
+  check(16, 4352, {true, true, true, 1});
+  check(40, 9216, {false, false, true});
+  check(4 * 16 * 33 + 8, 64, {true, false, true});
+  check(4 * 16 * 35, 128, {true, true, false, 1});
+  check(24, 96, {});
+}
+
+// Of any number of rows, on any kernel.
+BOOST_AUTO_TEST_CASE(takes_scales_of_float16) {
+  for (const int64_t bits : {4, 8}) {
+    for (const int64_t zero_kind : {0, 1, 2}) {
+      for (const int64_t m : {1, 2, 8, 16, 17}) {
+        check_product({bits, 32, zero_kind, kBFloat16, kFloat16}, m, 24, 96, {true});
+        check_product({bits, 64, zero_kind, kBFloat16, kFloat16}, m, 40, 256);
+      }
+    }
   }
 }
 

@@ -114,7 +114,9 @@ BOOST_AUTO_TEST_SUITE(cuda_streamed_shape)
 
 namespace {
 
-std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32_t n, int32_t k) {
+std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32_t n, int32_t k,
+                                      int32_t shift = kGroupOfRow, int32_t zero_kind = kNoZero,
+                                      int32_t scale_kind = kScaleAsRow) {
   Gpu gpu;
   gpu.major = 9;
   gpu.kernels_arch = kernels_arch;
@@ -123,7 +125,9 @@ std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32
   OneRowProduct product{};
   product.n = n;
   product.k = k;
-  product.group_shift = bits == 4 ? 7 : kGroupOfRow;
+  product.group_shift = bits == 4 && shift == kGroupOfRow ? 7 : shift;
+  product.zero_kind = zero_kind;
+  product.scale_kind = scale_kind;
   return streamed_shape(gpu, {bits, "bf16", 4, true}, product);
 }
 
@@ -142,6 +146,22 @@ BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
   BOOST_TEST(shape_of(4, 4096, 14336).stages == 3);
   BOOST_TEST(shape_of(4, 4096, 14336).early == 1);
   BOOST_TEST(shape_of(8, 16384, 2048).early == 2);
+}
+
+BOOST_AUTO_TEST_CASE(zeros_stream_where_they_are_added_and_float16) {
+  const auto streams = [](int32_t shift, int32_t zero_kind, int32_t scale_kind) {
+    return streamed(90, 4, 2048, 2048, shift, zero_kind, scale_kind).has_value();
+  };
+  BOOST_TEST(streams(5, kAddedZero, kScaleFloat16));
+  BOOST_TEST(!streams(6, kAddedZero, kScaleFloat16));
+  BOOST_TEST(!streams(5, kZeroPoint, kScaleFloat16));
+  BOOST_TEST(!streams(5, kNoZero, kScaleFloat16));
+  BOOST_TEST(!streams(5, kAddedZero, kScaleAsRow));
+  BOOST_TEST(!streams(5, kAddedZero, kScaleFloat32));
+  BOOST_TEST(!streamed(90, 8, 2048, 2048, kGroupOfRow, kAddedZero, kScaleFloat16).has_value());
+  // A ring has fewer stages: a group has twice as many numbers.
+  BOOST_TEST(streamed(90, 4, 16384, 2048, 5, kAddedZero, kScaleFloat16)->stages <
+             streamed(90, 4, 16384, 2048, 7)->stages);
 }
 
 // What a GPU could do does not matter where its kernels are the PTX's: they would do nothing.

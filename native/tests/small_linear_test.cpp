@@ -7,6 +7,7 @@
 #include <string>
 
 #include "packed_numbers.h"
+#include "shim/run_shim.h"
 #include "slim/half.h"
 
 using namespace aoti_plugins;

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from exportable_weights import FORMS, OneProduct
+from exportable_weights import FORMS, OneProduct, gguf_of
 from exportable_weights import values_of as executorchs_values
 from small_weight_cases import CONFIGS, HIDDEN, WIDTH, quantised
 from support import lower
@@ -18,10 +18,11 @@ from torch.export import ExportedProgram, export
 from torchao.quantization import quantize_
 
 from aoti_plugins import CudaPartitioner
-from aoti_plugins.cuda.passes.small_weights import small_weights
+from aoti_plugins.cuda.passes.small_weights import constants_of, small_weights
 from aoti_plugins.cuda.small_weights import layout
 from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
 from aoti_plugins.lowering.passes.scaled_products import scaled_products
+from aoti_plugins.lowering.small_weights.weight import NO_ZERO, SmallWeight
 
 
 class Packed(nn.Module):
@@ -161,3 +162,28 @@ def test_a_lowered_program_calls_the_kernel_and_holds_four_bits(
     elements = WIDTH * HIDDEN + HIDDEN * 2 * 24
     needed = elements // 2 + elements // 32 * 2 + HIDDEN * 2  # codes, scales, a bias
     assert needed <= weights <= 1.05 * needed + 64 * len(blobs)
+
+
+@pytest.mark.parametrize("kind", ["q4_k", "q5_k"])
+def test_scales_of_gguf_files_take_two_bytes(kind: str) -> None:
+    torch.manual_seed(5)
+    weight = gguf_of(HIDDEN, 512, torch.bfloat16, kind)
+    program = export(OneProduct(weight), (torch.randn(1, 512).bfloat16(),)).run_decompositions({})
+    small_weights(program)
+    (product,) = [one for one in program.graph.nodes if "fused_linear" in str(one.target)]
+    assert {one.meta["val"].dtype for one in product.args[2:4]} == {torch.float16}
+
+
+@pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_scales_stay_exact_where_two_bytes_do_not_hold_them(
+    dtype: torch.dtype, factor: float
+) -> None:
+    """Small and large ones for bfloat16, any for float16, whose weights are no less exact."""
+    torch.manual_seed(6)
+    codes, scale = torch.randint(0, 16, (8, 64), dtype=torch.uint8), torch.rand(8, 2) + 0.5
+    factor = factor if dtype == torch.bfloat16 else 1.0
+    weight = SmallWeight("weight", codes, scale * factor, None, 4, NO_ZERO)
+    program = export(nn.Identity(), (torch.zeros(1),))
+    found = constants_of(program, weight, dtype)
+    assert found.scale.meta["val"].dtype == torch.float32

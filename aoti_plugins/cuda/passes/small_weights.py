@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -14,9 +15,13 @@ from aoti_plugins.cuda.small_weights.layout import is_supported, pack_codes, pac
 from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.program_constants import add_constant
 from aoti_plugins.lowering.small_weights.products import Product, product_of
-from aoti_plugins.lowering.small_weights.weight import SmallWeight
+from aoti_plugins.lowering.small_weights.rows import rows_of
+from aoti_plugins.lowering.small_weights.weight import ADDED_ZERO, SmallWeight
 
 _DTYPES = (torch.float16, torch.bfloat16)
+_TYPICAL_CODE = {4: 4, 8: 64}
+"""How far codes are from the middle."""
+_CLOSE = 2**-11
 
 
 def small_weights(program: ExportedProgram) -> None:
@@ -55,7 +60,7 @@ def constants_of(
     program: ExportedProgram, weight: SmallWeight, dtype: torch.dtype
 ) -> SmallWeightConstants:
     """The constants of a weight, which a program gets; for products of a dtype."""
-    scale_dtype = _scale_dtype(weight, dtype)
+    scale_dtype = _scale_dtype(weight, dtype, _has_rows(program, weight))
     name = prefix_of(weight.name, weight.bits)
     codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
     scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
@@ -94,8 +99,32 @@ def _replace(
     call_instead(node, torch.ops.aoti_plugins.fused_linear.default, *args)
 
 
-def _scale_dtype(weight: SmallWeight, dtype: torch.dtype) -> torch.dtype:
-    """The dtype of the product, if it holds all scales and zeros as they are; else float32."""
+def _has_rows(program: ExportedProgram, weight: SmallWeight) -> bool:
+    """Whether an embedding takes rows of a weight: of the tiles of the product, then."""
+    sources = [one for one in program.graph.nodes if one.name == weight.name]
+    return any(rows_of(user) is not None for source in sources for user in source.users)
+
+
+def _scale_dtype(weight: SmallWeight, dtype: torch.dtype, is_exact: bool) -> torch.dtype:
+    """The dtype of the product, if it holds all scales and zeros as they are.
+
+    Else float32; of a product of bfloat16 float16 if that changes no row of the weight by more than
+    about a fourth of what rounding it to bfloat16 would, unless it has to be exact.
+    """
     values = [weight.scale] if weight.zero is None else [weight.scale, weight.zero]
-    is_exact = all(torch.equal(one.to(dtype).double(), one.double()) for one in values)
-    return dtype if is_exact else torch.float32
+    if all(_rounding(one, dtype).count_nonzero() == 0 for one in values):
+        return dtype
+    if is_exact or dtype != torch.bfloat16:
+        return torch.float32
+    parts = [weight.scale.double() * _TYPICAL_CODE[weight.bits]]
+    errors = [_rounding(weight.scale, torch.float16) * _TYPICAL_CODE[weight.bits]]
+    if weight.zero is not None:
+        parts.append(weight.zero.double() * (weight.zero_kind == ADDED_ZERO))
+        errors.append(_rounding(weight.zero, torch.float16))
+    error, size = (torch.cat(some, 1).norm(dim=1) for some in (errors, parts))
+    return torch.float16 if bool((error <= _CLOSE * size).all()) else torch.float32
+
+
+def _rounding(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """How much numbers become larger in another dtype, in float64."""
+    return numbers.to(dtype).double() - numbers.double()

@@ -118,6 +118,8 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_streamed_row_4_bf16_6_1),
       FAKE_KERNEL(aotip_streamed_row_4_bf16_7_0),
       FAKE_KERNEL(aotip_streamed_row_4_bf16_7_1),
+      FAKE_KERNEL(aotip_streamed_zeros_4_bf16_5_0),
+      FAKE_KERNEL(aotip_streamed_zeros_4_bf16_5_1),
       FAKE_KERNEL(aotip_streamed_row_8_bf16_31_0),
       FAKE_KERNEL(aotip_streamed_row_8_bf16_31_1),
       FAKE_KERNEL(aotip_streamed_halves_bf16),

@@ -68,8 +68,10 @@ __device__ void digits_of(uint32_t a, uint32_t b, uint32_t c, uint32_t d, uint32
 
 /// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. HELD: the row has a chunk
 /// for each warp at most, whose digits stay in registers. PRODUCT is a OneRowProduct, or an
-/// ExpertProduct with groups.
-template <int BITS, typename T, int SHIFT, bool HELD, typename PRODUCT = OneRowProduct>
+/// ExpertProduct with groups. ZEROS: groups have zeros, which are added; these and scales are
+/// float16. A zero times the sum of the row's group is a lane's of the four that share a row.
+template <int BITS, typename T, int SHIFT, bool HELD, typename PRODUCT = OneRowProduct,
+          bool ZEROS = false>
 class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   using Base = StreamedBlock<T, SHIFT == kGroupOfRow>;
   using Base::chunks_;
@@ -92,6 +94,10 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   static constexpr bool kOfExperts = std::is_same<PRODUCT, ExpertProduct>::value;
   static constexpr int kGroups = kByRow ? 0 : kStreamedChunk >> SHIFT;  ///< of a chunk
   static constexpr int kGroupNbytes = kWeightTileRows * 2;              ///< scales of a tile
+  static constexpr int kNumbers = ZEROS ? 2 : 1;                        ///< of a group
+  static constexpr int kZeros = ZEROS ? kGroups / 4 : 1;                ///< of a chunk, for a lane
+  using Scale = std::conditional_t<ZEROS, __half, T>;
+  static_assert(!ZEROS || (kGroups % 4 == 0 && kGroups * 4 == kStreamedChunk / 8));
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
   static constexpr int kRun = 8 / kRuns;              ///< parts of such a sum
   static constexpr int kTurns = kByRow ? 2 : 1;       ///< sums of it, so that none waits for another
@@ -104,6 +110,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   struct Held {
     uint4 codes[2][kPlaces];
     uint32_t scale[2][kRuns];
+    uint32_t zero[2][kZeros];
   };
 
   /// A lane's digits of a chunk of the row: of the upper digit in even columns, of the lower in
@@ -111,6 +118,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   struct Digits {
     uint4 words[4];
     float unit;
+    float sums[kZeros];  ///< of the elements of the lane's groups
   };
 
  public:
@@ -122,13 +130,15 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         groups_(kByRow ? 0 : max(p_.k >> SHIFT, 1)),
         tile_step_(shape.piece * kPlaces * kWeightTileNbytes),
         scale_step_(shape.piece * kGroups * kGroupNbytes),
-        stage_step_(2 * (tile_step_ + scale_step_)),
+        stage_step_(2 * (tile_step_ + kNumbers * scale_step_)),
         ring_(memory) {
     memory += shape.stages * stage_step_;
     row_ = reinterpret_cast<uint4*>(memory);
     memory += chunks_ * kStreamedChunk * 2;
     units_ = reinterpret_cast<float*>(memory);
-    this->share(memory + (chunks_ + 3) / 4 * 16);
+    memory += (chunks_ + 3) / 4 * 16;
+    sums_ = reinterpret_cast<float*>(memory);
+    this->share(memory + (ZEROS ? chunks_ * kGroups * 4 : 0));
   }
 
   __device__ void run() {
@@ -193,7 +203,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         const int group = piece * shape_.piece * kGroups;
         const uint32_t nbytes = min(shape_.piece * kPlaces, places_ - place) * kWeightTileNbytes;
         const uint32_t scales_nbytes = min(shape_.piece * kGroups, groups_ - group) * kGroupNbytes;
-        arrive_before(&full_[stage], tiles * (nbytes + scales_nbytes));
+        arrive_before(&full_[stage], tiles * (nbytes + kNumbers * scales_nbytes));
         char* const to = ring_ + stage * stage_step_;
 #pragma unroll 1
         for (int half = 0; half < tiles; ++half) {
@@ -206,6 +216,12 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
             copy_to_shared(
                 to + 2 * tile_step_ + half * scale_step_,
                 static_cast<const char*>(p_.scale) + (tile * groups_ + group) * kGroupNbytes,
+                scales_nbytes, &full_[stage]);
+          }
+          if (ZEROS) {
+            copy_to_shared(
+                to + 2 * tile_step_ + (2 + half) * scale_step_,
+                static_cast<const char*>(p_.zero) + (tile * groups_ + group) * kGroupNbytes,
                 scales_nbytes, &full_[stage]);
           }
         }
@@ -300,6 +316,14 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         x[2 * i + 1] *= factor.y;
       }
     }
+    if constexpr (ZEROS) {
+      float sum = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
+      sum += __shfl_xor_sync(kAllLanes, sum, 1);
+      sum += __shfl_xor_sync(kAllLanes, sum, 2);
+      if (lane_ % 4 == 0) {
+        sums_[chunk * kGroups + lane_ / 4] = sum;
+      }
+    }
     // Floats that are not negative are ordered as their bits are; what is no number is the largest.
     uint32_t bits[8];
 #pragma unroll
@@ -349,6 +373,13 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
       digits.words[i] = row_[chunk * 32 + i * 8 + lane_ / 4 % 2 * 4 + lane_ % 4];
     }
     digits.unit = units_[chunk];
+    if constexpr (ZEROS) {
+      digits.unit = lane_ % 4 == 0 ? digits.unit : 0.0f;  // sums are added up over the four lanes
+#pragma unroll
+      for (int i = 0; i < kZeros; ++i) {
+        digits.sums[i] = sums_[chunk * kGroups + lane_ % 4 * kZeros + i];
+      }
+    }
   }
 
   /// What a lane has of the `at`-th chunk of a stage, which is the `chunk`-th of the row.
@@ -371,6 +402,17 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
           // Behind the row, where its digits are zeros, any scale that there is.
           const int group = min(chunk * kGroups + run, groups_ - 1) - (chunk - at) * kGroups;
           held.scale[half][run] = scales[group * kWeightTileRows];
+        }
+      }
+      if constexpr (ZEROS) {
+        const uint16_t* const zeros =
+            reinterpret_cast<const uint16_t*>(from + 2 * tile_step_ + (2 + half) * scale_step_) +
+            lane_ / 4;
+#pragma unroll
+        for (int i = 0; i < kZeros; ++i) {
+          const int of_chunk = lane_ % 4 * kZeros + i;
+          const int group = min(chunk * kGroups + of_chunk, groups_ - 1) - (chunk - at) * kGroups;
+          held.zero[half][i] = zeros[group * kWeightTileRows];
         }
       }
     }
@@ -404,7 +446,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const float one =
-              kByRow ? digits[i]->unit : digits[i]->unit * Base::number(held[i].scale[half][run]);
+              kByRow ? digits[i]->unit : digits[i]->unit * number(held[i].scale[half][run]);
           int32_t upper = 0;
           int32_t lower = 0;
 #pragma unroll
@@ -416,6 +458,31 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         }
       }
     }
+    if constexpr (ZEROS) {
+#pragma unroll
+      for (int i = 0; i < COUNT; ++i) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int j = 0; j < kZeros; ++j) {
+            sums[i][half] += digits[i]->sums[j] * number(held[i].zero[half][j]);
+          }
+        }
+      }
+    }
+  }
+
+  __device__ static float number(uint32_t bits) { return HalfPair<Scale>::floats(bits).x; }
+
+  __device__ void keep(int slot, float (&sums)[2]) {
+    if constexpr (ZEROS) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        sums[half] += __shfl_xor_sync(kAllLanes, sums[half], 1);
+        sums[half] += __shfl_xor_sync(kAllLanes, sums[half], 2);
+      }
+    }
+    Base::keep(slot, sums);
   }
 
   __device__ void compute(Around& around, float square) {
@@ -456,8 +523,8 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         this->leave(before);
       }
       this->leave(here);
-      this->keep(pair - first, sums[0]);
-      this->keep(pair - first + 1, sums[1]);
+      keep(pair - first, sums[0]);
+      keep(pair - first + 1, sums[1]);
     }
     if (pair < last) {
       Held held[1];
@@ -467,7 +534,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
       const Digits* const all[1] = {&digits};
       multiply<1>(held, all, sums);
       this->leave(here);
-      this->keep(pair - first, sums[0]);
+      keep(pair - first, sums[0]);
     }
   }
 
@@ -501,7 +568,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
         sums[0][0] += sums[i][0];
         sums[0][1] += sums[i][1];
       }
-      this->keep(pair - first, sums[0]);
+      keep(pair - first, sums[0]);
     }
   }
 
@@ -516,7 +583,13 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
       const int there = at + i * kStreamedWarps < count ? at + i * kStreamedWarps : at;
       fetch(held[i], stage, there, begin + there);
       fetch_digits(own[i], begin + there);
-      own[i].unit = i == 0 || there != at ? own[i].unit : 0.0f;
+      if (i > 0 && there == at) {
+        own[i].unit = 0.0f;
+#pragma unroll
+        for (float& sum : own[i].sums) {
+          sum = 0.0f;
+        }
+      }
       all[i] = &own[i];
     }
     multiply<kAtOnce>(held, all, sums);
@@ -532,6 +605,7 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   char* ring_;    ///< [stages]: two tiles, then their scales
   uint4* row_;    ///< [chunks, 32]: digits
   float* units_;  ///< [chunks]: what a sum of digits is multiplied with
+  float* sums_;   ///< [chunks, groups of one]: of elements; with zeros only
 };
 
 }  // namespace
@@ -539,6 +613,10 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
 #define AOTIP_STREAMED_ROW(BITS, KIND, TYPE, SHIFT, HELD)                                     \
   AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<BITS, TYPE, SHIFT, HELD != 0>)
+
+#define AOTIP_STREAMED_ZEROS(SHIFT, HELD)                                      \
+  AOTIP_STREAMED_KERNEL(aotip_streamed_zeros_4_bf16_##SHIFT##_##HELD, OneRowProduct, \
+                        StreamedRow<4, __nv_bfloat16, SHIFT, HELD != 0, OneRowProduct, true>)
 
 #define AOTIP_STREAMED_EXPERTS(SHIFT, HELD)                                            \
   AOTIP_STREAMED_KERNEL(aotip_streamed_experts_4_bf16_##SHIFT##_##HELD, ExpertProduct, \
@@ -552,6 +630,9 @@ AOTIP_STREAMED_ROWS(4, 5)
 AOTIP_STREAMED_ROWS(4, 6)
 AOTIP_STREAMED_ROWS(4, 7)
 AOTIP_STREAMED_ROWS(8, 31)
+
+AOTIP_STREAMED_ZEROS(5, 0)
+AOTIP_STREAMED_ZEROS(5, 1)
 
 AOTIP_STREAMED_EXPERTS(5, 0)
 AOTIP_STREAMED_EXPERTS(5, 1)

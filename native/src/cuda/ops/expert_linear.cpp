@@ -245,7 +245,7 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
                                            linear.factors->size(1), &factors));
     own.factors = factors.get();
   }
-  Call call{*rows, own, product_of(linear.weight, x.size(1)), linear.experts->numel(), nullptr};
+  Call call{*rows, own, product_of(linear.weight, x, x.size(1)), linear.experts->numel(), nullptr};
   call.product.n /= static_cast<int32_t>(linear.count);
   const int64_t sizes[] = {linear.factors != nullptr ? linear.factors->size(0) : call.rows,
                            columns_of(call)};

@@ -13,7 +13,7 @@ Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* re
                     Tensor& out) {
   const SmallWeight& weight = linear.weight;
   OneRowProduct product{};
-  static_cast<SmallWeightProduct&>(product) = product_of(weight, x.size(1));
+  static_cast<SmallWeightProduct&>(product) = product_of(weight, x, x.size(1));
   product.x = x.data();
   product.m = 1;
   set_around(linear.around, residual, product);

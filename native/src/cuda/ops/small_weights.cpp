@@ -24,11 +24,18 @@ int64_t groups_of(const SmallWeight& weight, int64_t k) {
   return weight.group_size >= k ? 1 : k / weight.group_size;
 }
 
+int32_t scale_kind_of(const Tensor& scale, const Tensor& x) {
+  return scale.dtype() == x.dtype()  ? kScaleAsRow
+         : scale.dtype() == kFloat32 ? kScaleFloat32
+                                     : kScaleFloat16;
+}
+
 Status check_groups(const Tensor& groups, const char* name, const Tensor& x, int64_t tiles,
                     int64_t count) {
-  AOTIP_CHECK(groups.dtype() == x.dtype() || groups.dtype() == kFloat32,
-              "%s is %s, expected %s or float32", name, dtype_name(groups.dtype()),
-              dtype_name(x.dtype()));
+  AOTIP_CHECK(
+      groups.dtype() == x.dtype() || groups.dtype() == kFloat32 || groups.dtype() == kFloat16,
+      "%s is %s, expected %s, float32 or float16", name, dtype_name(groups.dtype()),
+      dtype_name(x.dtype()));
   AOTIP_CHECK(groups.ndim() == 3 && groups.size(0) == tiles && groups.size(1) == count &&
                   groups.size(2) == kWeightTileRows && groups.is_contiguous(),
               "%s does not have the sizes [%lld, %lld, %d] without gaps", name,
@@ -73,7 +80,7 @@ Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k)
   return Status::kOk;
 }
 
-SmallWeightProduct product_of(const SmallWeight& weight, int64_t k) {
+SmallWeightProduct product_of(const SmallWeight& weight, const Tensor& x, int64_t k) {
   SmallWeightProduct product{};
   product.weight = weight.codes->data();
   product.scale = weight.scale->data();
@@ -84,7 +91,7 @@ SmallWeightProduct product_of(const SmallWeight& weight, int64_t k) {
   product.scale_group_step = kWeightTileRows;
   product.scale_row_step = 1;
   product.group_shift = group_shift_of(weight.group_size, k);
-  product.has_float_scale = weight.scale->dtype() == kFloat32 ? 1 : 0;
+  product.scale_kind = scale_kind_of(*weight.scale, x);
   product.zero_kind = static_cast<int32_t>(weight.zero_kind);
   return product;
 }
@@ -197,7 +204,7 @@ Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,
 
 bool ends_products(const Tensor& rows, const SmallWeight& weight, const Tensor* bias) noexcept {
   const Gpu* gpu = find_gpu(rows.device().index);
-  SmallWeightProduct product = product_of(weight, rows.size(1));
+  SmallWeightProduct product = product_of(weight, rows, rows.size(1));
   product.x = rows.data();
   product.bias = bias != nullptr ? bias->data() : nullptr;
   return gpu != nullptr && rows.size(0) > kMostFewRows && fits_many_rows(*gpu, product);
@@ -205,7 +212,7 @@ bool ends_products(const Tensor& rows, const SmallWeight& weight, const Tensor* 
 
 Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
                             const EndOfProduct& end, Tensor& out) noexcept {
-  SmallWeightProduct product = product_of(weight, rows.size(1));
+  SmallWeightProduct product = product_of(weight, rows, rows.size(1));
   return small_weight_product(rows,
                               {weight.bits, parts_of_group(weight.bits, weight.group_size), true},
                               product, bias, end, out);

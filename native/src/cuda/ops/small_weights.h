@@ -35,7 +35,7 @@ struct EndOfProduct {
 Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k);
 
 /// What kernels are told of a weight that was checked.
-SmallWeightProduct product_of(const SmallWeight& weight, int64_t k);
+SmallWeightProduct product_of(const SmallWeight& weight, const Tensor& x, int64_t k);
 
 /// Weights along k of one row in a tile.
 constexpr int64_t tile_depth(int64_t bits) {

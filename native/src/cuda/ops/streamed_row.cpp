@@ -44,6 +44,15 @@ int32_t chunks_of(const OneRowProduct& product) {
   return (product.k + kStreamedChunk - 1) / kStreamedChunk;
 }
 
+bool is_plain(const SmallWeightProduct& product) {
+  return product.zero_kind == kNoZero && product.scale_kind == kScaleAsRow;
+}
+
+/// Whether scales and zeros are what kernels with zeros take.
+bool has_zeros(const SmallWeightProduct& product) {
+  return product.zero_kind == kAddedZero && product.scale_kind == kScaleFloat16;
+}
+
 /// What a block has beside its ring and its row, as kernels/streamed_block.cuh divides it.
 int64_t shared_nbytes(const StreamedShape& shape) {
   return shape.kept * kStreamedWarps * kStreamedRows * int64_t{4} + kStreamedWarps * 4 +
@@ -55,14 +64,17 @@ int64_t stage_nbytes_of(int64_t bits, const OneRowProduct& product, int32_t piec
   const int64_t places = kStreamedChunk / tile_depth(bits);
   const int64_t groups =
       product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
-  return 2 * piece * (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes);
+  const int64_t numbers = has_zeros(product) ? 2 : 1;  // of a group
+  return 2 * piece *
+         (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes * numbers);
 }
 
 /// Of a product with codes, as the kernel divides its memory.
 int64_t nbytes_of(int64_t bits, const OneRowProduct& product, const StreamedShape& shape) {
   const int64_t chunks = chunks_of(product);
+  const int64_t sums_nbytes = has_zeros(product) ? chunks * (kStreamedChunk / 32) * 4 : 0;
   return shape.stages * stage_nbytes_of(bits, product, shape.piece) + chunks * kStreamedChunk * 2 +
-         (chunks + 3) / 4 * 16 + shared_nbytes(shape);
+         (chunks + 3) / 4 * 16 + sums_nbytes + shared_nbytes(shape);
 }
 
 int64_t halves_stage_nbytes_of(int32_t piece) {
@@ -131,10 +143,12 @@ Status launch(const Gpu& gpu, const char* name, int64_t nbytes, bool is_constant
 std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& kind,
                                             const OneRowProduct& product) noexcept {
   const int32_t shift = product.group_shift;
-  const bool has_kernel = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
-  const bool is_plain = product.zero_kind == kNoZero && product.has_float_scale == 0 &&
-                        product.is_tile_packed == 0 && is_aligned(product.scale);
-  if (gpu.kernels_arch < 90 || kind.kind[0] != 'b' || !has_kernel || !is_plain) {
+  const bool has_plain = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
+  const bool has_kernel = has_zeros(product)
+                              ? kind.bits == 4 && shift == 5 && is_aligned(product.zero)
+                              : has_plain && is_plain(product);
+  if (gpu.kernels_arch < 90 || kind.kind[0] != 'b' || !has_kernel || product.is_tile_packed != 0 ||
+      !is_aligned(product.scale)) {
     return std::nullopt;
   }
   const int32_t piece = std::min(chunks_of(product), most_piece(kind.bits));
@@ -147,8 +161,9 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
 Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
                     OneRowProduct& product) noexcept {
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_streamed_row_%d_%s_%d_%d",
-                      static_cast<int>(kind.bits), kind.kind, static_cast<int>(product.group_shift),
+  (void)std::snprintf(name, sizeof(name), "aotip_streamed_%s_%d_%s_%d_%d",
+                      has_zeros(product) ? "zeros" : "row", static_cast<int>(kind.bits), kind.kind,
+                      static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
   return launch(gpu, name, nbytes_of(kind.bits, product, shape), kind.is_constant, shape, product);
 }
@@ -156,9 +171,8 @@ Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
 std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
                                                     const ExpertProduct& product) noexcept {
   const int32_t shift = product.group_shift;
-  const bool is_plain =
-      product.zero_kind == kNoZero && product.has_float_scale == 0 && is_aligned(product.scale);
-  if (gpu.kernels_arch < 90 || (shift != 5 && shift != 7) || !is_plain) {
+  if (gpu.kernels_arch < 90 || (shift != 5 && shift != 7) || !is_plain(product) ||
+      !is_aligned(product.scale)) {
     return std::nullopt;
   }
   int32_t piece = std::min(chunks_of(product), most_piece(4));
