@@ -51,14 +51,16 @@ def _targets() -> Iterable[Target]:
 def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     """Attention, products of few rows and with small weights to our kernels."""
     own = functools.partial(own_pass, "cuda")
-    has_row_kernel = _all_copy_to_shared_memory(options)
+    capabilities = _capabilities(options)
+    has_row_kernel = all(one >= (9, 0) for one in capabilities)
     yield own("token_attentions", after="restore_views", before="attention_to_triton")
     yield own("attention_to_triton", after="restore_views")
     yield own("routers", after="restore_views")
     experts = functools.partial(own, after="chosen_matrices", before="gathered_rows")
     yield experts("expert_linears", has_row_kernel=has_row_kernel)
     yield own_pass("lowering", "scaled_products", after="gathered_rows")
-    yield own("small_weights", after="scaled_products")
+    has_half_scales = all(one == (9, 0) for one in capabilities)
+    yield own("small_weights", after="scaled_products", has_half_scales=has_half_scales)
     yield own("q6_k_linears", after="gathered_rows")
     yield own("float8_rows", after="small_weights")
     yield own("rows_of_tiles", after="small_weights")
@@ -70,17 +72,17 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield own("separate_bias", after="fused_linears")
 
 
-def _all_copy_to_shared_memory(options: LoweringOptions) -> bool:
-    """Whether the GPUs to lower for copy to shared memory by themselves.
+def _capabilities(options: LoweringOptions) -> set[tuple[int, int]]:
+    """The compute capabilities of the GPUs to lower for; 0.0 for one that is not known.
 
-    A pass runs once for all of them. Older ones have no kernel for ``row_linear`` that is as fast
-    as what Inductor generates.
+    A pass runs once for all of them. Those from 9.0 on copy to shared memory by themselves; older
+    ones have no kernel for ``row_linear`` that is as fast as what Inductor generates.
     """
     from aoti_plugins.plugin_system.manager import get_manager
 
     targets = CUDA.resolve(options.targets, get_manager().targets(CUDA.name))
     gpus = [target.properties.get(cuda_target.GPU_PROPERTY) for target in targets]
-    return all(gpu is not None and gpu.capability >= (9, 0) for gpu in gpus)
+    return {(0, 0) if gpu is None else gpu.capability for gpu in gpus}
 
 
 def _decompositions() -> Mapping[OpOverload, Callable[..., Any]]:

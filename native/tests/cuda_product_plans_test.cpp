@@ -7,6 +7,7 @@
 #include "cuda/ops/many_rows_plan.h"
 #include "cuda/ops/streamed_row.h"
 
+using namespace aoti_plugins;
 using namespace aoti_plugins::cuda;
 
 namespace {
@@ -116,7 +117,7 @@ namespace {
 
 std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32_t n, int32_t k,
                                       int32_t shift = kGroupOfRow, int32_t zero_kind = kNoZero,
-                                      int32_t scale_kind = kScaleAsRow) {
+                                      int32_t scale_dtype = kBFloat16) {
   Gpu gpu;
   gpu.major = 9;
   gpu.kernels_arch = kernels_arch;
@@ -127,7 +128,8 @@ std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32
   product.k = k;
   product.group_shift = bits == 4 && shift == kGroupOfRow ? 7 : shift;
   product.zero_kind = zero_kind;
-  product.scale_kind = scale_kind;
+  product.has_float_scale = scale_dtype == kFloat32 ? 1 : 0;
+  product.has_half_scale = scale_dtype == kFloat16 ? 1 : 0;
   return streamed_shape(gpu, {bits, "bf16", 4, true}, product);
 }
 
@@ -149,18 +151,18 @@ BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
 }
 
 BOOST_AUTO_TEST_CASE(zeros_stream_where_they_are_added_and_float16) {
-  const auto streams = [](int32_t shift, int32_t zero_kind, int32_t scale_kind) {
-    return streamed(90, 4, 2048, 2048, shift, zero_kind, scale_kind).has_value();
+  const auto streams = [](int32_t shift, int32_t zero_kind, int32_t scale_dtype) {
+    return streamed(90, 4, 2048, 2048, shift, zero_kind, scale_dtype).has_value();
   };
-  BOOST_TEST(streams(5, kAddedZero, kScaleFloat16));
-  BOOST_TEST(!streams(6, kAddedZero, kScaleFloat16));
-  BOOST_TEST(!streams(5, kZeroPoint, kScaleFloat16));
-  BOOST_TEST(!streams(5, kNoZero, kScaleFloat16));
-  BOOST_TEST(!streams(5, kAddedZero, kScaleAsRow));
-  BOOST_TEST(!streams(5, kAddedZero, kScaleFloat32));
-  BOOST_TEST(!streamed(90, 8, 2048, 2048, kGroupOfRow, kAddedZero, kScaleFloat16).has_value());
+  BOOST_TEST(streams(5, kAddedZero, kFloat16));
+  BOOST_TEST(!streams(6, kAddedZero, kFloat16));
+  BOOST_TEST(!streams(5, kZeroPoint, kFloat16));
+  BOOST_TEST(!streams(5, kNoZero, kFloat16));
+  BOOST_TEST(!streams(5, kAddedZero, kBFloat16));
+  BOOST_TEST(!streams(5, kAddedZero, kFloat32));
+  BOOST_TEST(!streamed(90, 8, 2048, 2048, kGroupOfRow, kAddedZero, kFloat16).has_value());
   // A ring has fewer stages: a group has twice as many numbers.
-  BOOST_TEST(streamed(90, 4, 16384, 2048, 5, kAddedZero, kScaleFloat16)->stages <
+  BOOST_TEST(streamed(90, 4, 16384, 2048, 5, kAddedZero, kFloat16)->stages <
              streamed(90, 4, 16384, 2048, 7)->stages);
 }
 

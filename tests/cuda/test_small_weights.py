@@ -22,7 +22,7 @@ from aoti_plugins.cuda.passes.small_weights import constants_of, small_weights
 from aoti_plugins.cuda.small_weights import layout
 from aoti_plugins.lowering.decompositions.int4 import mm_for_tensor_cores
 from aoti_plugins.lowering.passes.scaled_products import scaled_products
-from aoti_plugins.lowering.small_weights.weight import NO_ZERO, SmallWeight
+from aoti_plugins.lowering.small_weights.weight import ADDED_ZERO, SmallWeight
 
 
 class Packed(nn.Module):
@@ -164,14 +164,23 @@ def test_a_lowered_program_calls_the_kernel_and_holds_four_bits(
     assert needed <= weights <= 1.05 * needed + 64 * len(blobs)
 
 
-@pytest.mark.parametrize("kind", ["q4_k", "q5_k"])
-def test_scales_of_gguf_files_take_two_bytes(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "has_half_scales", "dtype"),
+    [
+        ("q4_k", True, torch.float16),
+        ("q4_k", False, torch.float32),
+        ("q5_k", True, torch.float32),
+    ],
+    ids=str,
+)
+def test_scales_of_gguf_files(kind: str, has_half_scales: bool, dtype: torch.dtype) -> None:
+    """Of two bytes where a kernel takes such."""
     torch.manual_seed(5)
     weight = gguf_of(HIDDEN, 512, torch.bfloat16, kind)
     program = export(OneProduct(weight), (torch.randn(1, 512).bfloat16(),)).run_decompositions({})
-    small_weights(program)
+    small_weights(program, has_half_scales)
     (product,) = [one for one in program.graph.nodes if "fused_linear" in str(one.target)]
-    assert {one.meta["val"].dtype for one in product.args[2:4]} == {torch.float16}
+    assert {one.meta["val"].dtype for one in product.args[2:4]} == {dtype}
 
 
 @pytest.mark.parametrize("factor", [2.0**-20, 2.0**20])
@@ -183,7 +192,7 @@ def test_scales_stay_exact_where_two_bytes_do_not_hold_them(
     torch.manual_seed(6)
     codes, scale = torch.randint(0, 16, (8, 64), dtype=torch.uint8), torch.rand(8, 2) + 0.5
     factor = factor if dtype == torch.bfloat16 else 1.0
-    weight = SmallWeight("weight", codes, scale * factor, None, 4, NO_ZERO)
+    weight = SmallWeight("weight", codes, scale * factor, scale * factor, 4, ADDED_ZERO)
     program = export(nn.Identity(), (torch.zeros(1),))
-    found = constants_of(program, weight, dtype)
+    found = constants_of(program, weight, dtype, is_exact=False)
     assert found.scale.meta["val"].dtype == torch.float32

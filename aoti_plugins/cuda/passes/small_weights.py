@@ -19,22 +19,30 @@ from aoti_plugins.lowering.small_weights.rows import rows_of
 from aoti_plugins.lowering.small_weights.weight import ADDED_ZERO, SmallWeight
 
 _DTYPES = (torch.float16, torch.bfloat16)
-_TYPICAL_CODE = {4: 4, 8: 64}
-"""How far codes are from the middle."""
+_OF_HALVES = (4, 32, ADDED_ZERO)
+"""Bits, size of groups, kind of zeros that may have scales of float16; must match the kernels of
+native/src/cuda/kernels/streamed_row.cu.
+"""
+_TYPICAL_CODE = 4
+"""How far codes of 4 bits are from the middle."""
 _CLOSE = 2**-11
 
 
-def small_weights(program: ExportedProgram) -> None:
+def small_weights(program: ExportedProgram, has_half_scales: bool = False) -> None:
     """Replace products by ``aoti_plugins::fused_linear``, in place; expects ATen ops.
 
     Those whose weight is a constant of 4 or 8 bits and whose other factor is float16 or bfloat16,
     in the outermost graph. What became of the weight before, if anything else needs it, stays.
+
+    Args:
+        program: to change.
+        has_half_scales: whether all GPUs have the kernel for scales of float16: 9.0.
     """
     graph = program.graph
     for node in list(graph.nodes):
         found = _product(program, node)
         if found is not None:
-            _replace(program, node, *found)
+            _replace(program, node, *found, is_exact=not has_half_scales)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 
@@ -57,10 +65,17 @@ class SmallWeightConstants:
 
 
 def constants_of(
-    program: ExportedProgram, weight: SmallWeight, dtype: torch.dtype
+    program: ExportedProgram, weight: SmallWeight, dtype: torch.dtype, is_exact: bool = True
 ) -> SmallWeightConstants:
-    """The constants of a weight, which a program gets; for products of a dtype."""
-    scale_dtype = _scale_dtype(weight, dtype, _has_rows(program, weight))
+    """The constants of a weight, which a program gets.
+
+    Args:
+        program: gets them, in place.
+        weight: what they stand for.
+        dtype: of the products.
+        is_exact: whether scales and zeros may not be rounded, as they may for ``fused_linear``.
+    """
+    scale_dtype = _scale_dtype(weight, dtype, is_exact or _has_rows(program, weight))
     name = prefix_of(weight.name, weight.bits)
     codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
     scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
@@ -91,9 +106,15 @@ def _product(program: ExportedProgram, node: Node) -> Product | None:
 
 
 def _replace(
-    program: ExportedProgram, node: Node, x: Node, weight: SmallWeight, bias: Node | None
+    program: ExportedProgram,
+    node: Node,
+    x: Node,
+    weight: SmallWeight,
+    bias: Node | None,
+    *,
+    is_exact: bool,
 ) -> None:
-    found = constants_of(program, weight, x.meta["val"].dtype)
+    found = constants_of(program, weight, x.meta["val"].dtype, is_exact)
     weights = (found.codes, found.scale, found.zero)
     args = (x, *weights, bias, None, None, *found.kinds, 0.0, int(Gate.NONE))
     call_instead(node, torch.ops.aoti_plugins.fused_linear.default, *args)
@@ -108,19 +129,19 @@ def _has_rows(program: ExportedProgram, weight: SmallWeight) -> bool:
 def _scale_dtype(weight: SmallWeight, dtype: torch.dtype, is_exact: bool) -> torch.dtype:
     """The dtype of the product, if it holds all scales and zeros as they are.
 
-    Else float32; of a product of bfloat16 float16 if that changes no row of the weight by more than
-    about a fourth of what rounding it to bfloat16 would, unless it has to be exact.
+    Else float32; or float16, if it need not be exact, for the products of which the runtime has a
+    kernel for that: where no row of the weight changes by more than about a fourth of what rounding
+    it to bfloat16 would change.
     """
     values = [weight.scale] if weight.zero is None else [weight.scale, weight.zero]
     if all(_rounding(one, dtype).count_nonzero() == 0 for one in values):
         return dtype
-    if is_exact or dtype != torch.bfloat16:
+    has_kernel = (weight.bits, weight.group_size, weight.zero_kind) == _OF_HALVES
+    if is_exact or dtype != torch.bfloat16 or not has_kernel or weight.zero is None:
         return torch.float32
-    parts = [weight.scale.double() * _TYPICAL_CODE[weight.bits]]
-    errors = [_rounding(weight.scale, torch.float16) * _TYPICAL_CODE[weight.bits]]
-    if weight.zero is not None:
-        parts.append(weight.zero.double() * (weight.zero_kind == ADDED_ZERO))
-        errors.append(_rounding(weight.zero, torch.float16))
+    parts = [weight.scale.double() * _TYPICAL_CODE, weight.zero.double()]
+    errors = [_rounding(weight.scale, torch.float16) * _TYPICAL_CODE]
+    errors.append(_rounding(weight.zero, torch.float16))
     error, size = (torch.cat(some, 1).norm(dim=1) for some in (errors, parts))
     return torch.float16 if bool((error <= _CLOSE * size).all()) else torch.float32
 

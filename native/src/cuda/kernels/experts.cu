@@ -54,7 +54,7 @@ __device__ void multiply_experts(const ExpertRowsProduct& p) {
   const int64_t tile = static_cast<int64_t>(expert) * (own.n / kWeightTileRows);
   const int64_t tiles_along_k = (own.k + kDepth - 1) / kDepth;
   const int64_t groups_nbytes =
-      tile * own.scale_tile_step * (own.scale_kind == kScaleFloat32 ? sizeof(float) : sizeof(T));
+      tile * own.scale_tile_step * (own.has_float_scale != 0 ? sizeof(float) : sizeof(T));
   own.weight = static_cast<const char*>(own.weight) + tile * tiles_along_k * kWeightTileNbytes;
   own.scale = static_cast<const char*>(own.scale) + groups_nbytes;
   own.zero = own.zero != nullptr ? static_cast<const char*>(own.zero) + groups_nbytes : nullptr;

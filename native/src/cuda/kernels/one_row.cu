@@ -17,7 +17,6 @@
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/one_row.h"
 #include "cuda/kernels/ptx.cuh"
-#include "cuda/kernels/scales.cuh"
 #include "cuda/kernels/warp.cuh"
 
 using namespace aoti_plugins::cuda;
@@ -61,6 +60,17 @@ struct Digits<8> {
     high = masked_xor<0x000f000f>(word >> 8, magic);
   }
 };
+
+/// The bits of a scale. What makes a float of them would wait for them.
+__device__ uint32_t scale_bits(const void* from, uint32_t i, uint32_t is_float) {
+  const char* at = static_cast<const char*>(from) + (i << (1 + is_float));
+  return is_float ? *reinterpret_cast<const uint32_t*>(at) : *reinterpret_cast<const uint16_t*>(at);
+}
+
+template <typename T>
+__device__ float scale_of(uint32_t bits, uint32_t is_float) {
+  return is_float ? __uint_as_float(bits) : HalfPair<T>::floats(bits).x;
+}
 
 /// What a warp holds of one place along k: tiles of all its rows, and the bits of scales and zeros.
 template <int TILES>
@@ -155,12 +165,12 @@ struct OneRow {
     const int part = kOwnScale ? 0 : lane / 8 % kParts;
     const int begin = min(place * kDepth + part * 32, p.k - 1);
     const int group = (begin >> p.group_shift) * p.scale_group_step;
-    const int32_t kind = PLAIN ? static_cast<int32_t>(kScaleAsRow) : p.scale_kind;
+    const uint32_t is_float = PLAIN ? 0 : p.has_float_scale;
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
-      held.scale[t] = scale_bits(p.scale, scale[t] + group, kind);
+      held.scale[t] = scale_bits(p.scale, scale[t] + group, is_float);
       if (!PLAIN && p.zero_kind != kNoZero) {
-        held.zero[t] = scale_bits(p.zero, scale[t] + group, kind);
+        held.zero[t] = scale_bits(p.zero, scale[t] + group, is_float);
       }
     }
   }
@@ -298,12 +308,12 @@ struct OneRow {
       const int source = from * 8 + lane / 4;
       const uint32_t bits =
           kOwnScale ? held.scale[t] : __shfl_sync(kAllLanes, held.scale[t], source);
-      const float one = scale_of<T>(bits, PLAIN ? static_cast<int32_t>(kScaleAsRow) : p.scale_kind);
+      const float one = scale_of<T>(bits, PLAIN ? 0 : p.has_float_scale);
       float added = 0.0f;
       if (!PLAIN && p.zero_kind != kNoZero) {
         const uint32_t zero_bits =
             kOwnScale ? held.zero[t] : __shfl_sync(kAllLanes, held.zero[t], source);
-        const float zero = scale_of<T>(zero_bits, p.scale_kind);
+        const float zero = scale_of<T>(zero_bits, p.has_float_scale);
         product += p.zero_kind == kZeroPoint ? (Code::kMiddle - zero) * sum : 0.0f;
         added = p.zero_kind == kAddedZero ? zero * sum : 0.0f;
       }

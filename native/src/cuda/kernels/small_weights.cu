@@ -77,9 +77,9 @@ struct SmallProduct {
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       const int i = scale[t] + group * p.scale_group_step;
-      held.scale[t] = load_scale<T>(p.scale, i, p.scale_kind);
+      held.scale[t] = load_scale<T>(p.scale, i, p.has_float_scale);
       if (p.zero_kind != kNoZero) {
-        held.shift[t] = load_scale<T>(p.zero, i, p.scale_kind);
+        held.shift[t] = load_scale<T>(p.zero, i, p.has_float_scale);
       }
     }
   }
@@ -264,8 +264,8 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
     }
     const int i = tile * p.scale_tile_step + (begin >> p.group_shift) * p.scale_group_step +
                   row * p.scale_row_step;
-    const float scale = load_scale<T>(p.scale, i, p.scale_kind);
-    const float zero = p.zero_kind == kNoZero ? 0.0f : load_scale<T>(p.zero, i, p.scale_kind);
+    const float scale = load_scale<T>(p.scale, i, p.has_float_scale);
+    const float zero = p.zero_kind == kNoZero ? 0.0f : load_scale<T>(p.zero, i, p.has_float_scale);
     Eight<T> eight;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {

@@ -30,18 +30,11 @@ enum GroupZero : int32_t {
   kAddedZero,  ///< weight = (code - 8) * scale + zero of 4 bits, code * scale + zero of 8
 };
 
-/// The dtype of scales, and of zeros.
-enum ScaleKind : int32_t {
-  kScaleAsRow,
-  kScaleFloat32,
-  kScaleFloat16,
-};
-
 /// A product [m, k] times [n, k] transposed. Steps are in elements.
 struct SmallWeightProduct {
   const void* x;       ///< rows of 16-bit floats, aligned to 16 bytes
   const void* weight;  ///< [n / 8, k / depth, 32, 16 bytes], k padded with anything
-  const void* scale;   ///< see `scale_kind`
+  const void* scale;   ///< as x, or float32; see `has_half_scale`
   const void* zero;    ///< as scale
   const void* bias;    ///< [n] as x, or null
   void* out;           ///< [m, n] as x
@@ -53,8 +46,11 @@ struct SmallWeightProduct {
   int32_t n;
   int32_t k;            ///< a multiple of 8
   int32_t group_shift;  ///< a group has 2^this weights, 32 at least; or kGroupOfRow
-  int32_t scale_kind;   ///< a ScaleKind; of rows of float16 not kScaleFloat16
-  int32_t zero_kind;    ///< a GroupZero
+  int32_t has_float_scale;
+  /// Whether scales and zeros are float16 where x is bfloat16: kernels/streamed_row.cu alone has a
+  /// kernel for such.
+  int32_t has_half_scale;
+  int32_t zero_kind;  ///< a GroupZero
   /// Of 4 bits, whether the weight is as PyTorch packs it: of every 32 weights along k, lane l has
   /// four pairs, from l % 4 * 2 on and 8 apart. k is a multiple of 128 then.
   int32_t is_tile_packed;

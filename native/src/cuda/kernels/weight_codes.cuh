@@ -4,7 +4,6 @@
 
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
-#include "cuda/kernels/scales.cuh"
 #include "cuda/kernels/small_weights.h"
 
 namespace aoti_plugins::cuda {
@@ -56,5 +55,12 @@ struct Codes<8> {
     return static_cast<float>(static_cast<int8_t>(code & 0xff));
   }
 };
+
+template <typename T>
+__device__ float load_scale(const void* from, uint32_t i, uint32_t is_float) {
+  const char* at = static_cast<const char*>(from) + (i << (1 + is_float));
+  return is_float ? *reinterpret_cast<const float*>(at)
+                  : static_cast<float>(*reinterpret_cast<const T*>(at));
+}
 
 }  // namespace aoti_plugins::cuda

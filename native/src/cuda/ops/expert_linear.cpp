@@ -232,6 +232,8 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
   OwnedTensor rows;
   AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, x.size(0), x.size(1), &rows));
+  AOTIP_CHECK(linear.weight.scale->dtype() != kFloat16 || x.dtype() == kFloat16,
+              "scale is float16, expected bfloat16 or float32");
   ExpertLinear own = linear;
   OwnedTensor experts;
   AOTIP_RETURN_IF_FAILED(as_aligned_rows(*linear.experts, 1, linear.experts->numel(), &experts));

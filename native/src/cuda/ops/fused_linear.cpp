@@ -1,6 +1,9 @@
 #include "cuda/ops/fused_linear.h"
 
+#include "cuda/driver/gpu.h"
 #include "cuda/ops/one_row.h"
+#include "cuda/ops/operators.h"
+#include "cuda/ops/streamed_row.h"
 
 namespace aoti_plugins::cuda {
 namespace {
@@ -9,8 +12,14 @@ int64_t columns_of(const SmallWeight& weight) {
   return weight.codes->size(0) * kWeightTileRows;
 }
 
-Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* residual,
-                    Tensor& out) {
+OneRowKind kind_of(const Tensor& x, const FusedLinear& linear) {
+  const SmallWeight& weight = linear.weight;
+  return {weight.bits, kind_of_halves(x), parts_of_group(weight.bits, weight.group_size),
+          is_constant(linear.around) && !weight.is_new};
+}
+
+OneRowProduct one_row_of(const Tensor& x, const FusedLinear& linear, const Tensor* residual,
+                         Tensor& out) {
   const SmallWeight& weight = linear.weight;
   OneRowProduct product{};
   static_cast<SmallWeightProduct&>(product) = product_of(weight, x, x.size(1));
@@ -18,10 +27,31 @@ Status call_one_row(const Tensor& x, const FusedLinear& linear, const Tensor* re
   product.m = 1;
   set_around(linear.around, residual, product);
   product.out = out.data();
-  return one_row(x.device().index,
-                 {weight.bits, kind_of_halves(x), parts_of_group(weight.bits, weight.group_size),
-                  is_constant(linear.around)},
-                 product);
+  return product;
+}
+
+/// Scales and zeros as float32.
+struct WideGroups {
+  OwnedTensor scale;
+  OwnedTensor zero;
+};
+
+Status widen(const Tensor& groups, OwnedTensor* ret) {
+  ret->reset(Tensor::empty(groups.ndim(), groups.sizes(), kFloat32, groups.device()));
+  AOTIP_RETURN_IF_NULL(*ret);
+  return Operators::copy(**ret, groups);
+}
+
+/// The weight with scales that all kernels take, in place of float16.
+Status widen(SmallWeight& weight, WideGroups* ret) {
+  AOTIP_RETURN_IF_FAILED(widen(*weight.scale, &ret->scale));
+  weight.scale = ret->scale.get();
+  if (weight.zero != nullptr) {
+    AOTIP_RETURN_IF_FAILED(widen(*weight.zero, &ret->zero));
+    weight.zero = ret->zero.get();
+  }
+  weight.is_new = true;
+  return Status::kOk;
 }
 
 Status multiply(const Tensor& rows, const void* product, Tensor& out) {
@@ -30,16 +60,29 @@ Status multiply(const Tensor& rows, const void* product, Tensor& out) {
 }
 
 Status compute(const Tensor& x, const void* product, const Tensor* residual, Tensor& out) {
-  const auto& [weight, around] = *static_cast<const FusedLinear*>(product);
-  if (x.size(0) == 1 && fits_one_row(x.size(1))) {
-    return call_one_row(x, {weight, around}, residual, out);
+  FusedLinear linear = *static_cast<const FusedLinear*>(product);
+  SmallWeight& weight = linear.weight;
+  const bool is_one = x.size(0) == 1 && fits_one_row(x.size(1));
+  WideGroups wide;
+  if (weight.scale->dtype() == kFloat16 && x.dtype() != kFloat16) {
+    const Gpu* gpu = find_gpu(x.device().index);
+    AOTIP_RETURN_IF_NULL(gpu);
+    const OneRowProduct row = one_row_of(x, linear, residual, out);
+    if (!is_one || !streamed_shape(*gpu, kind_of(x, linear), row).has_value()) {
+      AOTIP_RETURN_IF_FAILED(widen(weight, &wide));
+    }
   }
+  if (is_one) {
+    OneRowProduct row = one_row_of(x, linear, residual, out);
+    return one_row(x.device().index, kind_of(x, linear), row);
+  }
+  const Around& around = linear.around;
   OwnedTensor normed;
   AOTIP_RETURN_IF_FAILED(norm_of_rows(x, around, &normed));
   const Tensor& rows = normed != nullptr ? *normed : x;
   return ends_products(rows, weight, around.bias)
              ? small_weight_product(rows, weight, around.bias, {residual, around.gate}, out)
-             : product_before_end(rows, around, columns_of(weight), multiply, product, residual,
+             : product_before_end(rows, around, columns_of(weight), multiply, &linear, residual,
                                   out);
 }
 

@@ -59,7 +59,7 @@ Status launch(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant,
 
 bool fits_many_rows(const Gpu& gpu, const SmallWeightProduct& product) noexcept {
   return gpu.kernels_arch == 90 && driver().cuTensorMapEncodeTiled != nullptr &&
-         product.scale_kind == kScaleAsRow && is_aligned(product.x) && is_aligned(product.out) &&
+         product.has_float_scale == 0 && is_aligned(product.x) && is_aligned(product.out) &&
          is_aligned(product.bias);
 }
 

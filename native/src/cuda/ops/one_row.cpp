@@ -77,8 +77,8 @@ Status one_row(int32_t gpu, const OneRowKind& kind, OneRowProduct& product) noex
   if (const std::optional<StreamedShape> shape = streamed_shape(*where, kind, product)) {
     return streamed_row(*where, kind, *shape, product);
   }
-  const bool is_plain = product.zero_kind == kNoZero && product.scale_kind == kScaleAsRow &&
-                        !is_left_out(*where, kind);
+  const bool is_plain =
+      product.zero_kind == kNoZero && product.has_float_scale == 0 && !is_left_out(*where, kind);
   const Shape shape = shape_of(kind, product, is_plain, *where);
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_one_row_%d_%s_%d_%d_%d_%d",

@@ -24,12 +24,6 @@ int64_t groups_of(const SmallWeight& weight, int64_t k) {
   return weight.group_size >= k ? 1 : k / weight.group_size;
 }
 
-int32_t scale_kind_of(const Tensor& scale, const Tensor& x) {
-  return scale.dtype() == x.dtype()  ? kScaleAsRow
-         : scale.dtype() == kFloat32 ? kScaleFloat32
-                                     : kScaleFloat16;
-}
-
 Status check_groups(const Tensor& groups, const char* name, const Tensor& x, int64_t tiles,
                     int64_t count) {
   AOTIP_CHECK(
@@ -91,7 +85,8 @@ SmallWeightProduct product_of(const SmallWeight& weight, const Tensor& x, int64_
   product.scale_group_step = kWeightTileRows;
   product.scale_row_step = 1;
   product.group_shift = group_shift_of(weight.group_size, k);
-  product.scale_kind = scale_kind_of(*weight.scale, x);
+  product.has_float_scale = weight.scale->dtype() == kFloat32 ? 1 : 0;
+  product.has_half_scale = weight.scale->dtype() == kFloat16 && x.dtype() != kFloat16 ? 1 : 0;
   product.zero_kind = static_cast<int32_t>(weight.zero_kind);
   return product;
 }
@@ -213,9 +208,9 @@ bool ends_products(const Tensor& rows, const SmallWeight& weight, const Tensor* 
 Status small_weight_product(const Tensor& rows, const SmallWeight& weight, const Tensor* bias,
                             const EndOfProduct& end, Tensor& out) noexcept {
   SmallWeightProduct product = product_of(weight, rows, rows.size(1));
-  return small_weight_product(rows,
-                              {weight.bits, parts_of_group(weight.bits, weight.group_size), true},
-                              product, bias, end, out);
+  return small_weight_product(
+      rows, {weight.bits, parts_of_group(weight.bits, weight.group_size), !weight.is_new}, product,
+      bias, end, out);
 }
 
 Status small_weight_product(const Tensor& rows, const SmallWeightKind& kind,

@@ -11,11 +11,12 @@ namespace aoti_plugins::cuda {
 /// A weight [n, k] of 4 or 8 bits, all of it on one GPU; docs/small-weights.md has the layout.
 struct SmallWeight {
   const Tensor* codes;  ///< [n / 8, tiles along k, 512] of uint8
-  const Tensor* scale;  ///< [n / 8, groups, 8], as x or float32
+  const Tensor* scale;  ///< [n / 8, groups, 8], as x, float32, or of `fused_linear` float16
   const Tensor* zero;   ///< as scale; null for none
   int64_t bits;
-  int64_t group_size;  ///< a power of two from 32 on, or k
-  int64_t zero_kind;   ///< a GroupZero of kernels/small_weights.h
+  int64_t group_size;   ///< a power of two from 32 on, or k
+  int64_t zero_kind;    ///< a GroupZero of kernels/small_weights.h
+  bool is_new = false;  ///< whether a kernel in front, of the same call, writes scales and zeros
 };
 
 /// What names a kernel of kernels/small_weights.cu, beside the dtype of x.

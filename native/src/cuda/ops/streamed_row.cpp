@@ -45,12 +45,13 @@ int32_t chunks_of(const OneRowProduct& product) {
 }
 
 bool is_plain(const SmallWeightProduct& product) {
-  return product.zero_kind == kNoZero && product.scale_kind == kScaleAsRow;
+  return product.zero_kind == kNoZero && product.has_float_scale == 0 &&
+         product.has_half_scale == 0;
 }
 
 /// Whether scales and zeros are what kernels with zeros take.
 bool has_zeros(const SmallWeightProduct& product) {
-  return product.zero_kind == kAddedZero && product.scale_kind == kScaleFloat16;
+  return product.zero_kind == kAddedZero && product.has_half_scale != 0;
 }
 
 /// What a block has beside its ring and its row, as kernels/streamed_block.cuh divides it.
@@ -145,7 +146,8 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
   const int32_t shift = product.group_shift;
   const bool has_plain = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
   const bool has_kernel = has_zeros(product)
-                              ? kind.bits == 4 && shift == 5 && is_aligned(product.zero)
+                              ? kind.bits == 4 && shift == 5 && is_aligned(product.zero) &&
+                                    gpu.kernels_arch == 90
                               : has_plain && is_plain(product);
   if (gpu.kernels_arch < 90 || kind.kind[0] != 'b' || !has_kernel || product.is_tile_packed != 0 ||
       !is_aligned(product.scale)) {
