@@ -145,10 +145,10 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
                                             const OneRowProduct& product) noexcept {
   const int32_t shift = product.group_shift;
   const bool has_plain = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
-  const bool has_kernel = has_zeros(product)
-                              ? kind.bits == 4 && shift == 5 && is_aligned(product.zero) &&
-                                    gpu.kernels_arch == 90
-                              : has_plain && is_plain(product);
+  const bool has_kernel =
+      has_zeros(product)
+          ? kind.bits == 4 && shift == 5 && is_aligned(product.zero) && gpu.kernels_arch == 90
+          : has_plain && is_plain(product);
   if (gpu.kernels_arch < 90 || kind.kind[0] != 'b' || !has_kernel || product.is_tile_packed != 0 ||
       !is_aligned(product.scale)) {
     return std::nullopt;

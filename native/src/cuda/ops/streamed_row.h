@@ -12,7 +12,8 @@ namespace aoti_plugins::cuda {
 /// How a kernel that has the weight run through shared memory divides it; none where there is no
 /// such kernel. There is one for bfloat16 on GPUs that copy by themselves, for weights without
 /// zeros, with scales as x; of 4 bits in groups of 32 to 128, of 8 bits with a scale for each row.
-/// And for weights of 4 bits in groups of 32 with zeros that are added, both float16, on GPUs of 9.0.
+/// And for weights of 4 bits in groups of 32 with zeros that are added, both float16, on GPUs
+/// of 9.0.
 std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& kind,
                                             const OneRowProduct& product) noexcept;
 
