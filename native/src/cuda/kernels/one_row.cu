@@ -488,7 +488,8 @@ struct OneRow {
 #define AOTIP_ALWAYS(...) __VA_ARGS__
 
 // For products that have kernels of streamed_row.cu on newer GPUs: the image has room for one form.
-// And for rows of float16 with 8 bits, which the general kernels take there.
+// And for rows of float16 with 8 bits, or with 4 in groups of less than 128, which the general
+// kernels take there.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ < 900
 #define AOTIP_ON_OLDER_GPUS(...) __VA_ARGS__
 #else
@@ -507,7 +508,7 @@ struct OneRow {
   AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, bf16, __nv_bfloat16, 2, 8, 4, PARTS, 1)       \
   AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, bf16, __nv_bfloat16, 2, 16, 4, PARTS, 1)      \
   AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, bf16, __nv_bfloat16, 4, 8, 2, PARTS, 1)       \
-  AOTIP_ONE_ROW(4, f16, __half, 2, 8, 4, PARTS, 1)
+  AOTIP_ONE_ROW_WITH(AOTIP_ON_OLDER_GPUS, 4, f16, __half, 2, 8, 4, PARTS, 1)
 
 #define AOTIP_ONE_ROW_GENERAL(BITS, PARTS)                           \
   AOTIP_ONE_ROW(BITS, bf16, __nv_bfloat16, 2, 8, 4, PARTS, 0)        \

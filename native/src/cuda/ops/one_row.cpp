@@ -21,11 +21,10 @@ constexpr int32_t kLongRow = 4096;
 constexpr int32_t kBlocksOfMultiprocessor = 2;
 
 /// Whether a kernel without zeros, and with scales as the row, is left out of the image for a GPU:
-/// of bfloat16 as kernels/streamed_row.cu has such products of these groups there, of float16 and 8
-/// bits to save room.
+/// of bfloat16 as kernels/streamed_row.cu has such products of these groups there, of float16 to
+/// save room.
 bool is_left_out(const Gpu& gpu, const OneRowKind& kind) {
-  const bool is_bf16 = kind.kind[0] == 'b';
-  return gpu.kernels_arch >= 90 && (kind.bits == 4 ? is_bf16 && kind.parts < 4 : !is_bf16);
+  return gpu.kernels_arch >= 90 && (kind.bits == 4 ? kind.parts < 4 : kind.kind[0] != 'b');
 }
 
 /// What a block does: rows of the weight at a time, and its warps.
