@@ -358,6 +358,9 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
   refused(rows(1), three(), 4, {nullptr, nullptr, 0, to_gpu(host_numbers({32}, kBFloat16))},
           "the norm is not [64] of bfloat16");
   refused(rows(3), three(), 4, {factors(1, 3), rows(1), 0}, "the residual is not as the result");
+  const Form halves{4, 32, 2, kBFloat16, kFloat16};
+  check_refused(call(rows(1), three(), weight_of(halves, 4 * 16, 64), halves, 4, {}, &raw),
+                "scale is float16, expected bfloat16 or float32");
   AtenTensorHandle other = nullptr;
   const auto not_chosen = [&](const Handle& scores, int64_t chosen, const char* reason) {
     check_refused(aoti_torch_cuda_chosen_experts(scores.get(), chosen, 0, &raw, &other), reason);

@@ -42,6 +42,19 @@ void check_product(const Form& form, int64_t m, int64_t n, int64_t k, const Part
   BOOST_TEST(worst < (m > 1 || parts.norm ? 4e-3 : 1e-4));
 }
 
+/// As kernels/streamed_row.cu divides weights: rows of a chunk for each warp at most and longer
+/// ones, whole pieces and parts of them; more pairs than stages, and than are kept; odd numbers of
+/// tiles.
+template <typename Check>
+void for_streamed_sizes(const Check& check) {
+  check(88, 2048, Parts{true, true, true});
+  check(24, 2176, Parts{false, true});
+  check(16, 4352, Parts{true, true, true, 1});
+  check(40, 9216, Parts{false, false, true});
+  check(4 * 16 * 33 + 8, 64, Parts{true, false, true});
+  check(4 * 16 * 35, 128, Parts{true, true, false, 1});
+}
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cuda_fused_linear, CudaFixture)
@@ -194,8 +207,6 @@ BOOST_AUTO_TEST_CASE(multiplies_one_row_of_all_lengths) {
   }
 }
 
-// As kernels/streamed_row.cu divides them: rows of a chunk for each warp at most and longer ones,
-// whole pieces and parts of them; more pairs than stages, and than are kept; odd numbers of tiles.
 BOOST_AUTO_TEST_CASE(streams_weights_through_shared_memory) {
   for (const int64_t bits : {4, 8}) {
     const auto check = [bits](int64_t n, int64_t k, const Parts& parts) {
@@ -206,12 +217,7 @@ BOOST_AUTO_TEST_CASE(streams_weights_through_shared_memory) {
         }
       }
     };
-    check(88, 2048, {true, true, true});
-    check(24, 2176, {false, true});
-    check(16, 4352, {true, true, true, 1});
-    check(40, 9216, {false, false, true});
-    check(4 * 16 * 33 + 8, 64, {true, false, true});
-    check(4 * 16 * 35, 128, {true, true, false, 1});
+    for_streamed_sizes(check);
   }
 }
 
@@ -220,12 +226,7 @@ BOOST_AUTO_TEST_CASE(streams_weights_with_zeros_through_shared_memory) {
   const auto check = [](int64_t n, int64_t k, const Parts& parts) {
     check_product({4, 32, 2, kBFloat16, kFloat16}, 1, n, k, parts);
   };
-  check(88, 2048, {true, true, true});
-  check(24, 2176, {false, true});
-  check(16, 4352, {true, true, true, 1});
-  check(40, 9216, {false, false, true});
-  check(4 * 16 * 33 + 8, 64, {true, false, true});
-  check(4 * 16 * 35, 128, {true, true, false, 1});
+  for_streamed_sizes(check);
   check(24, 96, {});
 }
 

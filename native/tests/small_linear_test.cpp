@@ -79,6 +79,22 @@ AOTITorchError multiply_small(const Handle& x, const Handle* row_scale, const Ha
   return error;
 }
 
+/// x [m, k] times the transpose of weights [n, k], plus the bias; sums of float64.
+std::vector<float> products_of(const Handle& x, const std::vector<double>& weights,
+                               const Handle& bias, int64_t m, int64_t n, int64_t k) {
+  std::vector<float> products;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = data_of<float>(bias)[j];
+      for (int64_t p = 0; p < k; ++p) {
+        sum += data_of<float>(x)[i * k + p] * weights[j * k + p];
+      }
+      products.push_back(static_cast<float>(sum));
+    }
+  }
+  return products;
+}
+
 /// Random blocks of 256 weights of a GGUF file, and what they stand for.
 struct Blocks {
   Handle bytes;                 // [n, nbytes]
@@ -169,17 +185,7 @@ BOOST_AUTO_TEST_CASE(blocks_of_gguf_files) {
       const Handle x = floats({m, k}, {k, 1}, 4);
       Handle out;
       BOOST_REQUIRE_MESSAGE(multiply_blocks(x, blocks.bytes, &bias, kind, &out) == 0, reason());
-      std::vector<float> expected;
-      for (int64_t i = 0; i < m; ++i) {
-        for (int64_t j = 0; j < n; ++j) {
-          double sum = data_of<float>(bias)[j];
-          for (int64_t p = 0; p < k; ++p) {
-            sum += data_of<float>(x)[i * k + p] * blocks.weights[j * k + p];
-          }
-          expected.push_back(static_cast<float>(sum));
-        }
-      }
-      check_close(values(out), expected, 1e-3);
+      check_close(values(out), products_of(x, blocks.weights, bias, m, n, k), 1e-3);
     }
   }
 }
@@ -244,17 +250,8 @@ BOOST_AUTO_TEST_CASE(weights_of_few_bits_times_floats) {
           Handle out;
           BOOST_REQUIRE_MESSAGE(
               multiply_small(x, nullptr, nullptr, s, &bias, bits, zero_kind, &out) == 0, reason());
-          std::vector<float> expected;
-          for (int64_t i = 0; i < m; ++i) {
-            for (int64_t j = 0; j < n; ++j) {
-              double sum = data_of<float>(bias)[j];
-              for (int64_t p = 0; p < k; ++p) {
-                sum += data_of<float>(x)[i * k + p] * s.weights[j * k + p];
-              }
-              expected.push_back(static_cast<float>(sum));
-            }
-          }
-          check_close(values(out), expected, bits == 4 ? 1e-3 : 1e-2);
+          check_close(values(out), products_of(x, s.weights, bias, m, n, k),
+                      bits == 4 ? 1e-3 : 1e-2);
         }
       }
     }

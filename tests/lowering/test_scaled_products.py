@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram, export
 
 from aoti_plugins.lowering.passes.scaled_products import scaled_products
+from aoti_plugins.lowering.small_weights.sources import weight_of
 
 N, K = 24, 64
 LINEAR = ["aoti_plugins.packed_weight.default", "aten.linear.default"]
@@ -45,15 +46,20 @@ def targets(program: ExportedProgram) -> list[str]:
     return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
 
 
+def without_assertions(program: ExportedProgram) -> None:
+    """As ExecuTorch leaves them out."""
+    for node in list(program.graph.nodes):
+        if node.target is torch.ops.aten._assert_tensor_metadata.default:
+            program.graph.erase_node(node)
+
+
 def rewritten(form: str, dtype: torch.dtype = torch.float32) -> list[str]:
     """Check that results stay; the ops that there are then."""
     torch.manual_seed(0)
     x = torch.randn(2, 3, K).to(dtype)
     program = export(Scaled(form, dtype), (x,)).run_decompositions({})
     expected = program.module()(x)
-    for node in list(program.graph.nodes):
-        if node.target is torch.ops.aten._assert_tensor_metadata.default:
-            program.graph.erase_node(node)  # as ExecuTorch does
+    without_assertions(program)
     scaled_products(program)
     close = {"rtol": 1e-4, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 0.02, "atol": 0.1}
     torch.testing.assert_close(program.module()(x), expected, **close)
@@ -96,3 +102,35 @@ def test_codes_that_are_no_constants_stay() -> None:
     before = targets(program)
     scaled_products(program)
     assert targets(program) == before
+
+
+class Twice(nn.Module):
+    """The same codes, with two scales and with none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("codes", torch.randint(-128, 128, (N, K), dtype=torch.int8))
+        self.register_buffer("first", torch.rand(N) / 100)
+        self.register_buffer("second", torch.rand(N) / 100)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        scales = (self.first, self.second, None)
+        products = [torch.mm(x, self.codes.t().to(x.dtype)) for _ in scales]
+        return tuple(
+            one if scale is None else one * scale
+            for one, scale in zip(products, scales, strict=True)
+        )
+
+
+def test_codes_of_several_weights() -> None:
+    torch.manual_seed(0)
+    model, x = Twice(), torch.randn(2, K)
+    program = export(model, (x,)).run_decompositions({})
+    without_assertions(program)
+    scaled_products(program)
+    assert targets(program) == LINEAR * 3
+    weights = [one for one in program.graph.nodes if one.target is torch.ops.aten.linear.default]
+    small = [weight_of(program, one.args[1]) for one in weights]
+    assert len({one.name for one in small if one is not None}) == 3
+    for found, expected in zip(program.module()(x), model(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

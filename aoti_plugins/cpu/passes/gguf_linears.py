@@ -7,8 +7,7 @@ from torch.export import ExportedProgram
 
 import aoti_plugins.cpu.gguf_linear  # noqa: F401 -- registers the op
 from aoti_plugins.lowering.added_nodes import call_instead
-from aoti_plugins.lowering.small_weights.products import factors_of
-from aoti_plugins.lowering.small_weights.sources import gguf_blocks_of
+from aoti_plugins.lowering.small_weights.products import product_of_blocks
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -19,13 +18,13 @@ def gguf_linears(program: ExportedProgram) -> None:
     What else reads a weight, as an embedding does that is also the head, reads the same blocks.
     """
     for node in list(program.graph.nodes):
-        factors = factors_of(node)
-        found = None if factors is None else gguf_blocks_of(factors.weight)
-        if factors is None or found is None:
+        found = product_of_blocks(node)
+        if found is None:
             continue
-        dtype = factors.x.meta["val"].dtype
+        (x, _, bias), (blocks, kind) = found
+        dtype = x.meta["val"].dtype
         if dtype in _DTYPES and node.meta["val"].dtype == dtype:
-            args = (factors.x, found.blocks, factors.bias, found.kind)
-            call_instead(node, torch.ops.aoti_plugins.gguf_linear.default, *args)
+            op = torch.ops.aoti_plugins.gguf_linear.default
+            call_instead(node, op, x, blocks, bias, kind)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
@@ -11,12 +12,13 @@ from aoti_plugins.cuda.small_weights.planes import pack
 from aoti_plugins.lowering.added_nodes import call, call_instead
 from aoti_plugins.lowering.program_constants import add_constant, constant_of
 from aoti_plugins.lowering.small_weights.gguf import six_bits
-from aoti_plugins.lowering.small_weights.products import factors_of
+from aoti_plugins.lowering.small_weights.products import product_of_blocks
 from aoti_plugins.lowering.small_weights.rows import rows_of
 from aoti_plugins.lowering.small_weights.sources import gguf_blocks_of
 
 _ops = torch.ops.aoti_plugins
 _KIND = "q6_k"
+_PARTS = ("low", "high", "scale", "step")
 _Planes = tuple[Node, Node, Node, Node]
 _NBYTES_AT_ONCE = 2**23
 
@@ -29,39 +31,36 @@ def q6_k_linears(program: ExportedProgram) -> None:
     """
     planes: dict[Node, _Planes] = {}
     for node in list(program.graph.nodes):
-        factors = factors_of(node)
-        found = None if factors is None else gguf_blocks_of(factors.weight)
-        if factors is None or found is None or found.kind != _KIND:
+        found = product_of_blocks(node)
+        if found is None:
             continue
-        is_bfloat16 = factors.x.meta["val"].dtype == node.meta["val"].dtype == torch.bfloat16
-        if not is_bfloat16 or constant_of(program, found.blocks) is None:
+        (x, _, bias), (blocks, kind) = found
+        is_bfloat16 = x.meta["val"].dtype == node.meta["val"].dtype == torch.bfloat16
+        rows = constant_of(program, blocks)
+        if kind != _KIND or not is_bfloat16 or rows is None:
             continue
-        if found.blocks not in planes:
-            planes[found.blocks] = _planes(program, found.blocks)
-        args = (factors.x, *planes[found.blocks])
-        if factors.bias is None:
-            call_instead(node, _ops.q6_k_linear.default, *args)
+        if blocks not in planes:
+            planes[blocks] = _planes(program, blocks.name, rows)
+        if bias is None:
+            call_instead(node, _ops.q6_k_linear.default, x, *planes[blocks])
         else:
-            product = call(node, _ops.q6_k_linear.default, *args)
-            call_instead(node, torch.ops.aten.add.Tensor, product, factors.bias)
+            product = call(node, _ops.q6_k_linear.default, x, *planes[blocks])
+            call_instead(node, torch.ops.aten.add.Tensor, product, bias)
     for node in list(program.graph.nodes) if planes else ():
         _take_rows(node, planes)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 
-def _planes(program: ExportedProgram, blocks: Node) -> _Planes:
-    """The constants of a weight, which a program gets."""
-    rows = constant_of(program, blocks)
-    assert rows is not None
+def _planes(program: ExportedProgram, name: str, rows: Tensor) -> _Planes:
+    """The constants of rows of blocks that a placeholder held, which a program gets."""
     parts = []
     for some in rows.split(max(1, _NBYTES_AT_ONCE // rows.size(1))):
         codes, scale, step = six_bits(some)
         parts.append((*pack(codes), scale.to(torch.int8), step.to(torch.float16)))
-    names = ("low", "high", "scale", "step")
     low, high, scale, step = (
-        add_constant(program, f"{blocks.name}_of_6_bits_{name}", torch.cat(list(all_rows)))
-        for name, all_rows in zip(names, zip(*parts, strict=True), strict=True)
+        add_constant(program, f"{name}_of_6_bits_{part}", torch.cat(list(all_rows)))
+        for part, all_rows in zip(_PARTS, zip(*parts, strict=True), strict=True)
     )
     return low, high, scale, step
 

@@ -26,6 +26,7 @@ native/src/cuda/kernels/streamed_row.cu.
 _TYPICAL_CODE = 4
 """How far codes of 4 bits are from the middle."""
 _CLOSE = 2**-11
+"""Of a row's norm; rounding to bfloat16 changes a weight by up to 2^-8 of it."""
 
 
 def small_weights(program: ExportedProgram, has_half_scales: bool = False) -> None:
@@ -75,7 +76,7 @@ def constants_of(
         dtype: of the products.
         is_exact: whether scales and zeros may not be rounded, as they may for ``fused_linear``.
     """
-    scale_dtype = _scale_dtype(weight, dtype, is_exact or _has_rows(program, weight))
+    scale_dtype = _scale_dtype(program, weight, dtype, is_exact)
     name = prefix_of(weight.name, weight.bits)
     codes = add_constant(program, f"{name}_codes", pack_codes(weight.codes, weight.bits))
     scale = add_constant(program, f"{name}_scale", pack_groups(weight.scale.to(scale_dtype)))
@@ -120,32 +121,39 @@ def _replace(
     call_instead(node, torch.ops.aoti_plugins.fused_linear.default, *args)
 
 
-def _has_rows(program: ExportedProgram, weight: SmallWeight) -> bool:
-    """Whether an embedding takes rows of a weight: of the tiles of the product, then."""
-    sources = [one for one in program.graph.nodes if one.name == weight.name]
-    return any(rows_of(user) is not None for source in sources for user in source.users)
+def _scale_dtype(
+    program: ExportedProgram, weight: SmallWeight, dtype: torch.dtype, is_exact: bool
+) -> torch.dtype:
+    """The dtype of the product, if it holds all scales and zeros as they are; else float32.
 
-
-def _scale_dtype(weight: SmallWeight, dtype: torch.dtype, is_exact: bool) -> torch.dtype:
-    """The dtype of the product, if it holds all scales and zeros as they are.
-
-    Else float32; or float16, if it need not be exact, for the products of which the runtime has a
-    kernel for that: where no row of the weight changes by more than about a fourth of what rounding
-    it to bfloat16 would change.
+    Or float16, unless they have to be exact: for an embedding that takes rows of the tiles they do.
     """
     values = [weight.scale] if weight.zero is None else [weight.scale, weight.zero]
     if all(_rounding(one, dtype).count_nonzero() == 0 for one in values):
         return dtype
-    has_kernel = (weight.bits, weight.group_size, weight.zero_kind) == _OF_HALVES
-    if is_exact or dtype != torch.bfloat16 or not has_kernel or weight.zero is None:
-        return torch.float32
+    may_be_rounded = not is_exact and dtype == torch.bfloat16 and _is_close_in_halves(weight)
+    return torch.float16 if may_be_rounded and not _has_rows(program, weight) else torch.float32
+
+
+def _is_close_in_halves(weight: SmallWeight) -> bool:
+    """Whether a kernel takes scales of float16, which change no row by more than ``_CLOSE``."""
+    if (weight.bits, weight.group_size, weight.zero_kind) != _OF_HALVES or weight.zero is None:
+        return False
     parts = [weight.scale.double() * _TYPICAL_CODE, weight.zero.double()]
-    errors = [_rounding(weight.scale, torch.float16) * _TYPICAL_CODE]
-    errors.append(_rounding(weight.zero, torch.float16))
+    errors = [
+        _rounding(weight.scale, torch.float16) * _TYPICAL_CODE,
+        _rounding(weight.zero, torch.float16),
+    ]
     error, size = (torch.cat(some, 1).norm(dim=1) for some in (errors, parts))
-    return torch.float16 if bool((error <= _CLOSE * size).all()) else torch.float32
+    return bool((error <= _CLOSE * size).all())
 
 
 def _rounding(numbers: Tensor, dtype: torch.dtype) -> Tensor:
     """How much numbers become larger in another dtype, in float64."""
     return numbers.to(dtype).double() - numbers.double()
+
+
+def _has_rows(program: ExportedProgram, weight: SmallWeight) -> bool:
+    """Whether an embedding takes rows of a weight: of the tiles of the product, then."""
+    sources = [one for one in program.graph.nodes if one.name == weight.name]
+    return any(rows_of(user) is not None for source in sources for user in source.users)

@@ -6,7 +6,7 @@ multiplied with a scale for each column. Kernels for small weights do both at on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +20,8 @@ from aoti_plugins.lowering.small_weights.sources import CASTS, is_transpose, nam
 from aoti_plugins.lowering.small_weights.weight import NO_ZERO
 
 _aten = torch.ops.aten
-_VIEWS = ("aten::view", "aten::view_copy", "aten::reshape", "aten::unsqueeze", "aten::squeeze")
 _RESHAPES = ("aten::view", "aten::view_copy", "aten::reshape")
+_VIEWS = (*_RESHAPES, "aten::unsqueeze", "aten::squeeze")
 
 
 def scaled_products(program: ExportedProgram) -> None:
@@ -55,20 +55,20 @@ def _codes(program: ExportedProgram, node: Node) -> Node | None:
 def _rewrite(program: ExportedProgram, product: Node, codes: Node) -> None:
     n, dtype = codes.meta["val"].size(0), product.meta["val"].dtype
     x: Any = product.args[0]
-    last, scale = product, torch.ones(n)
-    found = _by_columns(program, last, _aten.mul.Tensor)
-    if found is not None:
-        last, factor = found
-        scale = _values(program, factor)
+    last, scale, name = product, torch.ones(n), f"{codes.name}_alone"
+    found = _by_columns(last, _aten.mul.Tensor)
+    numbers = None if found is None else _constant(program, found[1])
+    if found is not None and numbers is not None:
+        last, scale = found[0], numbers.values
+        name = f"{codes.name}_times_{numbers.source.name}"
     view = _only_user(last)
     if view is not None and _restores_rows(x, view):
         x, last = x.args[0], view
     bias = None
-    found = _by_columns(program, last, _aten.add.Tensor)
+    found = _by_columns(last, _aten.add.Tensor)
     if found is not None and found[1].meta["val"].dim() == 1:
         last, bias = found
-    name = f"{codes.name}_scale_of_rows"
-    scales = add_constant(program, name, scale.reshape(n, 1).contiguous())
+    scales = add_constant(program, f"{name}_{str(scale.dtype)[6:]}", scale.reshape(n, 1))
     args = (codes, scales, None, 8, NO_ZERO, dtype)
     weight = call(last, torch.ops.aoti_plugins.packed_weight.default, *args)
     call_instead(last, _aten.linear.default, x, weight, bias)
@@ -78,7 +78,7 @@ def _only_user(node: Node) -> Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def _by_columns(program: ExportedProgram, node: Node, op: Any) -> tuple[Node, Node] | None:
+def _by_columns(node: Node, op: Any) -> tuple[Node, Node] | None:
     """The op that nothing but a node goes into, and a number for each of its columns."""
     user = _only_user(node)
     if user is None or user.target is not op or user.kwargs or len(user.args) != 2:
@@ -90,25 +90,24 @@ def _by_columns(program: ExportedProgram, node: Node, op: Any) -> tuple[Node, No
     sizes = other.meta["val"].shape
     is_row = len(sizes) > 0 and sizes[-1] == value.size(-1) and all(one == 1 for one in sizes[:-1])
     is_same = other.meta["val"].dtype == user.meta["val"].dtype == value.dtype
-    return (user, other) if is_row and is_same and _values_source(program, other) else None
+    return (user, other) if is_row and is_same else None
 
 
-def _values_source(program: ExportedProgram, node: Node) -> Node | None:
-    """The placeholder of the constant of which a node is a view or another dtype."""
-    while name_of(node) in (*_VIEWS, *CASTS):
-        node = node.args[0]
-    return node if constant_of(program, node) is not None else None
+class _Constant(NamedTuple):
+    """The values of a constant in one dim, and its placeholder."""
+
+    values: Tensor
+    source: Node
 
 
-def _values(program: ExportedProgram, node: Node) -> Tensor:
-    """What such a node is, in one dim."""
-    if name_of(node) in _VIEWS:
-        return _values(program, node.args[0])
-    if name_of(node) in CASTS:
-        return _values(program, node.args[0]).to(node.meta["val"].dtype)
+def _constant(program: ExportedProgram, node: Any) -> _Constant | None:
+    """What a node is, if that is a constant, seen in other sizes and dtypes."""
+    if name_of(node) in (*_VIEWS, *CASTS):
+        found = _constant(program, node.args[0])
+        dtype = node.meta["val"].dtype
+        return None if found is None else _Constant(found.values.to(dtype), found.source)
     value = constant_of(program, node)
-    assert value is not None
-    return value.flatten()
+    return None if value is None else _Constant(value.flatten(), node)
 
 
 def _restores_rows(rows: Any, view: Node) -> bool:

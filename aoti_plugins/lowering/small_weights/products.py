@@ -9,6 +9,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.lowering.small_weights.sources import (
+    GgufBlocks,
+    gguf_blocks_of,
     is_transpose,
     packed_weight_of,
     weight_of,
@@ -62,3 +64,10 @@ def product_of(program: ExportedProgram, node: Node) -> Product | None:
             return None
         x, bias, weight = factors.x, factors.bias, weight_of(program, factors.weight)
     return None if weight is None or not isinstance(x, Node) else (x, weight, bias)
+
+
+def product_of_blocks(node: Node) -> tuple[Factors, GgufBlocks] | None:
+    """The product that a node computes, if its weight is made from blocks of GGUF files."""
+    factors = factors_of(node)
+    blocks = None if factors is None else gguf_blocks_of(factors.weight)
+    return None if factors is None or blocks is None else (factors, blocks)

@@ -130,12 +130,15 @@ def _gguf(program: ExportedProgram, node: Node) -> SmallWeight | None:
 
 
 def _packed(program: ExportedProgram, node: Node) -> SmallWeight | None:
-    """``aoti_plugins::packed_weight`` of 8 bits, whose codes lie as they are."""
+    """``aoti_plugins::packed_weight`` of 8 bits, whose codes lie as they are.
+
+    It is named by its scales: the same codes may stand for several weights.
+    """
     codes, scale, zero = (constant_of(program, one) for one in node.args[:3])
     bits, zero_kind = node.args[3], node.args[4]
     if codes is None or scale is None or bits != 8 or (zero is None) != (node.args[2] is None):
         return None
-    return SmallWeight(node.args[0].name, codes, scale, zero, bits, zero_kind)
+    return SmallWeight(node.args[1].name, codes, scale, zero, bits, zero_kind)
 
 
 _AFFINE = "torchao::dequantize_affine"

@@ -14,27 +14,25 @@ namespace aoti_plugins::cpu {
 /// Rows of x: all but its last dim.
 int64_t rows_of(const Tensor& x);
 
-/// A new tensor [..., n] for x [..., k], to which float32 [rows, n] is converted that
-/// `multiply(out)` writes. It is not called where there is nothing to write.
-///
-/// @param dtype of the result
-template <typename Multiply>
-Status make_float_product(const Tensor& x, int64_t n, int32_t dtype, AtenTensorHandle* ret,
-                          const Multiply& multiply);
-
 /// Adds one number to each column of [rows, n]. `bias` has n floats of any kind, or is null.
 Status add_bias(const Tensor* bias, int64_t rows, int64_t n, float* out);
 
-/// The two halves of `make_float_product`.
+/// The result of a product, and where its sums go.
 struct FloatProduct {
   OwnedTensor out;
   OwnedTensor floats;  ///< none where `out` is float32
 
   float* data() const { return (floats != nullptr ? floats : out)->data_as<float>(); }
 };
+
+/// A new tensor [..., n] of a dtype for x [..., k].
 Status begin_float_product(const Tensor& x, int64_t n, int32_t dtype, FloatProduct* ret);
+
+/// Converts the sums to what the result is.
 Status end_float_product(FloatProduct& product, AtenTensorHandle* ret);
 
+/// A new tensor [..., n] of a dtype for x [..., k]: what `multiply(sums)` writes to float32
+/// [rows, n]. It is not called where there is nothing to write.
 template <typename Multiply>
 Status make_float_product(const Tensor& x, int64_t n, int32_t dtype, AtenTensorHandle* ret,
                           const Multiply& multiply) {

@@ -62,6 +62,8 @@ Status check(const Tensor& x, const ExpertLinear& linear) {
   AOTIP_CHECK(experts.numel() <= std::numeric_limits<int32_t>::max() / kExpertRows,
               "too many rows");
   AOTIP_RETURN_IF_FAILED(check_small_weight(x, linear.weight, x.size(1)));
+  AOTIP_CHECK(linear.weight.scale->dtype() != kFloat16 || x.dtype() == kFloat16,
+              "scale is float16, expected bfloat16 or float32");
   AOTIP_CHECK(linear.count > 0 && linear.count <= kMostExperts &&
                   linear.weight.codes->size(0) % linear.count == 0,
               "the weight is not of %lld experts, or these are more than %d",
@@ -232,8 +234,6 @@ Status expert_linear(const Tensor& x, const ExpertLinear& linear, AtenTensorHand
   AOTIP_RETURN_IF_FAILED(use_gpu(x.device().index));
   OwnedTensor rows;
   AOTIP_RETURN_IF_FAILED(as_aligned_rows(x, x.size(0), x.size(1), &rows));
-  AOTIP_CHECK(linear.weight.scale->dtype() != kFloat16 || x.dtype() == kFloat16,
-              "scale is float16, expected bfloat16 or float32");
   ExpertLinear own = linear;
   OwnedTensor experts;
   AOTIP_RETURN_IF_FAILED(as_aligned_rows(*linear.experts, 1, linear.experts->numel(), &experts));
