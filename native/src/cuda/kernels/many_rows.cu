@@ -36,36 +36,27 @@ class PairExchange {
                     : lane & 2  ? 0x3715
                                 : 0x6240,
                     lane)),
-        is_upper_((lane & 2) != 0) {}
+        is_upper_(kept(lane & 2, lane) != 0) {}
 
-  __device__ void exchange(uint4& codes) const {
-    if constexpr (BITS == 8) {
-      exchange_words(codes.x, codes.y);
-      exchange_words(codes.z, codes.w);
+  /// The pairs of 32 weights along k: of a word, or, of 8 bits, of two, where every other byte of a
+  /// word is of one pair.
+  __device__ void exchange(uint32_t (&words)[BITS / 4]) const {
+    if constexpr (BITS == 4) {
+      uint32_t& word = words[0];
+      uint32_t other = __shfl_xor_sync(kAllLanes, word, 1);
+      other = __funnelshift_l(other, other, turn_);
+      word = (word & own_) | (other & ~own_);
+      word = __byte_perm(word, __shfl_xor_sync(kAllLanes, word, 2), bytes_);
     } else {
-      codes = make_uint4(exchanged(codes.x), exchanged(codes.y), exchanged(codes.z),
-                         exchanged(codes.w));
+      const uint32_t other = __shfl_xor_sync(kAllLanes, is_upper_ ? words[0] : words[1], 2);
+      words[0] = is_upper_ ? other : words[0];
+      words[1] = is_upper_ ? words[1] : other;
+      words[0] = __byte_perm(words[0], __shfl_xor_sync(kAllLanes, words[0], 1), bytes_);
+      words[1] = __byte_perm(words[1], __shfl_xor_sync(kAllLanes, words[1], 1), bytes_);
     }
   }
 
  private:
-  /// A word has the pairs of 32 weights along k.
-  __device__ uint32_t exchanged(uint32_t word) const {
-    uint32_t other = __shfl_xor_sync(kAllLanes, word, 1);
-    other = __funnelshift_l(other, other, turn_);
-    word = (word & own_) | (other & ~own_);
-    return __byte_perm(word, __shfl_xor_sync(kAllLanes, word, 2), bytes_);
-  }
-
-  /// Two words have the pairs of 32 weights; every other byte of a word is of one pair.
-  __device__ void exchange_words(uint32_t& low, uint32_t& high) const {
-    const uint32_t other = __shfl_xor_sync(kAllLanes, is_upper_ ? low : high, 2);
-    low = is_upper_ ? other : low;
-    high = is_upper_ ? high : other;
-    low = __byte_perm(low, __shfl_xor_sync(kAllLanes, low, 1), bytes_);
-    high = __byte_perm(high, __shfl_xor_sync(kAllLanes, high, 1), bytes_);
-  }
-
   /// The compiler would find such numbers anew each time.
   __device__ static uint32_t kept(uint32_t number, uint32_t lane) {
     return __shfl_sync(kAllLanes, number, lane);
@@ -90,6 +81,7 @@ class ManyRows {
         pairs_(threadIdx.x % 32, product.is_tile_packed != 0),
         memory_(memory),
         lines_(lines_at(memory)),
+        place_lines_(lines_),
         full_(reinterpret_cast<Arrivals*>(memory + kMemoryNbytes)),
         is_copying_(__shfl_sync(kAllLanes, threadIdx.x / 32, 0) == 0),
         lane_(static_cast<int>(threadIdx.x) % 32),
@@ -98,6 +90,7 @@ class ManyRows {
         rank_(static_cast<int>(blockIdx.x - tile_ * shape.splits)),
         first_(rank_ * shape.k_tiles + min(rank_, shape.more_k_tiles)),
         last_(first_ + shape.k_tiles + (rank_ < shape.more_k_tiles ? 1 : 0)),
+        more_(first_ + 1 < last_),
         is_gated_(shape.gate != kNoGate ? 1 : 0),
         first_row_(static_cast<int>(shape.first_tile + tile_ / shape.x_tiles) *
                    (kRows >> is_gated_)),
@@ -131,6 +124,9 @@ class ManyRows {
     }
     __syncthreads();
     wait_for_inputs();
+    if (kIsSpread) {
+      take_all();
+    }
     next_copy_ = first_;
     if (is_copying_) {
 #pragma unroll 1
@@ -140,13 +136,16 @@ class ManyRows {
     }
 #pragma unroll 1
     for (int at = first_; at < last_; ++at) {
-      uint4 codes[kTiles][kCodes];
-      take(codes);
-      if (at + 1 < last_) {
-        fetch();
+      more_ = at + (kIsSpread ? 2 : 1) < last_;
+      if (!kIsSpread) {
+        take_all();
       }
-      wait_for_turn(&full_[place_], turn_);
-      multiply<0>(codes, at > first_);
+      take_scales();
+      if (at + 1 < last_) {
+        fetch_scales();
+      }
+      wait_for_turn(full_ + place_, turn_);
+      multiply<0>(at > first_);
       if (at > first_) {
         // All have read the place before this one: its products have ended.
         __syncthreads();
@@ -154,11 +153,13 @@ class ManyRows {
           copy_place(place_ == 0 ? kPlaces - 1 : place_ - 1);
         }
       }
-      multiply<1>(codes, true);
-      multiply<2>(codes, true);
-      multiply<3>(codes, true);
+      multiply<1>(true);
+      multiply<2>(true);
+      multiply<3>(true);
+      place_lines_ += kPlaceNbytes / kLinesUnit;
       if (++place_ == kPlaces) {
         place_ = 0;
+        place_lines_ = lines_;
         turn_ ^= 1;
       }
     }
@@ -173,10 +174,14 @@ class ManyRows {
   static constexpr int kMemoryNbytes = kTile.memory_nbytes();
   static constexpr int kDepth = kPlaceDepth;
   static constexpr int kCodes = kDepth / Code::kDepth;  ///< tiles of the weight along k in a place
+  static constexpr int kWords = BITS / 4;               ///< of 32 weights that a lane has
   static constexpr int kSlabs = kDepth / kSlabDepth;    ///< of a place in the ring
   static constexpr int kPlaces = kTile.slabs() / kSlabs;
   static constexpr int kSlabNbytes = COLUMNS * kSlabDepth * 2;
   static constexpr int kPlaceNbytes = kSlabs * kSlabNbytes;
+  /// Parts of the next place are taken between the products of this one: what tensor cores do then
+  /// takes longer. Else all of it is, at the place's beginning, so that it is read long before.
+  static constexpr bool kIsSpread = COLUMNS == 256;
   /// Tiles of eight rows of the weight that a warp has.
   static constexpr int kTiles = 2;
 
@@ -190,41 +195,74 @@ class ManyRows {
 
   /// Begins to read what is next along k.
   __device__ void fetch() {
+    fetch_codes<0>();
+    if constexpr (kCodes > 1) {
+      fetch_codes<kCodes - 1>();
+    }
+    fetch_scales();
+  }
+
+  /// Tile CODE along k of the next place: the first ones first.
+  template <int CODE>
+  __device__ void fetch_codes() {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-      for (int i = 0; i < kCodes; ++i) {
-        held_.codes[t][i] = load_once(weight_[t] + (i < tiles_left_ ? i * 32 : 0));
-      }
-      weight_[t] += kCodes * 32;
+      held_.codes[t][CODE] = load_once(weight_[t] + (CODE < tiles_left_ ? CODE * 32 : 0));
     }
-    tiles_left_ -= kCodes;
-    if (weights_.has_groups()) {
-      const int group = (min(next_, p_.k - 1) >> p_.group_shift) * p_.scale_group_step;
-      next_ += kDepth;
+    if constexpr (CODE == kCodes - 1) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        held_.scale[t] = static_cast<const uint16_t*>(p_.scale)[scale_[t] + group];
+        weight_[t] += kCodes * 32;
       }
-      if (p_.zero_kind != kNoZero) {
+      tiles_left_ -= kCodes;
+    }
+  }
+
+  __device__ void fetch_scales() {
+    if (!weights_.has_groups()) {
+      return;
+    }
+    const int group = (min(next_, p_.k - 1) >> p_.group_shift) * p_.scale_group_step;
+    next_ += kDepth;
 #pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-          held_.zero[t] = static_cast<const uint16_t*>(p_.zero)[scale_[t] + group];
-        }
+    for (int t = 0; t < kTiles; ++t) {
+      held_.scale[t] = static_cast<const uint16_t*>(p_.scale)[scale_[t] + group];
+    }
+    if (p_.zero_kind != kNoZero) {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        held_.zero[t] = static_cast<const uint16_t*>(p_.zero)[scale_[t] + group];
       }
     }
   }
 
-  /// What was read, with pairs where a product wants them.
-  __device__ void take(uint4 (&codes)[kTiles][kCodes]) {
+  __device__ void take_all() {
+    take<0>();
+    take<1>();
+    take<2>();
+    take<3>();
+  }
+
+  /// Takes part PART of what was read, with pairs where a product wants them, and reads on once all
+  /// of a tile is taken.
+  template <int PART>
+  __device__ void take() {
+    constexpr int kCode = PART * 32 / Code::kDepth;
+    constexpr int kWord = PART % (Code::kDepth / 32) * kWords;
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
-      for (int i = 0; i < kCodes; ++i) {
-        codes[t][i] = held_.codes[t][i];
-        pairs_.exchange(codes[t][i]);
+      for (int i = 0; i < kWords; ++i) {
+        codes_[t][PART][i] = word_of(held_.codes[t][kCode], kWord + i);
       }
+      pairs_.exchange(codes_[t][PART]);
     }
+    if (kWord + kWords == 4 && more_) {
+      fetch_codes<kCode>();
+    }
+  }
+
+  __device__ void take_scales() {
     if (weights_.has_groups()) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
@@ -257,10 +295,8 @@ class ManyRows {
   /// Adds the products of 32 weights of each row, part PART of the place. When it returns, those of
   /// the last call have ended.
   template <int PART>
-  __device__ void multiply(const uint4 (&codes)[kTiles][kCodes], bool adds) {
+  __device__ void multiply(bool adds) {
     constexpr int kHalf = PART % 2;  // of a slab
-    constexpr int kCode = PART * 32 / Code::kDepth;
-    constexpr int kWord = BITS == 4 ? PART : kHalf * 2;
     if ((shape_.scaled_parts & 1 << PART) != 0) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
@@ -270,8 +306,7 @@ class ManyRows {
     uint32_t pairs[kTiles][4];
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-      weights_.cut_out(word_of(codes[t][kCode], kWord), word_of(codes[t][kCode], kWord + 1),
-                       pairs[t]);
+      weights_.cut_out(codes_[t][PART][0], codes_[t][PART][kWords - 1], pairs[t]);
     }
     weights_.make(pairs, factor_, added_);
     uint32_t (&a)[2][4] = floats_[kHalf];
@@ -282,15 +317,16 @@ class ManyRows {
       a[1][t] = pairs[t][2];
       a[1][t + 2] = pairs[t][3];
     }
-    const SharedLines lines =
-        lines_ +
-        (static_cast<uint32_t>(place_) * kPlaceNbytes + PART / 2 * kSlabNbytes) / kLinesUnit;
+    const SharedLines lines = place_lines_ + PART / 2 * kSlabNbytes / kLinesUnit;
     begin_group_tiles();
 #pragma unroll
     for (int step = 0; step < 2; ++step) {
       multiply_group_tile<T, COLUMNS>(total_, a[step], lines, kHalf * 2 + step, adds || step > 0);
     }
     end_group_tiles();
+    if (kIsSpread) {
+      take<PART>();
+    }
     wait_for_group_tiles<1>();
   }
 
@@ -330,7 +366,8 @@ class ManyRows {
   const PairExchange<BITS> pairs_;
   char* const memory_;  ///< slabs, and at the end sums
   const SharedLines lines_;
-  Arrivals* const full_;  ///< [places]
+  SharedLines place_lines_;  ///< of the place that is read
+  Arrivals* const full_;     ///< [places]
   const bool is_copying_;
   const int lane_;
   const int warp_;
@@ -338,17 +375,19 @@ class ManyRows {
   const int rank_;           ///< of the cluster's blocks
   const int first_;          ///< of the block's places along k
   const int last_;           ///< behind them
+  bool more_;                ///< whether a place follows what is read
   const int is_gated_;
   const int first_row_;     ///< of the weight, or of each half of it
   const int first_column_;  ///< of the result's transpose: a row of x
   const uint4* weight_[kTiles];
   int scale_[kTiles];
-  int tiles_left_;           ///< of the weight along k, from where this lane reads next
-  int next_copy_;            ///< along k, in places
-  int place_ = 0;            ///< that is read
-  uint32_t turn_ = 0;        ///< how often, of two, the ring has come round
-  int next_;                 ///< along k, whose scale this lane reads next
-  Held held_;                ///< of the next place along k
+  int tiles_left_;     ///< of the weight along k, from where this lane reads next
+  int next_copy_;      ///< along k, in places
+  int place_ = 0;      ///< that is read
+  uint32_t turn_ = 0;  ///< how often, of two, the ring has come round
+  int next_;           ///< along k, whose scale this lane reads next
+  Held held_;          ///< what is read
+  uint32_t codes_[kTiles][kDepth / 32][kWords];  ///< of the next products
   uint32_t group_[kTiles];   ///< factors of the rows and groups whose scale this lane has
   uint32_t factor_[kTiles];  ///< of the part's group and a row
   uint32_t added_[kTiles];

@@ -26,9 +26,9 @@ struct Columns {
   Times bits8;
 };
 
-constexpr Columns kColumns[] = {{64, {690, 560, 2}, {715, 590, 2}},
-                                {128, {890, 810, 2}, {885, 1080, 1}},
-                                {256, {1340, 1600, 1}, {1340, 1710, 1}}};
+constexpr Columns kColumns[] = {{64, {660, 530, 2}, {680, 560, 2}},
+                                {128, {855, 780, 2}, {830, 1020, 1}},
+                                {256, {1205, 1455, 1}, {1205, 1555, 1}}};
 
 const Times& times_of(const Columns& columns, int64_t bits) {
   return bits == 4 ? columns.bits4 : columns.bits8;
