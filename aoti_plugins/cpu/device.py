@@ -45,6 +45,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield own("quantized_convolutions", after="restore_views", before="ended_convolutions")
     yield own("pools_of_numbers", after="restore_views", before="ended_convolutions")
     yield own("gguf_linears", after="gathered_rows")
+    yield own("float_linears", after="gathered_rows")
     yield own_pass("lowering", "scaled_products", after="gathered_rows")
     yield own("small_linears", after="scaled_products")
     yield own("small_erf", after="restore_views")
@@ -69,6 +70,7 @@ CPU = Device(
         "aoti_plugins::clamped_convolution": ("float32",),
         "aoti_plugins::activated_convolution": ("float32",),
         "aoti_plugins::quantized_convolution": ("int8",),
+        "aoti_plugins::float_linear": ("float32", "float16", "bfloat16"),
         "aoti_plugins::gguf_linear": ("float32", "float16", "bfloat16"),
         "aoti_plugins::small_linear": ("float32", "float16", "bfloat16", "int8"),
     },

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from aoti_plugins.lowering.added_nodes import call
-from aoti_plugins.lowering.program_constants import constant_of
-from aoti_plugins.lowering.small_weights.sources import CASTS, is_transpose, name_of
+from aoti_plugins.lowering.small_weights.float_weights import float8_of_transpose
+from aoti_plugins.lowering.small_weights.sources import name_of
 
 _aten = torch.ops.aten
 _PRODUCTS = ("aten::matmul", "aten::mm")
@@ -31,7 +30,7 @@ def float8_rows(program: ExportedProgram) -> None:
     """
     for node in list(program.graph.nodes):
         if name_of(node) in _PRODUCTS and _is_one_row(node):
-            factors = _transposed_weight(program, node.args[1])
+            factors = float8_of_transpose(program, node.args[1])
             if factors is not None:
                 node.replace_all_uses_with(_as_sum(node, *factors))
                 program.graph.erase_node(node)
@@ -42,26 +41,6 @@ def float8_rows(program: ExportedProgram) -> None:
 def _is_one_row(product: Node) -> bool:
     rows = math.prod(product.args[0].meta["val"].shape[:-1])
     return product.meta["val"].dtype in _FLOATS and isinstance(rows, int) and rows == 1
-
-
-def _transposed_weight(program: ExportedProgram, node: Node) -> tuple[Node, Node] | None:
-    """Codes ``[n, k]`` and scales ``[n, 1]`` of which a node makes the weight ``[k, n]``."""
-    scaled: Any = node.args[0] if name_of(node) in CASTS else node
-    if name_of(scaled) != "aten::mul":
-        return None
-    wide, scale = scaled.args
-    if name_of(wide) not in CASTS:
-        return None
-    codes, scale = _untransposed(wide.args[0]), _untransposed(scale)
-    if codes is None or scale is None or constant_of(program, codes) is None:
-        return None
-    value, sizes = codes.meta["val"], scale.meta["val"].shape
-    is_float8 = value.is_floating_point() and value.itemsize == 1 and value.dim() == 2
-    return (codes, scale) if is_float8 and sizes in ((value.size(0), 1), (1, 1)) else None
-
-
-def _untransposed(node: Node) -> Node | None:
-    return node.args[0] if is_transpose(node) else None
 
 
 def _as_sum(node: Node, codes: Node, scale: Node) -> Node:

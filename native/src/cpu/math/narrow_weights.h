@@ -14,6 +14,9 @@ enum class NarrowForm {
   kQ4K,       ///< blocks of 256 weights as GGUF files have them, of llama.cpp's q4_k
   kQ5K,       ///< likewise q5_k
   kQ6K,       ///< likewise q6_k
+  kE4M3,      ///< floats of 8 bits: a sign, 4 bits of an exponent, 3 of a fraction; no infinity
+  kE5M2,      ///< likewise 5 and 2 bits
+  kE2M1,      ///< floats of 4 bits, 32 in 16 bytes: the lower bits have the first 16
 };
 
 /// Weights of a block, in the forms that have blocks.
@@ -34,16 +37,23 @@ constexpr bool wants_sums(NarrowForm form) {
          form == NarrowForm::kQ5K;
 }
 
+/// Floats of 8 and 4 bits lie next to each other in so many: rows have a multiple of it.
+inline constexpr int64_t kNarrowPiece = 32;
+
 /// A weight [n, k] of less than 32 bits. Of codes, row j stands for `(code - middle) * scale +
-/// added` with one number of each for every group. Blocks hold theirs.
+/// added` with one number of each for every group. Blocks hold theirs. Of floats of 8 and 4 bits, a
+/// row stands for `float * scale * whole`; groups have 16 of them or a multiple of 32.
 struct NarrowWeight {
   NarrowForm form = NarrowForm::kBfloat16;
   int64_t n = 0;
   int64_t k = 0;
   const void* data = nullptr;  ///< rows without gaps
   int64_t groups = 1;  ///< of a row; all have equally many codes, a multiple of 32: of blocks 32
-  const float* scale = nullptr;   ///< [n, groups], of codes
-  const float* offset = nullptr;  ///< [n, groups], of codes: added - middle * scale
+  const float* scale = nullptr;          ///< [n, groups], of codes
+  const float* offset = nullptr;         ///< [n, groups], of codes: added - middle * scale
+  const uint8_t* scale_bits = nullptr;   ///< [n, groups], of floats, in place of `scale`
+  const float* scale_of_bits = nullptr;  ///< [256], what these stand for
+  float whole = 1;                       ///< of floats, what all are multiplied by
 };
 
 /// Some rows times the transpose of a weight.

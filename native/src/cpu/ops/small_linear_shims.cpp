@@ -2,6 +2,7 @@
 
 #include <aoti_plugins/shim.h>
 
+#include "cpu/ops/float_linear.h"
 #include "cpu/ops/gguf_linear.h"
 #include "cpu/ops/small_linear.h"
 #include "shim/run_shim.h"
@@ -36,5 +37,19 @@ AOTITorchError aoti_torch_cpu_gguf_linear(AtenTensorHandle x, AtenTensorHandle b
     AOTIP_CHECK(unwrap(x)->device().type == kCpu, "x is on %s, expected cpu",
                 device_type_name(unwrap(x)->device().type));
     return cpu::gguf_linear({unwrap(x), unwrap(blocks), unwrap_optional(bias), kind}, ret0);
+  });
+}
+
+AOTITorchError aoti_torch_cpu_float_linear(AtenTensorHandle x, AtenTensorHandle codes,
+                                           AtenTensorHandle scale, AtenTensorHandle* bias,
+                                           double whole, const char* kind, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(x, codes, scale);
+    AOTIP_CHECK_ARG(kind);
+    AOTIP_CHECK_ARG(ret0);
+    AOTIP_CHECK(unwrap(x)->device().type == kCpu, "x is on %s, expected cpu",
+                device_type_name(unwrap(x)->device().type));
+    return cpu::float_linear(
+        {unwrap(x), unwrap(codes), unwrap(scale), unwrap_optional(bias), whole, kind}, ret0);
   });
 }
