@@ -17,6 +17,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 from support import ROOT, load_example, long_tests, lower
+from torch.export import ExportedProgram
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("any machine", deadline=None)
@@ -168,3 +169,14 @@ def run_python() -> Callable[..., str]:
         return done.stdout + done.stderr
 
     return run
+
+
+@pytest.fixture
+def called() -> Callable[[ExportedProgram], list[str]]:
+    """The ops that a program calls, in order."""
+
+    def names(program: ExportedProgram) -> list[str]:
+        targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
+        return [target._schema.name for target in targets if hasattr(target, "_schema")]
+
+    return names

@@ -49,8 +49,13 @@ MPS = Device(
     kernels={
         **usual_kernels(_FLOATS, products=(*_FLOATS, *INTEGERS)),
         RECURRENT_LAYER: _FLOATS,
+        "aoti_plugins::small_linear": _FLOATS,
     },
-    passes=lambda options: [own_pass("mps", "attention_to_metal", after="restore_views")],
+    passes=lambda options: [
+        own_pass("mps", "attention_to_metal", after="restore_views"),
+        own_pass("lowering", "scaled_products", after="gathered_rows"),
+        own_pass("mps", "small_linears", after="scaled_products"),
+    ],
     inductor_options=lambda options: INDUCTOR_OPTIONS,
     missing_dtypes={
         "float64": "Metal has no float64",

@@ -9,7 +9,7 @@ import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
 from torch import Tensor, nn
-from torch.export import ExportedProgram, export
+from torch.export import export
 from torch.utils._pytree import tree_leaves
 
 from aoti_plugins import CpuPartitioner
@@ -29,14 +29,3 @@ def run() -> Callable[..., list[Tensor]]:
             return [torch.as_tensor(value).clone() for value in loaded(*flat)]
 
     return lowered
-
-
-@pytest.fixture
-def called() -> Callable[[ExportedProgram], list[str]]:
-    """The ops that a program calls, in order."""
-
-    def names(program: ExportedProgram) -> list[str]:
-        targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
-        return [target._schema.name for target in targets if hasattr(target, "_schema")]
-
-    return names

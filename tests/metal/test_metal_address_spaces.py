@@ -85,6 +85,7 @@ DEFINES = {
     "index": "T=float INDEX_T=long",
     "scan": "FROM=float TO=float ACC=float THREADS=256 PRODUCT=0",
     "scatter": "T=float REAL=1 COMBINE=1 SRC=1",
+    "small_linear_rows": "T=bfloat S=float ROWS=2 CODES=4",
     "sort": "T=float KEY=uint REAL=1 DESCENDING=0 SHARED=512",
     "": "T=float",
 }
@@ -93,9 +94,18 @@ FILES = sorted(path.stem for path in KERNELS.glob("*.metal") if path.stem != "pr
 
 @pytest.mark.parametrize("name", FILES)
 def test_own_kernels(name: str) -> None:
-    prelude = (KERNELS / "prelude.metal").read_text()
-    choices = DEFINES.get(name, DEFINES[""]).split()
-    defines = "".join(f"#define {choice.replace('=', ' ')}\n" for choice in choices)
-    text = (KERNELS / f"{name}.metal").read_text()
-    check(prelude + defines + text)
+    text = _own(name, DEFINES.get(name, DEFINES[""]))
+    check(text)
     assert re.search(r"\bkernel void\b", text)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_tiles_of_small_weights(bits: int) -> None:
+    check(_own("gemm", f"{DEFINES['gemm']} CODES={bits} S=half"))
+
+
+def _own(name: str, choices: str) -> str:
+    """Kernels of ours as the runtime has them compiled."""
+    prelude = (KERNELS / "prelude.metal").read_text()
+    defines = "".join(f"#define {choice.replace('=', ' ')}\n" for choice in choices.split())
+    return prelude + defines + (KERNELS / f"{name}.metal").read_text()

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import test_mps_small_linear
 import torch
 from mps_operators import OperatorError, Operators, check, random
 from mps_support import METAL_HOST, NO_OPERATORS, operators_library, stand_in
+
+from aoti_plugins.lowering.small_weights.weight import ZERO_POINT
 
 KERNELS = METAL_HOST.parents[1] / "src" / "mps" / "kernels"
 BARRIER = "threadgroup_barrier(mem_flags::mem_threadgroup);"
@@ -91,12 +94,32 @@ def one_row(operators: Operators) -> None:
     matmul(operators, 1, 70, 45)
 
 
+def small_rows(operators: Operators) -> None:
+    small_linear(operators, 2)
+
+
+def small_tiles(operators: Operators) -> None:
+    small_linear(operators, 9)
+
+
+def small_linear(operators: Operators, rows: int) -> None:
+    given = test_mps_small_linear.product(rows, 37, 96, 4, 32, ZERO_POINT)
+    wanted = test_mps_small_linear.expected(given)
+    check(lambda: test_mps_small_linear.found(operators, given), wanted)
+
+
 FAULTS = {
     "no barrier before a tile is read": Fault(
         "gemm", f"int(thread_index));\n    {BARRIER}", "int(thread_index));\n", simdgroups
     ),
     "no barrier before a tile is filled again": Fault(
         "gemm", f"      }}\n    }}\n    {BARRIER}", "      }\n    }\n", simdgroups
+    ),
+    "zeros of another group": Fault(
+        "small_linear_rows", "by, zero, of_group)", "by, zero, 0)", small_rows
+    ),
+    "halves of a group that are swapped": Fault(
+        "gemm", "is_upper ? both", "!is_upper ? both", small_tiles
     ),
     "a wrong stride": Fault("gemm", "at.k * INDEX(p.a_col)", "at.k * INDEX(p.a_row)", plain_tiles),
     "threads that leave before a barrier": Fault(

@@ -24,8 +24,8 @@ def packed_constants(
     codes = pack(weight.codes, weight.bits, weight.group_size)
     zero = None
     if weight.zero is not None:
-        zero = add_constant(program, f"{name}_zero", weight.zero)
-    scale = add_constant(program, f"{name}_scale", weight.scale)
+        zero = add_constant(program, f"{name}_zero", weight.zero.contiguous())
+    scale = add_constant(program, f"{name}_scale", weight.scale.contiguous())
     return add_constant(program, f"{weight.name}{_PACKED_CODES}", codes), scale, zero
 
 

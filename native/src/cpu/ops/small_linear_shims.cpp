@@ -19,7 +19,7 @@ AOTITorchError aoti_torch_cpu_small_linear(AtenTensorHandle x, AtenTensorHandle*
     AOTIP_CHECK_ARG(ret0);
     AOTIP_CHECK(unwrap(x)->device().type == kCpu, "x is on %s, expected cpu",
                 device_type_name(unwrap(x)->device().type));
-    const cpu::SmallLinear linear{
+    const ops::SmallLinear linear{
         unwrap(x),     unwrap_optional(row_scale), unwrap_optional(row_zero), unwrap(codes),
         unwrap(scale), unwrap_optional(zero),      unwrap_optional(bias),     bits,
         zero_kind};

@@ -7,6 +7,8 @@
 //   CONVOLUTION 1  the weights of one group of channels, and the patches of the input that an
 //                  output element sees; c = w @ patches + bias. A transposed convolution is the
 //                  same with other patches (TRANSPOSED 1).
+//   CODES 4 or 8   with CONVOLUTION 0: rows, and the transpose of a weight of so many bits, as
+//                  small_linear_rows.metal has it; c = rows @ weight^T + bias
 // Further defines:
 //   T               element type: float, half or bfloat
 //   INDEX           int, or long where an offset does not fit into it
@@ -14,8 +16,8 @@
 //   B_K_FAST        likewise for the right one
 //   SIMDGROUP       1: products by simdgroup matrices of 8x8; 0: by single threads
 //
-// Buffers: 0 left, 1 right, 2 s or bias (any buffer where it is not read), 3 c, 4 arguments.
-// Groups of THREADS threads; the grid of groups is [ceil(n / TILE_N), ceil(m / TILE_M), batch],
+// Buffers: 0 left, 1 right, 2 s or bias (any buffer where it is not read), 3 c, 4 arguments; of
+// codes also 5 scales and 6 zeros (any buffer where they are not read). Groups of THREADS threads; the grid of groups is [ceil(n / TILE_N), ceil(m / TILE_M), batch],
 // where the batch of a convolution is its groups of channels.
 
 #if SIMDGROUP
@@ -39,6 +41,18 @@
 #define MEMORY (TILE_M * TILE_N)
 #else
 #define MEMORY (TILE_M * A_STEP + TILE_K * B_STEP)
+#endif
+
+#if CODES
+typedef uchar Right;
+#define CODES_BUFFERS , device const S* scale [[buffer(5)]], device const S* zero [[buffer(6)]]
+#define CODES_PARAMETERS , device const S* scale, device const S* zero
+#define CODES_ARGUMENTS , scale, zero
+#else
+typedef T Right;
+#define CODES_BUFFERS
+#define CODES_PARAMETERS
+#define CODES_ARGUMENTS
 #endif
 
 #if CONVOLUTION
@@ -144,7 +158,11 @@ static void store(device T* c, device const T* bias, constant Args& p, INDEX i, 
 
 #else
 
+#if CODES
+typedef SmallLinearArgs Args;
+#else
 typedef MatmulArgs Args;
+#endif
 
 struct Inner {
   INDEX k;
@@ -176,6 +194,43 @@ static Column column_at(constant Args&, INDEX j) {
   return column;
 }
 
+#if CODES
+
+static float left(device const T* a, constant Args& p, Row row, Inner at) {
+  const bool inside = row.i < INDEX(p.m) && at.k < INDEX(p.k);
+  return inside ? float(a[row.i * INDEX(p.k) + at.k]) : 0.0f;
+}
+
+static float right(device const uchar* codes CODES_PARAMETERS, constant Args& p, Column column,
+                   Inner at) {
+  if (column.j >= INDEX(p.n) || at.k >= INDEX(p.k)) {
+    return 0.0f;
+  }
+  const INDEX size = INDEX(p.group);
+  const INDEX group = at.k / size;
+  const INDEX number = column.j * (INDEX(p.k) / size) + group;
+#if CODES == 4
+  const INDEX half_size = size / 2;
+  const INDEX place = at.k - group * size;
+  const bool is_upper = place >= half_size;
+  const uchar both = codes[number * half_size + place - (is_upper ? half_size : 0)];
+  const float code = float(is_upper ? both >> 4 : both & 15);
+#else
+  const float code = float(as_type<char>(codes[column.j * INDEX(p.k) + at.k]));
+#endif
+  const float factor = float(scale[number]);
+  return code * factor + small_linear_offset(p, factor, zero, long(number));
+}
+
+static void store(device T* c, device const T* bias, constant Args& p, INDEX i, INDEX j,
+                  float value) {
+  if (i < INDEX(p.m) && j < INDEX(p.n)) {
+    c[i * INDEX(p.n) + j] = T(p.has_bias != 0 ? value + float(bias[j]) : value);
+  }
+}
+
+#else
+
 static float left(device const T* a, constant Args& p, Row row, Inner at) {
   const bool inside = row.i < INDEX(p.m) && at.k < INDEX(p.k);
   return inside ? float(a[row.i * INDEX(p.a_row) + at.k * INDEX(p.a_col)]) : 0.0f;
@@ -199,11 +254,13 @@ static void store(device T* c, device const T* s, constant Args& p, INDEX i, IND
 
 #endif
 
+#endif
+
 /// Fills both tiles with what begins at `row`, `column` and `k`; each thread keeps to one place
 /// along the direction that is contiguous in memory.
 static void load_tiles(threadgroup float* a_tile, threadgroup float* b_tile, device const T* a,
-                       device const T* b, constant Args& p, INDEX row, INDEX column, INDEX k,
-                       int thread_index) {
+                       device const Right* b CODES_PARAMETERS, constant Args& p, INDEX row,
+                       INDEX column, INDEX k, int thread_index) {
 #if A_K_FAST
   const int a_k = thread_index % TILE_K;
   const Inner a_inner = inner_at(p, k + a_k);
@@ -221,23 +278,23 @@ static void load_tiles(threadgroup float* a_tile, threadgroup float* b_tile, dev
   const int b_k = thread_index % TILE_K;
   const Inner b_inner = inner_at(p, k + b_k);
   for (int j = thread_index / TILE_K; j < TILE_N; j += THREADS / TILE_K) {
-    b_tile[b_k * B_STEP + j] = right(b, p, column_at(p, column + j), b_inner);
+    b_tile[b_k * B_STEP + j] = right(b CODES_ARGUMENTS, p, column_at(p, column + j), b_inner);
   }
 #else
   const int b_j = thread_index % TILE_N;
   const Column b_column = column_at(p, column + b_j);
   for (int j = thread_index / TILE_N; j < TILE_K; j += THREADS / TILE_N) {
-    b_tile[j * B_STEP + b_j] = right(b, p, b_column, inner_at(p, k + j));
+    b_tile[j * B_STEP + b_j] = right(b CODES_ARGUMENTS, p, b_column, inner_at(p, k + j));
   }
 #endif
 }
 
 [[max_total_threads_per_threadgroup(THREADS)]]
 kernel void gemm(device const T* a [[buffer(0)]],
-                 device const T* b [[buffer(1)]],
+                 device const Right* b [[buffer(1)]],
                  device const T* s [[buffer(2)]],
                  device T* c [[buffer(3)]],
-                 constant Args& p [[buffer(4)]],
+                 constant Args& p [[buffer(4)]] CODES_BUFFERS,
                  uint3 group [[threadgroup_position_in_grid]],
                  uint thread_index [[thread_index_in_threadgroup]],
                  uint simdgroup [[simdgroup_index_in_threadgroup]]) {
@@ -248,7 +305,7 @@ kernel void gemm(device const T* a [[buffer(0)]],
   b += long(group.z) * p.channels * p.x_channel;
   s += long(group.z) * p.m * p.bias_step;
   c += long(group.z) * p.m * p.c_channel;
-#else
+#elif !CODES
   a += long(group.z) * p.a_batch;
   b += long(group.z) * p.b_batch;
   s += long(group.z) * p.s_batch;
@@ -273,7 +330,7 @@ kernel void gemm(device const T* a [[buffer(0)]],
     }
   }
   for (INDEX k = 0; k < INDEX(p.k); k += TILE_K) {
-    load_tiles(a_tile, b_tile, a, b, p, row, column, k, int(thread_index));
+    load_tiles(a_tile, b_tile, a, b CODES_ARGUMENTS, p, row, column, k, int(thread_index));
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (int inner = 0; inner < TILE_K; inner += 8) {
       simdgroup_float8x8 lefts[4];
@@ -311,7 +368,7 @@ kernel void gemm(device const T* a [[buffer(0)]],
   const int j = int(thread_index % 16);
   float sums[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
   for (INDEX k = 0; k < INDEX(p.k); k += TILE_K) {
-    load_tiles(a_tile, b_tile, a, b, p, row, column, k, int(thread_index));
+    load_tiles(a_tile, b_tile, a, b CODES_ARGUMENTS, p, row, column, k, int(thread_index));
     threadgroup_barrier(mem_flags::mem_threadgroup);
     for (int inner = 0; inner < TILE_K; ++inner) {
       for (int x = 0; x < 2; ++x) {

@@ -133,12 +133,36 @@ struct FftArgs {
   float scale;
 };
 
+/// Rows [m, k] and a weight [n, k] of 4 or 8 bits, in groups of a row, both without gaps. A weight
+/// is `code * scale + offset`: see `small_linear_offset`.
+struct SmallLinearArgs {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  int64_t group;  ///< weights with one scale, a multiple of 32
+  float middle;   ///< the code that stands for 0 where there are no zeros
+  int32_t zero_kind;  ///< 0 none, 1 what is taken from a code, 2 what is added to a weight
+  int32_t has_bias;
+  int32_t padding;
+};
+
 /// A step of a recurrent layer.
 struct RecurrentArgs {
   int64_t width;  ///< of the state
 };
 
 #ifndef AOTIP_HOST
+/// What is added to the codes of a group times their scale.
+template <typename S>
+static inline float small_linear_offset(constant SmallLinearArgs& p, float scale,
+                                        device const S* zero, long group) {
+  if (p.zero_kind == 0) {
+    return -p.middle * scale;
+  }
+  const float number = float(zero[group]);
+  return p.zero_kind == 1 ? -number * scale : number - p.middle * scale;
+}
+
 /// Offset of the first element of a line.
 static inline long line_start(constant LinesArgs& p, long line, int tensor) {
   long offset = 0;

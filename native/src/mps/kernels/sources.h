@@ -19,6 +19,7 @@ extern const MetalSource metal_prelude;
 extern const MetalSource metal_recurrent;
 extern const MetalSource metal_scan;
 extern const MetalSource metal_scatter;
+extern const MetalSource metal_small_linear_rows;
 extern const MetalSource metal_sort;
 
 }  // namespace aoti_plugins::mps

@@ -1,4 +1,4 @@
-"""The operator ``small_linear``, for which the runtime has kernels on the CPU."""
+"""The operator ``small_linear``, for which the runtime has kernels on the CPU and on Apple GPUs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def small_linear(
 ) -> Tensor:
     """A product with the transpose of a weight ``[n, k]`` of 4 or 8 bits.
 
-    Here it is computed by PyTorch; programs call the runtime.
+    Here it is computed by PyTorch; programs call the runtime. Apple GPUs take floats as x.
 
     Args:
         x: ``[..., k]``: float32, float16 or bfloat16; or int8, which stands for
