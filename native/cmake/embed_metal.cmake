@@ -1,7 +1,9 @@
-# Writes a C++ file with the text of a Metal source:
+# Writes a C++ file with the text of a Metal source, where lines of comments are empty:
 # cmake -DSOURCE=<name>.metal -DOUTPUT=<file>.cpp -P embed_metal.cmake
 get_filename_component(name "${SOURCE}" NAME_WE)
 file(READ "${SOURCE}" text)
+string(REGEX REPLACE "\n[ \t]*//[^\n]*" "\n" text "\n${text}")
+string(SUBSTRING "${text}" 1 -1 text)
 string(FIND "${text}" ")metal\"" end)
 if(NOT end EQUAL -1)
   message(FATAL_ERROR "${SOURCE} has the text that ends it as a string of C++")

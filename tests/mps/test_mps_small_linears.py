@@ -21,7 +21,12 @@ from aoti_plugins.runtime import Program
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torchao's, about itself
-    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+    from torchao.quantization import (
+        Int8DynamicActivationIntxWeightConfig,
+        Int8WeightOnlyConfig,
+        quantize_,
+    )
+    from torchao.quantization.granularity import PerGroup
 
 pytestmark = pytest.mark.usefixtures("metal")
 
@@ -103,6 +108,20 @@ def test_scales_behind_a_product_are_those_of_the_weight() -> None:
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(K, N)).requires_grad_(False)
     quantize_(model, Int8WeightOnlyConfig())
+    x = torch.randn(3, K)
+    buffer = _lowered(model, x)
+    assert SHIM in buffer
+    with Program(buffer) as program:
+        torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_are_8_bit_numbers_become_floats() -> None:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(K, N)).requires_grad_(False)
+    config = Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
+    )
+    quantize_(model, config)
     x = torch.randn(3, K)
     buffer = _lowered(model, x)
     assert SHIM in buffer
