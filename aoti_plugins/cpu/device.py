@@ -44,7 +44,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     yield own("ended_convolutions", after="folded_norms")
     yield own("quantized_convolutions", after="restore_views", before="ended_convolutions")
     yield own("pools_of_numbers", after="restore_views", before="ended_convolutions")
-    yield own("gguf_linears", after="gathered_rows")
+    yield own_pass("lowering", "gguf_linears", after="gathered_rows")
     yield own("float_linears", after="gathered_rows")
     yield own_pass("lowering", "scaled_products", after="gathered_rows")
     yield own("small_linears", after="scaled_products")

@@ -49,10 +49,12 @@ MPS = Device(
     kernels={
         **usual_kernels(_FLOATS, products=(*_FLOATS, *INTEGERS)),
         RECURRENT_LAYER: _FLOATS,
+        "aoti_plugins::gguf_linear": _FLOATS,
         "aoti_plugins::small_linear": _FLOATS,
     },
     passes=lambda options: [
         own_pass("mps", "attention_to_metal", after="restore_views"),
+        own_pass("lowering", "gguf_linears", after="gathered_rows"),
         own_pass("lowering", "scaled_products", after="gathered_rows"),
         own_pass("mps", "small_linears", after="scaled_products"),
     ],

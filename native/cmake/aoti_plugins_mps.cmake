@@ -29,6 +29,7 @@ set(aotip_mps_operators
     src/mps/ops/matmul.cpp
     src/mps/ops/conv.cpp
     src/mps/ops/shims.cpp
+    src/mps/ops/gguf_linear.cpp
     src/mps/ops/small_linear.cpp
     src/mps/ops/attention.cpp
     src/mps/ops/attention_shims.cpp

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
 from aoti_plugins import CpuPartitioner
-from aoti_plugins.cpu.passes.gguf_linears import gguf_linears
+from aoti_plugins.lowering.passes.gguf_linears import gguf_linears
 from aoti_plugins.lowering.small_weights import gguf
 from aoti_plugins.runtime import Program
 

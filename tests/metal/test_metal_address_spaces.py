@@ -82,6 +82,7 @@ DEFINES = {
     "gemm": "T=float CONVOLUTION=0 TRANSPOSED=0 INDEX=int A_K_FAST=1 B_K_FAST=0 SIMDGROUP=1",
     "gemm_integer": "T=long",
     "gemm_rows": "T=bfloat ROWS=2 VEC=4 SIMDGROUPS=4",
+    "gguf_linear": "T=half KIND=5 ROWS=2",
     "index": "T=float INDEX_T=long",
     "scan": "FROM=float TO=float ACC=float THREADS=256 PRODUCT=0",
     "scatter": "T=float REAL=1 COMBINE=1 SRC=1",
@@ -97,6 +98,11 @@ def test_own_kernels(name: str) -> None:
     text = _own(name, DEFINES.get(name, DEFINES[""]))
     check(text)
     assert re.search(r"\bkernel void\b", text)
+
+
+@pytest.mark.parametrize("choices", ["KIND=4 ROWS=1", "KIND=6 ROWS=4", "KIND=4", "KIND=6"])
+def test_blocks_of_gguf_files(choices: str) -> None:
+    check(_own("gguf_linear", f"T=float {choices}"))
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -129,6 +129,28 @@ def test_rows_that_are_8_bit_numbers_become_floats() -> None:
         torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_blocks_of_gguf_files_are_read_as_they_are(dtype: torch.dtype) -> None:
+    torch.manual_seed(4)
+    cases = [(kind, rows) for kind in ("q4_k", "q5_k", "q6_k") for rows in (1, 6, 40)]
+    weights = {kind: TABLES[kind](N, 512, dtype) for kind, _ in cases}
+    models = [WithBias(weights[kind], dtype) for kind, _ in cases]
+    inputs = [torch.randn(rows, 512).to(dtype) for _, rows in cases]
+    buffer = _lowered(Each(models), inputs)
+    assert b"aoti_torch_mps_gguf_linear" in buffer
+    with Program(buffer) as program:
+        found = [result.clone() for result in program(*inputs)]
+    for (kind, rows), model, x, result in zip(cases, models, inputs, found, strict=True):
+        exact, bias = values_of(weights[kind]), model.bias.detach()
+        expected = x.double() @ exact.t() + bias.double()
+        error = (result.double() - expected).norm()
+        if dtype == torch.float32:
+            assert error <= 1e-5 * expected.norm(), (kind, rows)
+        else:
+            usual = (x @ exact.to(dtype).t() + bias).double() - expected
+            assert error <= 1.2 * usual.norm(), (kind, rows)
+
+
 def test_what_kernels_do_not_take_stays(called: Called) -> None:
     for name in ("q4_k", "q6_k", "nvfp4"):
         weight, x = TABLES[name](48, K, torch.float32), torch.randn(3, K)

@@ -146,6 +146,15 @@ struct SmallLinearArgs {
   int32_t padding;
 };
 
+/// Rows [m, k] and a weight [n, k] in blocks, both without gaps.
+struct GgufLinearArgs {
+  int64_t n;
+  int64_t k;
+  int64_t first;  ///< of the rows that a kernel multiplies
+  int32_t has_bias;
+  int32_t padding;
+};
+
 /// A step of a recurrent layer.
 struct RecurrentArgs {
   int64_t width;  ///< of the state

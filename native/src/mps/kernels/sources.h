@@ -14,6 +14,7 @@ extern const MetalSource metal_fft;
 extern const MetalSource metal_gemm;
 extern const MetalSource metal_gemm_integer;
 extern const MetalSource metal_gemm_rows;
+extern const MetalSource metal_gguf_linear;
 extern const MetalSource metal_index;
 extern const MetalSource metal_prelude;
 extern const MetalSource metal_recurrent;

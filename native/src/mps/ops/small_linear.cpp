@@ -100,14 +100,14 @@ Status small_linear(const ops::SmallLinear& l, AtenTensorHandle* ret) {
   ops::SmallLinearSizes sizes{};
   AOTIP_RETURN_IF_FAILED(check(l, &sizes));
   const Tensor& x = *l.x;
-  int64_t shape[Tensor::kMaxDims];
-  std::copy_n(x.sizes(), x.ndim(), shape);
   OwnedTensor dense;
   if (!x.is_contiguous()) {
-    dense.reset(Tensor::empty(x.ndim(), shape, x.dtype(), x.device()));
+    dense.reset(Tensor::empty(x.ndim(), x.sizes(), x.dtype(), x.device()));
     AOTIP_RETURN_IF_NULL(dense);
     AOTIP_RETURN_IF_FAILED(Operators::copy(*dense, x));
   }
+  int64_t shape[Tensor::kMaxDims];
+  std::copy_n(x.sizes(), x.ndim(), shape);
   shape[x.ndim() - 1] = sizes.n;
   OwnedTensor out(Tensor::empty(x.ndim(), shape, x.dtype(), x.device()));
   AOTIP_RETURN_IF_NULL(out);

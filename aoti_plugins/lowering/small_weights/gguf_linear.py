@@ -1,4 +1,4 @@
-"""The operator ``gguf_linear``, for which the runtime has kernels on the CPU."""
+"""The operator ``gguf_linear``, for which the runtime has kernels on the CPU and on Apple GPUs."""
 
 from __future__ import annotations
 

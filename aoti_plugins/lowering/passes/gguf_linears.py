@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.export import ExportedProgram
 
-import aoti_plugins.cpu.gguf_linear  # noqa: F401 -- registers the op
+import aoti_plugins.lowering.small_weights.gguf_linear  # noqa: F401 -- registers the op
 from aoti_plugins.lowering.added_nodes import call_instead
 from aoti_plugins.lowering.small_weights.products import product_of_blocks
 

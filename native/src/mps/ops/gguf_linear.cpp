@@ -1,0 +1,129 @@
+// Products with weights in blocks of GGUF files.
+
+#include "ops/gguf_linear.h"
+
+#include <aoti_plugins/mps_op_shims.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "mps/driver/kernel.h"
+#include "mps/driver/kernel_arguments.h"
+#include "mps/kernels/sources.h"
+#include "mps/ops/metal_types.h"
+#include "mps/ops/operators.h"
+#include "shim/run_shim.h"
+
+namespace aoti_plugins::mps {
+namespace {
+
+// Must match kernels/gguf_linear.metal.
+constexpr int64_t kRowsGroups = 8;
+constexpr int64_t kRowsColumns = 4;
+constexpr int64_t kMaxRows = 4;
+// For so many rows the blocks are read again for each four. A matrix of 16 bits is written and
+// read, which is as many bytes as reading blocks eight times and more.
+constexpr int64_t kFewRows = 16;
+
+/// A product, after all checks: x [m, k] and out [m, n], row-major.
+struct Problem {
+  const ops::GgufLinear* linear;
+  ops::GgufLinearSizes sizes;
+  const Tensor* x;
+  Tensor* out;
+  std::string defines;
+};
+
+Status run_rows(const Problem& p) {
+  const ops::GgufLinearSizes& s = p.sizes;
+  const Tensor* bias = p.linear->bias;
+  for (int64_t row = 0; row < s.m; row += kMaxRows) {
+    const int64_t rows = std::min(kMaxRows, s.m - row);
+    const GgufLinearArgs args{s.n, s.k, row, bias != nullptr ? 1 : 0, 0};
+    const int64_t groups = (s.n + kRowsGroups * kRowsColumns - 1) / (kRowsGroups * kRowsColumns);
+    Launch launch(
+        find_kernel(metal_gguf_linear, "gguf_linear_rows", p.defines + define("ROWS", rows)));
+    AOTIP_RETURN_IF_FAILED(launch.tensor(*p.x)
+                               .tensor(*p.linear->blocks)
+                               .tensor(bias != nullptr ? *bias : *p.out)
+                               .tensor(*p.out)
+                               .value(args)
+                               .groups({static_cast<size_t>(groups), 1, 1},
+                                       {static_cast<size_t>(32 * kRowsGroups), 1, 1}));
+  }
+  return Status::kOk;
+}
+
+Status run_matrix(const Problem& p) {
+  const ops::GgufLinearSizes& s = p.sizes;
+  const int64_t sizes[] = {s.n, s.k};
+  OwnedTensor weight(Tensor::empty(2, sizes, p.out->dtype(), p.out->device()));
+  AOTIP_RETURN_IF_NULL(weight);
+  Launch launch(find_kernel(metal_gguf_linear, "gguf_widen", p.defines));
+  AOTIP_RETURN_IF_FAILED(
+      launch.tensor(*p.linear->blocks)
+          .tensor(*weight)
+          .threads({32, static_cast<size_t>(s.n * (s.k / ops::kGgufBlock))}, {32}));
+  const int64_t turned[] = {s.k, s.n};
+  const int64_t strides[] = {1, s.k};
+  OwnedTensor factor(weight->view(2, turned, strides, 0, weight->dtype()));
+  AOTIP_RETURN_IF_NULL(factor);
+  const Tensor* bias = p.linear->bias;
+  return Operators::matmul(*p.out, bias, *p.x, *factor, bias != nullptr ? 1 : 0, 1);
+}
+
+/// The same elements as rows.
+OwnedTensor as_rows(const Tensor& t, int64_t rows, int64_t columns) {
+  const int64_t sizes[] = {rows, columns};
+  const int64_t strides[] = {columns, 1};
+  return OwnedTensor(t.view(2, sizes, strides, t.storage_offset(), t.dtype()));
+}
+
+Status gguf_linear(const ops::GgufLinear& l, AtenTensorHandle* ret) {
+  ops::GgufLinearSizes s{};
+  AOTIP_RETURN_IF_FAILED(ops::check_gguf_linear(l, &s));
+  const Tensor& x = *l.x;
+  AOTIP_CHECK(l.bias == nullptr || (l.bias->dtype() == x.dtype() && l.bias->is_contiguous()),
+              "bias is not contiguous %s", dtype_name(x.dtype()));
+  int64_t shape[Tensor::kMaxDims];
+  std::copy_n(x.sizes(), x.ndim(), shape);
+  shape[x.ndim() - 1] = s.n;
+  OwnedTensor out(Tensor::empty(x.ndim(), shape, x.dtype(), x.device()));
+  AOTIP_RETURN_IF_NULL(out);
+  if (out->numel() > 0) {
+    OwnedTensor dense;
+    if (!x.is_contiguous()) {
+      dense.reset(Tensor::empty(x.ndim(), x.sizes(), x.dtype(), x.device()));
+      AOTIP_RETURN_IF_NULL(dense);
+      AOTIP_RETURN_IF_FAILED(Operators::copy(*dense, x));
+    }
+    const OwnedTensor rows = as_rows(dense != nullptr ? *dense : x, s.m, s.k);
+    const OwnedTensor results = as_rows(*out, s.m, s.n);
+    AOTIP_RETURN_IF_NULL(rows);
+    AOTIP_RETURN_IF_NULL(results);
+    const Problem problem{&l, s, rows.get(), results.get(),
+                          define("T", metal_type(x.dtype())) + define("KIND", s.bits)};
+    AOTIP_RETURN_IF_FAILED(s.m <= kFewRows ? run_rows(problem) : run_matrix(problem));
+  }
+  *ret = wrap(out.release());
+  return Status::kOk;
+}
+
+}  // namespace
+}  // namespace aoti_plugins::mps
+
+using namespace aoti_plugins;
+
+AOTITorchError aoti_torch_mps_gguf_linear(AtenTensorHandle x, AtenTensorHandle blocks,
+                                          AtenTensorHandle* bias, const char* kind,
+                                          AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(x, blocks);
+    AOTIP_CHECK_ARG(kind);
+    AOTIP_CHECK_ARG(ret0);
+    AOTIP_CHECK(unwrap(x)->device().type == kMps, "x is on %s, expected mps",
+                device_type_name(unwrap(x)->device().type));
+    return mps::gguf_linear({unwrap(x), unwrap(blocks), unwrap_optional(bias), kind}, ret0);
+  });
+}
