@@ -100,7 +100,7 @@ def test_own_kernels(name: str) -> None:
     assert re.search(r"\bkernel void\b", text)
 
 
-@pytest.mark.parametrize("choices", ["KIND=4 ROWS=1", "KIND=6 ROWS=4", "KIND=4", "KIND=6"])
+@pytest.mark.parametrize("choices", ["KIND=4 ROWS=1", "KIND=6 ROWS=4"])
 def test_blocks_of_gguf_files(choices: str) -> None:
     check(_own("gguf_linear", f"T=float {choices}"))
 

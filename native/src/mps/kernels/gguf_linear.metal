@@ -3,7 +3,7 @@
 // Defines:
 //   T       element type of x, bias and results: float, half or bfloat
 //   KIND    4, 5 or 6 for q4_k, q5_k and q6_k
-//   ROWS    rows of x, 1 to 4 (only gguf_linear_rows)
+//   ROWS    rows of x, 1 to 4; any for gguf_widen
 //
 // gguf_linear_rows: out [ROWS, n] = x [ROWS, k] @ weight [n, k]^T + bias from row p.first on,
 //   accumulated in float. A simdgroup computes COLUMNS columns, a block at a time. Groups of
@@ -98,8 +98,6 @@ static Part part_of(device const uchar* block, int lane) {
 
 #endif
 
-#ifdef ROWS
-
 [[max_total_threads_per_threadgroup(32 * SIMDGROUPS)]]
 kernel void gguf_linear_rows(device const T* x [[buffer(0)]],
                              device const uchar* blocks [[buffer(1)]],
@@ -147,8 +145,6 @@ kernel void gguf_linear_rows(device const T* x [[buffer(0)]],
   }
 }
 
-#else
-
 kernel void gguf_widen(device const uchar* blocks [[buffer(0)]],
                        device T* out [[buffer(1)]],
                        uint2 at [[thread_position_in_grid]]) {
@@ -161,5 +157,3 @@ kernel void gguf_widen(device const uchar* blocks [[buffer(0)]],
     }
   }
 }
-
-#endif

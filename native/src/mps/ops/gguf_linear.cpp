@@ -60,7 +60,7 @@ Status run_matrix(const Problem& p) {
   const int64_t sizes[] = {s.n, s.k};
   OwnedTensor weight(Tensor::empty(2, sizes, p.out->dtype(), p.out->device()));
   AOTIP_RETURN_IF_NULL(weight);
-  Launch launch(find_kernel(metal_gguf_linear, "gguf_widen", p.defines));
+  Launch launch(find_kernel(metal_gguf_linear, "gguf_widen", p.defines + define("ROWS", 1)));
   AOTIP_RETURN_IF_FAILED(
       launch.tensor(*p.linear->blocks)
           .tensor(*weight)
