@@ -1,9 +1,9 @@
-# Writes a C++ file with the text of a Metal source, where lines of comments are empty:
+# Writes a C++ file with the text of a Metal source, without comments and indents; lines stay where they are:
 # cmake -DSOURCE=<name>.metal -DOUTPUT=<file>.cpp -P embed_metal.cmake
 get_filename_component(name "${SOURCE}" NAME_WE)
 file(READ "${SOURCE}" text)
-string(REGEX REPLACE "\n[ \t]*//[^\n]*" "\n" text "\n${text}")
-string(SUBSTRING "${text}" 1 -1 text)
+string(REGEX REPLACE "[ \t]*//[^\n]*" "" text "${text}")
+string(REGEX REPLACE "\n[ \t]+" "\n" text "${text}")
 string(FIND "${text}" ")metal\"" end)
 if(NOT end EQUAL -1)
   message(FATAL_ERROR "${SOURCE} has the text that ends it as a string of C++")
