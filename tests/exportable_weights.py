@@ -76,6 +76,17 @@ class OneProduct(nn.Module):
         return nn.functional.linear(x, self.weight)
 
 
+class WithBias(OneProduct):
+    """The same, with random numbers that are added to each row."""
+
+    def __init__(self, weight: Any) -> None:
+        super().__init__(weight)
+        self.bias = nn.Parameter(torch.randn(weight.shape[0]).to(weight.dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight, self.bias)
+
+
 class Rows(nn.Module):
     """An embedding with such a weight."""
 

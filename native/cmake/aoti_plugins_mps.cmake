@@ -26,10 +26,12 @@ set(aotip_mps_runtime
 set(aotip_mps_operators
     src/mps/ops/metal_types.cpp
     src/mps/ops/lines.cpp
+    src/mps/ops/gemm_tiles.cpp
     src/mps/ops/matmul.cpp
     src/mps/ops/conv.cpp
     src/mps/ops/shims.cpp
     src/mps/ops/gguf_linear.cpp
+    src/mps/ops/linear_operands.cpp
     src/mps/ops/small_linear.cpp
     src/mps/ops/attention.cpp
     src/mps/ops/attention_shims.cpp

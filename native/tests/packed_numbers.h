@@ -59,6 +59,27 @@ inline std::vector<float> values(const Handle& handle) {
   return {data, data + t->storage_nbytes() / sizeof(float)};
 }
 
+/// x [m, k] times the transpose of weights [n, k], plus the bias; sums of float64.
+inline std::vector<float> products_of(const Handle& x, const std::vector<double>& weights,
+                                      const Handle& bias, int64_t m, int64_t n, int64_t k) {
+  std::vector<float> products;
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = data_of<float>(bias)[j];
+      for (int64_t p = 0; p < k; ++p) {
+        sum += data_of<float>(x)[i * k + p] * weights[j * k + p];
+      }
+      products.push_back(static_cast<float>(sum));
+    }
+  }
+  return products;
+}
+
+/// Bits `first` on of a byte, `count` of them.
+inline int bits_of(uint8_t byte, int first, int count) {
+  return byte >> first & ((1 << count) - 1);
+}
+
 inline void check_close(const std::vector<float>& found, const std::vector<float>& expected,
                         double most) {
   BOOST_REQUIRE_EQUAL(found.size(), expected.size());

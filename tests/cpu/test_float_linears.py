@@ -10,7 +10,7 @@ import pytest
 import torch
 from each_model import Each
 from executorch.exir._serialize._program import deserialize_pte_binary
-from exportable_weights import FORMS, OneProduct, Tied, values_of
+from exportable_weights import FORMS, OneProduct, Tied, WithBias, values_of
 from support import lower
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
@@ -50,17 +50,6 @@ def _exact(weight: Any) -> Tensor:
     if isinstance(weight, Float8Tensor):
         return weight.qdata.double() * weight.scale.double()
     return values_of(weight)
-
-
-class WithBias(OneProduct):
-    """A product to which a row is added."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.bias = nn.Parameter(torch.randn(N))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight, self.bias)
 
 
 @pytest.mark.parametrize("everything", [False, True])

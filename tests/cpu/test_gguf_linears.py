@@ -8,9 +8,9 @@ import pytest
 import torch
 from each_model import Each
 from executorch.exir._serialize._program import deserialize_pte_binary
-from exportable_weights import OneProduct, Tied, gguf_of, values_of
+from exportable_weights import OneProduct, Tied, WithBias, gguf_of, values_of
 from support import lower
-from torch import Tensor, nn
+from torch import Tensor
 from torch.export import Dim, ExportedProgram, export
 
 from aoti_plugins import CpuPartitioner
@@ -23,17 +23,6 @@ Run = Callable[..., list[Tensor]]
 
 N, K = 40, 512
 OURS = "aoti_plugins::gguf_linear"
-
-
-class WithBias(OneProduct):
-    """A product to which a row is added."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.bias = nn.Parameter(torch.randn(N))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight, self.bias)
 
 
 @pytest.mark.parametrize("everything", [False, True])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from executorch.backends.cuda.dp4a_planar_int6_tensor import pack_int6
-from exportable_weights import OneProduct, Tied, gguf_of, values_of
+from exportable_weights import OneProduct, Tied, WithBias, gguf_of, values_of
 from small_tables import Plain
 from support import lower
-from torch import Tensor, nn
+from torch import nn
 from torch.export import ExportedProgram, export
 
 from aoti_plugins import CudaPartitioner
@@ -24,17 +24,6 @@ from aoti_plugins.lowering.small_weights.gguf import six_bits
 N, K = 48, 512
 PRODUCT, ROWS = "aoti_plugins.q6_k_linear.default", "aoti_plugins.rows_of_q6_k.default"
 NUMBERS = torch.tensor([[47, 0], [5, 5]])
-
-
-class WithBias(OneProduct):
-    """A product to which a row is added."""
-
-    def __init__(self, weight: Tensor) -> None:
-        super().__init__(weight)
-        self.bias = nn.Parameter(torch.randn(N).bfloat16())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight, self.bias)
 
 
 def targets(program: ExportedProgram) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from each_model import Each
-from exportable_weights import OneProduct
+from exportable_weights import OneProduct, WithBias
 from small_tables import TABLES, values_of
 from support import lower
 from torch import Tensor, nn
@@ -46,17 +46,6 @@ NAMES = (
 ROWS = (1, 3, 4, 5, 40)
 
 
-class WithBias(OneProduct):
-    """A product to which a row is added."""
-
-    def __init__(self, weight: Tensor, dtype: torch.dtype) -> None:
-        super().__init__(weight)
-        self.bias = nn.Parameter(torch.randn(N).to(dtype))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(x, self.weight, self.bias)
-
-
 def _lowered(model: nn.Module, *inputs: Any, **options: Any) -> bytes:
     partitioner = MpsPartitioner(target="host")
     return bytes(lower(model.eval(), inputs, partitioner=partitioner, **options).buffer)
@@ -67,7 +56,7 @@ def test_results_are_those_of_dequantised_weights(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     cases = [(name, rows) for name in NAMES for rows in ROWS]
     weights = {name: TABLES[name](N, K, dtype) for name in NAMES}
-    models = [WithBias(weights[name], dtype) for name, _ in cases]
+    models = [WithBias(weights[name]) for name, _ in cases]
     inputs = [torch.randn(rows, K).to(dtype) for _, rows in cases]
     buffer = _lowered(Each(models), inputs)
     assert SHIM in buffer
@@ -104,23 +93,19 @@ def test_any_number_of_rows_in_any_layout() -> None:
             torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_scales_behind_a_product_are_those_of_the_weight() -> None:
+@pytest.mark.parametrize(
+    "config",
+    [
+        Int8WeightOnlyConfig(),
+        Int8DynamicActivationIntxWeightConfig(
+            weight_dtype=torch.int4, weight_granularity=PerGroup(32)
+        ),
+    ],
+    ids=["scales behind the product", "rows that are 8-bit numbers become floats"],
+)
+def test_other_forms_of_torchao(config: Any) -> None:
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(K, N)).requires_grad_(False)
-    quantize_(model, Int8WeightOnlyConfig())
-    x = torch.randn(3, K)
-    buffer = _lowered(model, x)
-    assert SHIM in buffer
-    with Program(buffer) as program:
-        torch.testing.assert_close(program(x)[0], model(x), rtol=1e-4, atol=1e-4)
-
-
-def test_rows_that_are_8_bit_numbers_become_floats() -> None:
-    torch.manual_seed(3)
-    model = nn.Sequential(nn.Linear(K, N)).requires_grad_(False)
-    config = Int8DynamicActivationIntxWeightConfig(
-        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
-    )
     quantize_(model, config)
     x = torch.randn(3, K)
     buffer = _lowered(model, x)
@@ -134,7 +119,7 @@ def test_blocks_of_gguf_files_are_read_as_they_are(dtype: torch.dtype) -> None:
     torch.manual_seed(4)
     cases = [(kind, rows) for kind in ("q4_k", "q5_k", "q6_k") for rows in (1, 6, 40)]
     weights = {kind: TABLES[kind](N, 512, dtype) for kind, _ in cases}
-    models = [WithBias(weights[kind], dtype) for kind, _ in cases]
+    models = [WithBias(weights[kind]) for kind, _ in cases]
     inputs = [torch.randn(rows, 512).to(dtype) for _, rows in cases]
     buffer = _lowered(Each(models), inputs)
     assert b"aoti_torch_mps_gguf_linear" in buffer
@@ -158,7 +143,7 @@ def test_what_kernels_do_not_take_stays(called: Called) -> None:
         before = called(program)
         small_linears(program)
         assert called(program) == before
-    bias = WithBias(TABLES["int8, rows"](N, K, torch.float32), torch.float32)
+    bias = WithBias(TABLES["int8, rows"](N, K, torch.float32))
     program = export(bias, (torch.randn(3, K),)).run_decompositions({})
     small_linears(program)
     assert OURS in called(program)

@@ -102,7 +102,7 @@ def _of_float8(program: ExportedProgram, node: Node) -> FloatWeight | None:
     found = float8_of_transpose(program, node)
     codes = None if found is None else constant_of(program, found[0])
     scale = None if found is None else constant_of(program, found[1])
-    if found is None or codes is None or scale is None or not _fits(codes, codes.size(1)):
+    if found is None or codes is None or scale is None or not _fits(codes):
         return None
     kind = _ROWS.get(codes.dtype)
     if kind is None:
@@ -122,7 +122,7 @@ def _of_mx(program: ExportedProgram, node: Node) -> FloatWeight | None:
     kind = _ROWS.get(element)
     if codes is None or scale is None or kind is None or node.args[3] != _MX_GROUP:
         return None
-    if codes.itemsize != 1 or not _fits(codes, codes.size(-1)):
+    if codes.itemsize != 1 or not _fits(codes):
         return None
     groups = codes.size(1) // _MX_GROUP
     return FloatWeight(
@@ -142,7 +142,7 @@ def _of_nvfp4(program: ExportedProgram, node: Node) -> FloatWeight | None:
     if whole.numel() != 1 or len(given[0].users) != 1 or words.dim() != 2:
         return None
     codes = fields(words.view(torch.uint8), 8, 4).to(torch.uint8)
-    if not _fits(codes, codes.size(1)):
+    if not _fits(codes):
         return None
     return FloatWeight(
         add_constant(program, f"{given[0].name}_halves", pack(codes, 4, PIECE)),
@@ -155,8 +155,8 @@ def _of_nvfp4(program: ExportedProgram, node: Node) -> FloatWeight | None:
 _READERS = {"torchao::dequantize_mx": _of_mx, "torchao::dequantize_nvfp4": _of_nvfp4}
 
 
-def _fits(codes: Tensor, k: int) -> bool:
-    return codes.dim() == 2 and k > 0 and k % PIECE == 0
+def _fits(codes: Tensor) -> bool:
+    return codes.dim() == 2 and codes.size(1) > 0 and codes.size(1) % PIECE == 0
 
 
 def _bits(program: ExportedProgram, node: Any, value: Tensor) -> Node:

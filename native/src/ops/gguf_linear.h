@@ -20,6 +20,11 @@ struct GgufLinear {
 /// Weights of a block.
 inline constexpr int64_t kGgufBlock = 256;
 
+/// Bytes of a block, by the bits of the kind's name.
+constexpr int64_t gguf_block_nbytes(int32_t bits) {
+  return bits == 4 ? 144 : bits == 5 ? 176 : 210;
+}
+
 /// The sizes of a product, after all checks.
 struct GgufLinearSizes {
   int64_t m;

@@ -49,7 +49,7 @@ struct NarrowWeight {
   int64_t k = 0;
   const void* data = nullptr;  ///< rows without gaps
   int64_t groups = 1;  ///< of a row; all have equally many codes, a multiple of 32: of blocks 32
-  const float* scale = nullptr;          ///< [n, groups], of codes
+  const float* scale = nullptr;          ///< [n, groups], of codes and floats
   const float* offset = nullptr;         ///< [n, groups], of codes: added - middle * scale
   const uint8_t* scale_bits = nullptr;   ///< [n, groups], of floats, in place of `scale`
   const float* scale_of_bits = nullptr;  ///< [256], what these stand for

@@ -1,4 +1,6 @@
-#include "cpu/ops/float_linear.h"
+// Products with weights of floats of 8 and 4 bits.
+
+#include <aoti_plugins/shim.h>
 
 #include <array>
 #include <cinttypes>
@@ -8,11 +10,22 @@
 #include "cpu/math/narrow_product.h"
 #include "cpu/ops/dense.h"
 #include "cpu/ops/float_product.h"
+#include "ops/operand.h"
 #include "slim/element.h"
 #include "slim/half.h"
 
 namespace aoti_plugins::cpu {
 namespace {
+
+/// The arguments of `aoti_plugins::float_linear`: aoti_plugins/operators.inc says what they are.
+struct FloatLinear {
+  const Tensor* x;
+  const Tensor* codes;
+  const Tensor* scale;
+  const Tensor* bias;  ///< null for none
+  double whole;
+  const char* kind;
+};
 
 using Values = std::array<float, 256>;
 
@@ -116,8 +129,7 @@ Status check(const FloatLinear& l, NarrowWeight* ret) {
   return Status::kOk;
 }
 
-}  // namespace
-
+/// A new tensor with the result; fails, with a reason, where an argument does not fit.
 Status float_linear(const FloatLinear& linear, AtenTensorHandle* ret) {
   NarrowWeight weight;
   AOTIP_RETURN_IF_FAILED(check(linear, &weight));
@@ -131,4 +143,20 @@ Status float_linear(const FloatLinear& linear, AtenTensorHandle* ret) {
   });
 }
 
+}  // namespace
 }  // namespace aoti_plugins::cpu
+
+using namespace aoti_plugins;
+
+AOTITorchError aoti_torch_cpu_float_linear(AtenTensorHandle x, AtenTensorHandle codes,
+                                           AtenTensorHandle scale, AtenTensorHandle* bias,
+                                           double whole, const char* kind, AtenTensorHandle* ret0) {
+  return run_shim(__func__, [&] {
+    AOTIP_CHECK_TENSORS(x, codes, scale);
+    AOTIP_CHECK_ARG(kind);
+    AOTIP_CHECK_ARG(ret0);
+    AOTIP_RETURN_IF_FAILED(ops::check_on(*unwrap(x), "x", kCpu));
+    return cpu::float_linear(
+        {unwrap(x), unwrap(codes), unwrap(scale), unwrap_optional(bias), whole, kind}, ret0);
+  });
+}

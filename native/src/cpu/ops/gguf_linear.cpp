@@ -1,8 +1,9 @@
-#include "cpu/ops/gguf_linear.h"
+// Products with weights in blocks of GGUF files.
 
 #include "cpu/math/narrow_product.h"
 #include "cpu/ops/dense.h"
 #include "cpu/ops/float_product.h"
+#include "cpu/ops/operators.h"
 
 namespace aoti_plugins::cpu {
 namespace {
@@ -13,9 +14,14 @@ NarrowForm form_of(int32_t bits) {
   return bits == 4 ? NarrowForm::kQ4K : bits == 5 ? NarrowForm::kQ5K : NarrowForm::kQ6K;
 }
 
+static_assert(ops::kGgufBlock == kNarrowBlock);
+static_assert(ops::gguf_block_nbytes(4) == block_nbytes(NarrowForm::kQ4K));
+static_assert(ops::gguf_block_nbytes(5) == block_nbytes(NarrowForm::kQ5K));
+static_assert(ops::gguf_block_nbytes(6) == block_nbytes(NarrowForm::kQ6K));
+
 }  // namespace
 
-Status gguf_linear(const ops::GgufLinear& linear, AtenTensorHandle* ret) {
+Status Operators::gguf_linear(const ops::GgufLinear& linear, AtenTensorHandle* ret) {
   ops::GgufLinearSizes sizes{};
   AOTIP_RETURN_IF_FAILED(ops::check_gguf_linear(linear, &sizes));
   const Tensor& x = *linear.x;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "ops/conv_plan.h"
+#include "ops/gguf_linear.h"
 #include "ops/operand.h"
 #include "ops/scatter.h"
+#include "ops/small_linear.h"
 
 namespace aoti_plugins::cpu {
 
@@ -32,6 +34,8 @@ struct Operators {
   static Status divide(Tensor& out, const Tensor& counts);
   static Status copy(Tensor& out, const Tensor& self);
   static Status fill(Tensor& tensor, const void* element);
+  static Status small_linear(const ops::SmallLinear& linear, AtenTensorHandle* ret);
+  static Status gguf_linear(const ops::GgufLinear& linear, AtenTensorHandle* ret);
   static Status begin_random() { return Status::kOk; }
 };
 

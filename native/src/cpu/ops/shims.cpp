@@ -23,6 +23,7 @@ Status Operators::fill(Tensor& tensor, const void* element) {
 
 #define AOTIP_DEVICE cpu
 #define AOTIP_TABLE cpu::Operators
+#include "ops/linear_shims.inc"
 #include "ops/shims.inc"
 
 AOTITorchError aoti_torch_cpu_fill__Scalar(AtenTensorHandle self, double value) {

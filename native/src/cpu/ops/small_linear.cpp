@@ -1,4 +1,4 @@
-#include "cpu/ops/small_linear.h"
+// Products with weights of 4 and 8 bits.
 
 #include <algorithm>
 #include <cinttypes>
@@ -15,6 +15,7 @@
 #include "cpu/memory/constant_memory.h"
 #include "cpu/ops/dense.h"
 #include "cpu/ops/float_product.h"
+#include "cpu/ops/operators.h"
 #include "slim/element.h"
 #include "slim/half.h"
 
@@ -299,7 +300,7 @@ Status multiply_codes(const SmallLinear& l, const Sizes& s, float* out) {
 
 }  // namespace
 
-Status small_linear(const ops::SmallLinear& linear, AtenTensorHandle* ret) {
+Status Operators::small_linear(const SmallLinear& linear, AtenTensorHandle* ret) {
   Sizes s{};
   AOTIP_RETURN_IF_FAILED(ops::check_small_linear(linear, &s));
   const Tensor& x = *linear.x;

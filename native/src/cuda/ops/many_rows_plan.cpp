@@ -13,7 +13,8 @@ struct Machine {
 };
 
 /// What a kernel takes, in nanoseconds of an H100; measured with [2048 to 28672, 2048 to 14336],
-/// and 64 to 2048 rows.
+/// and 64 to 2048 rows. Since the loop takes less, it is what was measured then, less what places
+/// take less on an H200 (decision 0070).
 struct Times {
   int64_t place;   ///< along k, of a block that is alone on its multiprocessor
   int64_t more;    ///< that each other block there adds

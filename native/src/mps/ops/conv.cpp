@@ -7,6 +7,7 @@
 #include "mps/driver/kernel.h"
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
+#include "mps/ops/gemm_tiles.h"
 #include "mps/ops/metal_types.h"
 #include "mps/ops/operators.h"
 
@@ -79,10 +80,6 @@ Launch& bind(Launch& launch, const ConvArgs& p, const Tensor& input, const Tenso
       .value(p);
 }
 
-size_t tiles(int64_t size, int64_t tile) {
-  return static_cast<size_t>((size + tile - 1) / tile);
-}
-
 /// Chooses the kernel: tiles serve groups with channels enough to fill them; a target without
 /// simdgroup matrices, and small results, take the plain tiles.
 Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, const Tensor* bias,
@@ -103,18 +100,10 @@ Status run(const ConvPlan& plan, const Tensor& input, const Tensor& weight, cons
   }
   const std::string tiled = defines + define("CONVOLUTION", 1) +
                             define("A_K_FAST", plan.transposed ? 0 : 1) + define("B_K_FAST", 0);
-  const bool large = p.m >= 32 && p.n >= 32 && p.k >= 16;
-  const Kernel* kernel =
-      large ? find_kernel(metal_gemm, "gemm", tiled + define("SIMDGROUP", 1)) : nullptr;
-  const bool simdgroup = kernel != nullptr;
-  if (!simdgroup) {
-    kernel = find_kernel(metal_gemm, "gemm", tiled + define("SIMDGROUP", 0));
-  }
-  const int64_t tile = simdgroup ? 64 : 32;
-  const size_t threads = simdgroup ? 128 : 256;
-  Launch launch(kernel);
+  const GemmTiles tiles = gemm_tiles(tiled, p.m, p.n, p.k);
+  Launch launch(tiles.kernel);
   return bind(launch, p, input, weight, bias, out)
-      .groups({tiles(p.n, tile), tiles(p.m, tile), groups}, {threads, 1, 1});
+      .groups(tiles.groups(p.m, p.n, plan.groups), tiles.group);
 }
 
 }  // namespace

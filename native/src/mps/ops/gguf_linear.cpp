@@ -1,9 +1,5 @@
 // Products with weights in blocks of GGUF files.
 
-#include "ops/gguf_linear.h"
-
-#include <aoti_plugins/mps_op_shims.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -11,9 +7,9 @@
 #include "mps/driver/kernel.h"
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
+#include "mps/ops/linear_operands.h"
 #include "mps/ops/metal_types.h"
 #include "mps/ops/operators.h"
-#include "shim/run_shim.h"
 
 namespace aoti_plugins::mps {
 namespace {
@@ -23,7 +19,7 @@ constexpr int64_t kRowsGroups = 8;
 constexpr int64_t kRowsColumns = 4;
 constexpr int64_t kMaxRows = 4;
 // For so many rows the blocks are read again for each four. A matrix of 16 bits is written and
-// read, which is as many bytes as reading blocks eight times and more.
+// read, which is as many bytes as reading blocks five to seven times.
 constexpr int64_t kFewRows = 16;
 
 /// A product, after all checks: x [m, k] and out [m, n], row-major.
@@ -80,50 +76,25 @@ OwnedTensor as_rows(const Tensor& t, int64_t rows, int64_t columns) {
   return OwnedTensor(t.view(2, sizes, strides, t.storage_offset(), t.dtype()));
 }
 
-Status gguf_linear(const ops::GgufLinear& l, AtenTensorHandle* ret) {
+}  // namespace
+
+Status Operators::gguf_linear(const ops::GgufLinear& l, AtenTensorHandle* ret) {
   ops::GgufLinearSizes s{};
   AOTIP_RETURN_IF_FAILED(ops::check_gguf_linear(l, &s));
-  const Tensor& x = *l.x;
-  AOTIP_CHECK(l.bias == nullptr || (l.bias->dtype() == x.dtype() && l.bias->is_contiguous()),
-              "bias is not contiguous %s", dtype_name(x.dtype()));
-  int64_t shape[Tensor::kMaxDims];
-  std::copy_n(x.sizes(), x.ndim(), shape);
-  shape[x.ndim() - 1] = s.n;
-  OwnedTensor out(Tensor::empty(x.ndim(), shape, x.dtype(), x.device()));
-  AOTIP_RETURN_IF_NULL(out);
-  if (out->numel() > 0) {
-    OwnedTensor dense;
-    if (!x.is_contiguous()) {
-      dense.reset(Tensor::empty(x.ndim(), x.sizes(), x.dtype(), x.device()));
-      AOTIP_RETURN_IF_NULL(dense);
-      AOTIP_RETURN_IF_FAILED(Operators::copy(*dense, x));
-    }
-    const OwnedTensor rows = as_rows(dense != nullptr ? *dense : x, s.m, s.k);
-    const OwnedTensor results = as_rows(*out, s.m, s.n);
+  AOTIP_RETURN_IF_FAILED(check_bias(l.bias, *l.x));
+  LinearOperands operands;
+  AOTIP_RETURN_IF_FAILED(make_operands(*l.x, s.n, &operands));
+  if (operands.out->numel() > 0) {
+    const OwnedTensor rows = as_rows(operands.rows(*l.x), s.m, s.k);
+    const OwnedTensor results = as_rows(*operands.out, s.m, s.n);
     AOTIP_RETURN_IF_NULL(rows);
     AOTIP_RETURN_IF_NULL(results);
     const Problem problem{&l, s, rows.get(), results.get(),
-                          define("T", metal_type(x.dtype())) + define("KIND", s.bits)};
+                          define("T", metal_type(l.x->dtype())) + define("KIND", s.bits)};
     AOTIP_RETURN_IF_FAILED(s.m <= kFewRows ? run_rows(problem) : run_matrix(problem));
   }
-  *ret = wrap(out.release());
+  *ret = wrap(operands.out.release());
   return Status::kOk;
 }
 
-}  // namespace
 }  // namespace aoti_plugins::mps
-
-using namespace aoti_plugins;
-
-AOTITorchError aoti_torch_mps_gguf_linear(AtenTensorHandle x, AtenTensorHandle blocks,
-                                          AtenTensorHandle* bias, const char* kind,
-                                          AtenTensorHandle* ret0) {
-  return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSORS(x, blocks);
-    AOTIP_CHECK_ARG(kind);
-    AOTIP_CHECK_ARG(ret0);
-    AOTIP_CHECK(unwrap(x)->device().type == kMps, "x is on %s, expected mps",
-                device_type_name(unwrap(x)->device().type));
-    return mps::gguf_linear({unwrap(x), unwrap(blocks), unwrap_optional(bias), kind}, ret0);
-  });
-}

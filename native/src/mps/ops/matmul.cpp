@@ -5,6 +5,7 @@
 #include "mps/driver/kernel.h"
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
+#include "mps/ops/gemm_tiles.h"
 #include "mps/ops/metal_types.h"
 #include "mps/ops/operators.h"
 #include "ops/matmul_checks.h"
@@ -12,9 +13,7 @@
 namespace aoti_plugins::mps {
 namespace {
 
-// Must match kernels/gemm.metal and kernels/gemm_rows.metal.
-constexpr int64_t kSimdgroupTile = 64;
-constexpr int64_t kPlainTile = 32;
+// Must match kernels/gemm_rows.metal.
 constexpr int64_t kRowsGroups = 8;
 constexpr int64_t kRowsColumns = 4;
 constexpr int64_t kMaxRows = 4;
@@ -143,20 +142,9 @@ Status run_tiled(const Problem& problem) {
                               define("CONVOLUTION", 0) +
                               define("A_K_FAST", p.a_col <= p.a_row ? 1 : 0) +
                               define("B_K_FAST", p.b_row < p.b_col ? 1 : 0);
-  // Tiles of 64x64 are for matrices that fill most of them. A target without simdgroup matrices
-  // has no such pipeline.
-  const bool large = p.m >= 32 && p.n >= 32 && p.k >= 16;
-  const Kernel* kernel =
-      large ? find_kernel(metal_gemm, "gemm", defines + define("SIMDGROUP", 1)) : nullptr;
-  const bool simdgroup = kernel != nullptr;
-  if (!simdgroup) {
-    kernel = find_kernel(metal_gemm, "gemm", defines + define("SIMDGROUP", 0));
-  }
-  const int64_t tile = simdgroup ? kSimdgroupTile : kPlainTile;
-  Launch launch(kernel);
-  return bind(launch, problem)
-      .groups(groups_of(ceil_div(p.n, tile), ceil_div(p.m, tile), problem.batch),
-              {static_cast<size_t>(simdgroup ? 128 : 256), 1, 1});
+  const GemmTiles tiles = gemm_tiles(defines, p.m, p.n, p.k);
+  Launch launch(tiles.kernel);
+  return bind(launch, problem).groups(tiles.groups(p.m, p.n, problem.batch), tiles.group);
 }
 
 /// Chooses the kernel: integers have one; a product of a few rows or columns is bound by reading

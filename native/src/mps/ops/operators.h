@@ -3,9 +3,11 @@
 #include "mps/driver/kernel_arguments.h"
 #include "ops/conv_plan.h"
 #include "ops/fft_plan.h"
+#include "ops/gguf_linear.h"
 #include "ops/operand.h"
 #include "ops/recurrent_steps.h"
 #include "ops/scatter.h"
+#include "ops/small_linear.h"
 
 namespace aoti_plugins::mps {
 
@@ -38,6 +40,8 @@ struct Operators {
   static Status copy(Tensor& out, const Tensor& self);
   static Status begin_random() { return Status::kOk; }
   static Status store_random(Tensor& out, const Tensor& host);
+  static Status small_linear(const ops::SmallLinear& linear, AtenTensorHandle* ret);
+  static Status gguf_linear(const ops::GgufLinear& linear, AtenTensorHandle* ret);
   static Status recurrent_cell(const ops::RecurrentStep& step);
   static Status check_fft(const Tensor& self, int64_t count);
   static Status fft(const Tensor& self, Tensor& out, const FftPlan& plan, bool real, bool onesided,

@@ -16,5 +16,6 @@ Status Operators::copy(Tensor& out, const Tensor& self) {
 #define AOTIP_DEVICE mps
 #define AOTIP_TABLE mps::Operators
 #include "ops/fft_shims.inc"
+#include "ops/linear_shims.inc"
 #include "ops/recurrent_shims.inc"
 #include "ops/shims.inc"

@@ -1,24 +1,20 @@
 // Products with weights of 4 and 8 bits, which are read as they are.
 
-#include "ops/small_linear.h"
-
-#include <aoti_plugins/mps_op_shims.h>
-
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
 #include "mps/driver/kernel.h"
 #include "mps/driver/kernel_arguments.h"
 #include "mps/kernels/sources.h"
+#include "mps/ops/gemm_tiles.h"
+#include "mps/ops/linear_operands.h"
 #include "mps/ops/metal_types.h"
 #include "mps/ops/operators.h"
-#include "shim/run_shim.h"
 
 namespace aoti_plugins::mps {
 namespace {
 
-// Must match kernels/small_linear_rows.metal and kernels/gemm.metal.
+// Must match kernels/small_linear_rows.metal.
 constexpr int64_t kRowsGroups = 8;
 constexpr int64_t kRowsColumns = 4;
 constexpr int64_t kMaxRows = 4;
@@ -32,10 +28,6 @@ struct Problem {
   SmallLinearArgs args;
 };
 
-size_t ceil_div(int64_t a, int64_t b) {
-  return static_cast<size_t>((a + b - 1) / b);
-}
-
 Status check(const ops::SmallLinear& l, ops::SmallLinearSizes* ret) {
   AOTIP_RETURN_IF_FAILED(ops::check_small_linear(l, ret));
   AOTIP_CHECK(l.x->dtype() != kInt8, "x is int8, expected float32, float16 or bfloat16");
@@ -43,9 +35,7 @@ Status check(const ops::SmallLinear& l, ops::SmallLinearSizes* ret) {
       l.scale->dtype() != kFloat64 && l.scale->is_contiguous() &&
           (l.zero == nullptr || (l.zero->dtype() == l.scale->dtype() && l.zero->is_contiguous())),
       "scales and zeros are not contiguous floats of one dtype");
-  AOTIP_CHECK(l.bias == nullptr || (l.bias->dtype() == l.x->dtype() && l.bias->is_contiguous()),
-              "bias is not contiguous %s", dtype_name(l.x->dtype()));
-  return Status::kOk;
+  return check_bias(l.bias, *l.x);
 }
 
 Launch& bind(Launch& launch, const Problem& p) {
@@ -72,77 +62,39 @@ Status run(const Problem& problem) {
                         define("S", metal_type(l.scale->dtype())) + define("CODES", l.bits);
   if (p.m <= kMaxRows && is_aligned(*l.codes, 4) &&
       is_aligned(*problem.x, 4 * problem.x->itemsize())) {
+    constexpr int64_t kColumns = kRowsGroups * kRowsColumns;
     Launch launch(
         find_kernel(metal_small_linear_rows, "small_linear_rows", defines + define("ROWS", p.m)));
     return bind(launch, problem)
-        .groups({ceil_div(p.n, kRowsGroups * kRowsColumns), 1, 1},
+        .groups({static_cast<size_t>((p.n + kColumns - 1) / kColumns), 1, 1},
                 {static_cast<size_t>(32 * kRowsGroups), 1, 1});
   }
   const Tensor* const tensors[] = {problem.out, problem.x, l.codes, l.scale};
   defines += define("INDEX", has_small_offsets(tensors, 4) ? "int" : "long") +
              define("CONVOLUTION", 0) + define("A_K_FAST", 1) + define("B_K_FAST", 1);
-  // As in matmul.cpp.
-  const bool large = p.m >= 32 && p.n >= 32;
-  const Kernel* kernel =
-      large ? find_kernel(metal_gemm, "gemm", defines + define("SIMDGROUP", 1)) : nullptr;
-  const bool simdgroup = kernel != nullptr;
-  if (!simdgroup) {
-    kernel = find_kernel(metal_gemm, "gemm", defines + define("SIMDGROUP", 0));
-  }
-  const int64_t tile = simdgroup ? 64 : 32;
-  Launch launch(kernel);
-  return bind(launch, problem)
-      .groups({ceil_div(p.n, tile), ceil_div(p.m, tile), 1},
-              {static_cast<size_t>(simdgroup ? 128 : 256), 1, 1});
+  const GemmTiles tiles = gemm_tiles(defines, p.m, p.n, p.k);
+  Launch launch(tiles.kernel);
+  return bind(launch, problem).groups(tiles.groups(p.m, p.n, 1), tiles.group);
 }
 
-Status small_linear(const ops::SmallLinear& l, AtenTensorHandle* ret) {
+}  // namespace
+
+Status Operators::small_linear(const ops::SmallLinear& l, AtenTensorHandle* ret) {
   ops::SmallLinearSizes sizes{};
   AOTIP_RETURN_IF_FAILED(check(l, &sizes));
-  const Tensor& x = *l.x;
-  OwnedTensor dense;
-  if (!x.is_contiguous()) {
-    dense.reset(Tensor::empty(x.ndim(), x.sizes(), x.dtype(), x.device()));
-    AOTIP_RETURN_IF_NULL(dense);
-    AOTIP_RETURN_IF_FAILED(Operators::copy(*dense, x));
-  }
-  int64_t shape[Tensor::kMaxDims];
-  std::copy_n(x.sizes(), x.ndim(), shape);
-  shape[x.ndim() - 1] = sizes.n;
-  OwnedTensor out(Tensor::empty(x.ndim(), shape, x.dtype(), x.device()));
-  AOTIP_RETURN_IF_NULL(out);
-  if (out->numel() > 0) {
+  LinearOperands operands;
+  AOTIP_RETURN_IF_FAILED(make_operands(*l.x, sizes.n, &operands));
+  if (operands.out->numel() > 0) {
     const Problem problem{
         &l,
-        dense != nullptr ? dense.get() : &x,
-        out.get(),
+        &operands.rows(*l.x),
+        operands.out.get(),
         {sizes.m, sizes.n, sizes.k, sizes.k / sizes.groups, l.bits == 4 ? kMiddle4 : 0.0F,
          static_cast<int32_t>(l.zero_kind), l.bias != nullptr ? 1 : 0, 0}};
     AOTIP_RETURN_IF_FAILED(run(problem));
   }
-  *ret = wrap(out.release());
+  *ret = wrap(operands.out.release());
   return Status::kOk;
 }
 
-}  // namespace
 }  // namespace aoti_plugins::mps
-
-using namespace aoti_plugins;
-
-AOTITorchError aoti_torch_mps_small_linear(AtenTensorHandle x, AtenTensorHandle* row_scale,
-                                           AtenTensorHandle* row_zero, AtenTensorHandle codes,
-                                           AtenTensorHandle scale, AtenTensorHandle* zero,
-                                           AtenTensorHandle* bias, int64_t bits, int64_t zero_kind,
-                                           AtenTensorHandle* ret0) {
-  return run_shim(__func__, [&] {
-    AOTIP_CHECK_TENSORS(x, codes, scale);
-    AOTIP_CHECK_ARG(ret0);
-    AOTIP_CHECK(unwrap(x)->device().type == kMps, "x is on %s, expected mps",
-                device_type_name(unwrap(x)->device().type));
-    const ops::SmallLinear linear{
-        unwrap(x),     unwrap_optional(row_scale), unwrap_optional(row_zero), unwrap(codes),
-        unwrap(scale), unwrap_optional(zero),      unwrap_optional(bias),     bits,
-        zero_kind};
-    return mps::small_linear(linear, ret0);
-  });
-}
