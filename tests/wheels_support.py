@@ -1,4 +1,4 @@
-"""Wheels and libraries for other machines, built by zig, and aarch64 under qemu.
+"""Wheels for Linux, built by zig, and what comes from Debian and PyPI to try them with.
 
 AOTI_PLUGINS_WHEEL_PARTS names a folder in which what is downloaded stays for the next run,
 AOTI_PLUGINS_WHEEL a wheel for x86-64 that is built already.
@@ -25,11 +25,6 @@ from support import ROOT
 # Of the wheel that is built here.
 PLATFORM = "manylinux_2_28_x86_64"
 TOOLS = ROOT / "native" / "tools"
-QEMU = ("qemu-aarch64-static", "qemu-aarch64")
-# C++ tests of tensors, shims, loading, running, and of products with NEON; others take minutes.
-NATIVE_TESTS = ("tensor_test", "shim_contract_test", "matmul_test", "delegate_test", "runner_test")
-# The oldest CPU that programs for aarch64 are for: none of what is asked for at run time.
-OLDEST_CPU = "cortex-a57"
 
 
 def tool(name: str) -> ModuleType:
@@ -54,12 +49,12 @@ def need_zig_and_debian() -> None:
             pytest.skip(f"{program} is not here: GCC's C++ library comes from Debian's packages")
 
 
-def need_qemu() -> str:
-    """The emulator, or a skip."""
-    for name in QEMU:
-        if found := shutil.which(name):
-            return found
-    pytest.skip(f"none of {', '.join(QEMU)} is here: apt-get install qemu-user-static")
+def find_build_programs() -> None:
+    """CMake and Ninja of this environment are found first."""
+    folder = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join((folder, os.environ["PATH"]))
+    for name in ("cmake", "ninja"):
+        assert shutil.which(name), f"the tests need {name}: pip install {name}"
 
 
 def debian_root(
@@ -194,45 +189,3 @@ class OtherPython:
             cwd=self.site,  # not this checkout
             timeout=600,
         )
-
-
-@dataclass(frozen=True)
-class Aarch64:
-    """An aarch64 machine under qemu, with our libraries on it.
-
-    Args:
-        qemu: the emulator.
-        root: its system.
-        site: its site-packages; executorch is there, ours as well.
-        build: the build folder of our libraries and their tests.
-    """
-
-    qemu: str
-    root: Path
-    site: Path
-    build: Path
-
-    @property
-    def package(self) -> Path:
-        """Our package there."""
-        return self.site / "aoti_plugins"
-
-    def run(
-        self, *command: str | Path, cpu: str = "max", **variables: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a program of that machine."""
-        options = [self.qemu, "-cpu", cpu, "-L", str(self.root)]
-        return subprocess.run(
-            [*options, *map(str, command)],
-            capture_output=True,
-            text=True,
-            check=False,
-            env={**os.environ, **variables},
-            cwd=self.site,  # not this checkout, whose libraries are this machine's
-            timeout=600,
-        )
-
-    def python(self, script: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run a script by that machine's Python, without torch."""
-        python = self.root / "usr" / "bin" / "python3.11"
-        return self.run(python, "-c", script, *arguments, PYTHONPATH=str(self.site))

@@ -141,11 +141,11 @@ def build(
         configure_libraries(executorch, folder, machine, root, settings)
         run(["cmake", "--build", str(folder), "--parallel", str(jobs)])
         run(["cmake", "--install", str(folder)])
-        return _cached(folder / "CMakeCache.txt", "AOTIP_NVCC")
+        return cached(folder / "CMakeCache.txt", "AOTIP_NVCC")
 
 
-def _cached(cache: Path, name: str) -> str | None:
-    """A variable that CMake has found."""
+def cached(cache: Path, name: str) -> str | None:
+    """A variable that CMake has found; None where it is not there or was not found."""
     match = re.search(rf"^{name}:\w+=(.*)$", cache.read_text(), re.MULTILINE)
     return match[1] if match and not match[1].endswith("NOTFOUND") else None
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aarch64_support import machine_of_environment
 from executorch.backends.test.harness import Tester
 from executorch.backends.test.harness.stages import (
     Serialize,
@@ -41,10 +42,25 @@ class RunOnOurRuntime(Serialize):
             return program(*pytree.tree_leaves(inputs))
 
 
+class RunOnAarch64(Serialize):
+    """Runs the program with our own runtime on an aarch64 machine under qemu, without torch."""
+
+    def run_artifact(self, inputs: Any) -> tuple[Any, ...]:
+        """What ``forward`` gives for the inputs."""
+        return machine_of_environment().call(self.buffer, pytree.tree_leaves(inputs))
+
+
 class OurTester(Tester):
     """The suite's tester with one of our partitioners."""
 
-    def __init__(self, partitioner: Any, module: Any, inputs: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        partitioner: Any,
+        module: Any,
+        inputs: Any,
+        run: type[Serialize] = RunOnOurRuntime,
+        **options: Any,
+    ) -> None:
         stages = {
             **Tester.default_stage_classes(),
             StageType.TO_EDGE_TRANSFORM_AND_LOWER: partial(
@@ -53,7 +69,7 @@ class OurTester(Tester):
                 edge_compile_config=EdgeCompileConfig(_check_ir_validity=False),
             ),
             StageType.TO_EXECUTORCH: ToExecutorch,
-            StageType.SERIALIZE: RunOnOurRuntime,
+            StageType.SERIALIZE: run,
         }
         super().__init__(module, inputs, stages, **options)
 
@@ -68,8 +84,10 @@ class LoweringTester(OurTester):
 
 
 def _flows() -> dict[str, suite_flow.TestFlow]:
+    arm = partial(CpuPartitioner, target="aarch64-v8")
     flows = {
         "aoti_cpu": partial(OurTester, CpuPartitioner),
+        "aoti_cpu_aarch64_emulated": partial(OurTester, arm, run=RunOnAarch64),
         "aoti_cuda": partial(OurTester, CudaPartitioner),
         "aoti_cuda_h100_lowered": partial(LoweringTester, partial(CudaPartitioner, target="h100")),
         "aoti_mps_lowered": partial(LoweringTester, MpsPartitioner),

@@ -19,8 +19,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-EMULATED = "aoti_mps_emulated"
-FLOWS = ("aoti_cpu", "aoti_cuda", "aoti_cuda_h100_lowered", "aoti_mps_lowered", EMULATED)
+EMULATED_GPU = "aoti_mps_emulated"
+EMULATED_ARM = "aoti_cpu_aarch64_emulated"
+FLOWS = (
+    "aoti_cpu",
+    EMULATED_ARM,
+    "aoti_cuda",
+    "aoti_cuda_h100_lowered",
+    "aoti_mps_lowered",
+    EMULATED_GPU,
+)
 PASSED = "SUCCESS"
 UNBROKEN = (PASSED, "SUCCESS_UNDELEGATED", "SKIPPED")
 ROOT = Path(__file__).parent.parent.parent
@@ -113,13 +121,26 @@ def run(
             f"--peer-names={names or ''}",
         ]
         environment = {**os.environ, "PYTHONPATH": path, "AOTI_RUNTIME_CHECK_INPUTS": "1"}
-        if flow == EMULATED:
-            sys.path.insert(0, tests)
-            from mps_support import stand_in
-
-            environment |= stand_in(Path(folder))
+        sys.path.insert(0, tests)
+        environment |= _emulation(flow, Path(folder))
         subprocess.run(command, env=environment, check=False, stdout=sys.stderr)
         return dict(json.loads(report.read_text()))
+
+
+def _emulation(flow: str, folder: Path) -> dict[str, str]:
+    """The environment variables by which a flow finds what it runs on, made in a folder."""
+    if flow == EMULATED_GPU:
+        from mps_support import stand_in
+
+        return stand_in(folder)
+    if flow == EMULATED_ARM:
+        from aarch64_support import MACHINE_VARIABLE, built_machine
+        from wheels_support import find_build_programs, parts
+
+        find_build_programs()
+        machine = built_machine(folder / "aarch64", parts(folder), tests=False)
+        return {MACHINE_VARIABLE: machine.as_text()}
+    return {}
 
 
 def main() -> int:

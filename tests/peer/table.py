@@ -17,6 +17,7 @@ DOCUMENT = ROOT / "docs" / "operator-suite.md"
 _KINDS = ("SUCCESS", "SUCCESS_UNDELEGATED", "SKIPPED")
 _FLOWS = {
     "aoti_cpu": "CPU, run",
+    "aoti_cpu_aarch64_emulated_sample": "60 tests, lowered on x86-64 for aarch64, run under qemu",
     "aoti_cuda": "NVIDIA GPU, run",
     "aoti_cuda_sample": "60 tests of the same",
     "aoti_cuda_h100_lowered": "H100, lowered without a GPU, not run",

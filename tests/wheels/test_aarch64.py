@@ -7,16 +7,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from support import ROOT
-from wheels_support import NATIVE_TESTS, OLDEST_CPU, Aarch64
+import torch
+from aarch64_support import NATIVE_TESTS, OLDEST_CPU, Aarch64, cached
+from support import ROOT, lower
+from torch import nn
+from torch.utils import _pytree as pytree
+
+pytestmark = pytest.mark.timeout(1800)  # the first test builds the machine, nvcc's part included
 
 
 def test_no_library_needs_a_newer_system(aarch64: Aarch64) -> None:
     libraries = sorted((aarch64.package / "lib").glob("*.so"))
-    assert len(libraries) == 3
+    has_cuda = cached(aarch64, "AOTIP_CUDA_INCLUDE_DIR") is not None
+    assert len(libraries) == 3 + has_cuda
     tool = ROOT / "tools" / "glibc_versions.py"
     command = [sys.executable, str(tool), "--newest", "2.28", *map(str, libraries)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -57,6 +64,40 @@ print(json.dumps([platform.machine(), "torch" in sys.modules, list(backends()), 
     assert "AotiCpuBackend" in backends
     row = np.array([1, 2, 3])
     assert calls == [[(row + at).tolist()] * 2 for at in range(2)]
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer", "lstm"])
+def test_a_lowered_program_on_the_oldest_cpu(
+    aarch64: Aarch64, example_models: dict[str, Callable[[], Any]], name: str
+) -> None:
+    model, inputs = example_models[name]()
+    program = bytes(lower(model, inputs, target="aarch64-v8").buffer)
+    found = aarch64.call(program, inputs, cpu=OLDEST_CPU)
+    with torch.no_grad():
+        expected = pytree.tree_leaves(model(*inputs))
+    torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-4)
+
+
+class Halves(nn.Module):
+    """Numbers of bfloat16 inside, which numpy does not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.LayerNorm(96)).bfloat16()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(self.layers(x.bfloat16()), -1).float()
+
+
+def test_a_program_for_cpus_with_bfloat16(aarch64: Aarch64) -> None:
+    torch.manual_seed(0)
+    model, x = Halves().eval(), torch.randn(5, 64)
+    program = bytes(lower(model, (x,), target="aarch64-v8.6").buffer)
+    (found,) = aarch64.call(program, (x,))
+    with torch.no_grad():
+        torch.testing.assert_close(found, model(x), rtol=0.02, atol=1e-3)
+    with pytest.raises(RuntimeError, match=r"for aarch64-v8\.6 \(aarch64 bf16 \[missing here\]\)"):
+        aarch64.call(program, (x,), cpu=OLDEST_CPU)
 
 
 def test_a_program_for_another_machine_is_refused(

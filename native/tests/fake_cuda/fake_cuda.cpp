@@ -1,11 +1,14 @@
 // A stand-in for libcuda.so.1: memory from the heap, streams whose work is put off until something
-// waits for it, and strict checks. Kernels are host functions, found by name. It has two GPUs of
-// compute capability 9.0 and, as the real driver, one address space for all memory.
+// waits for it, and strict checks. Kernels are host functions, found by name: our own, and those of
+// the library that FAKE_CUDA_KERNELS names. It has two GPUs of compute capability 9.0, or of what
+// FAKE_CUDA_CAPABILITY says, and, as the real driver, one address space for all memory.
 
 #pragma GCC visibility push(default)
 #include "fake_cuda.h"
 
 #include <cuda.h>
+#include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -55,7 +58,7 @@ struct CUevent_st {
 };
 
 struct CUmod_st {
-  int tag = 0;
+  const void* image = nullptr;  // as long as it is loaded
 };
 
 struct CUfunc_st {
@@ -141,6 +144,12 @@ CUresult enter(const char* function) {
 int count_of_multiprocessors() {
   const char* const wanted = std::getenv("FAKE_CUDA_MULTIPROCESSORS");
   return wanted != nullptr ? std::atoi(wanted) : 4;
+}
+
+/// 10 * major + minor of the GPUs, as a test wants it for this process.
+int compute_capability() {
+  const char* const wanted = std::getenv("FAKE_CUDA_CAPABILITY");
+  return wanted != nullptr ? std::atoi(wanted) : 90;
 }
 
 Block* find_block_in(std::map<uintptr_t, Block>& blocks, uintptr_t address, uintptr_t* start) {
@@ -440,6 +449,55 @@ bool is_image(const void* image) {
          std::memcmp(image, ".version", 8) == 0 || std::memcmp(image, "//", 2) == 0;
 }
 
+/// Whether a cubin has code of a name.
+bool has_code(const void* image, const std::string& name) {
+  const auto* bytes = static_cast<const char*>(image);
+  if (std::memcmp(bytes, ELFMAG, SELFMAG) != 0) {
+    return false;
+  }
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes, sizeof(header));
+  if (header.e_shoff == 0) {
+    return false;
+  }
+  const std::string section = ".text." + name;
+  const auto* sections = reinterpret_cast<const Elf64_Shdr*>(bytes + header.e_shoff);
+  const char* names = bytes + sections[header.e_shstrndx].sh_offset;
+  for (int i = 0; i < header.e_shnum; ++i) {
+    if (section == names + sections[i].sh_name && sections[i].sh_size > 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A kernel of a blob as a function of the library that FAKE_CUDA_KERNELS names. The library has
+/// `NAME`, which gets the addresses of the arguments and the number of blocks, and `NAME_nbytes`,
+/// the sizes of the arguments, with a 0 behind them.
+const fake_cuda::Kernel* find_given_kernel(const std::string& name) {
+  static auto* const kernels = new std::map<std::string, fake_cuda::Kernel>();
+  const char* const path = std::getenv("FAKE_CUDA_KERNELS");
+  void* const library = path != nullptr ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (library == nullptr) {
+    return nullptr;
+  }
+  const auto function =
+      reinterpret_cast<void (*)(void**, unsigned int)>(dlsym(library, name.c_str()));
+  const auto* nbytes = static_cast<const size_t*>(dlsym(library, (name + "_nbytes").c_str()));
+  if (function == nullptr || nbytes == nullptr) {
+    return nullptr;
+  }
+  fake_cuda::Kernel& kernel = (*kernels)[name];
+  kernel.argument_nbytes.clear();
+  for (; *nbytes != 0; ++nbytes) {
+    kernel.argument_nbytes.push_back(*nbytes);
+  }
+  kernel.run = [function](void** arguments, const fake_cuda::Grid& grid) {
+    function(arguments, grid.blocks);
+  };
+  return &kernel;
+}
+
 }  // namespace
 
 namespace fake_cuda {
@@ -531,10 +589,10 @@ CUresult cuDeviceGetName(char* name, int nbytes, CUdevice) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
   switch (which) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *value = 9;
+      *value = compute_capability() / 10;
       break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      *value = 0;
+      *value = compute_capability() % 10;
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       *value = count_of_multiprocessors();
@@ -898,7 +956,7 @@ CUresult cuEventSynchronize(CUevent event) {
   while (event->reached < event->recorded) {
     auto work = std::move(event->stream->work.front());
     event->stream->work.pop_front();
-    work();
+    run(work);
   }
   return CUDA_SUCCESS;
 }
@@ -929,7 +987,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (!is_image(image)) {
     return CUDA_ERROR_INVALID_IMAGE;
   }
-  *module = new CUmod_st();
+  *module = new CUmod_st{image};
   state().modules.insert(*module);
   return CUDA_SUCCESS;
 }
@@ -962,6 +1020,9 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
     return CUDA_ERROR_INVALID_HANDLE;
   }
   const fake_cuda::Kernel* kernel = fake_cuda::find_kernel(name);
+  if (kernel == nullptr && has_code(module->image, name)) {
+    kernel = find_given_kernel(name);
+  }
   if (kernel == nullptr) {
     return CUDA_ERROR_NOT_FOUND;
   }
