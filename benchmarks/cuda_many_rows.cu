@@ -253,7 +253,7 @@ class Bench {
                               k_tiles / splits,
                               k_tiles % splits,
                               scaled_parts(),
-                              (one.columns + splits - 1) / splits};
+                              ManyRowsTile{one.columns}.own_eights(splits)};
     const TensorMap map = map_of(one.columns);
     cudaLaunchAttribute attribute{};
     attribute.id = cudaLaunchAttributeClusterDimension;

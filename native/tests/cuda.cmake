@@ -39,7 +39,7 @@ endfunction()
 
 foreach(name cuda_kernel_container_test cuda_target_test cuda_device_test cuda_upload_test cuda_graphs_test
              cuda_matmul_test cuda_matmul_refusals_test cuda_scaled_matmul_test cuda_conv_test cuda_index_test
-             cuda_scatter_test cuda_fft_test cuda_recurrent_test cuda_random_test cuda_runtime_exports_test cuda_fused_linear_test cuda_row_linear_test cuda_product_plans_test
+             cuda_scatter_test cuda_fft_test cuda_recurrent_test cuda_random_test cuda_runtime_exports_test cuda_fused_linear_test cuda_row_linear_test cuda_gate_test cuda_product_plans_test
              cuda_expert_linear_test cuda_packed_linear_test cuda_token_attention_test cuda_drawn_token_test cuda_early_launch_test cuda_ranks_test)
   aotip_cuda_test(${name} LIBRARIES aotip_cuda aotip_core)
 endforeach()

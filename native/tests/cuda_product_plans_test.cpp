@@ -35,7 +35,9 @@ void check_launch(const ManyRowsLaunch& launch, const SmallWeightProduct& produc
   BOOST_TEST(shape.splits * shape.k_tiles + shape.more_k_tiles == places);
   BOOST_TEST(shape.more_k_tiles < shape.splits);
   BOOST_TEST(shape.k_tiles >= 1);
-  BOOST_TEST(shape.splits * shape.own_columns >= columns);
+  BOOST_TEST(shape.splits * shape.own_eights * 8 >= columns);
+  const int32_t sums_nbytes = shape.splits == 1 ? 0 : launch.tile.sums_nbytes();
+  BOOST_TEST(sums_nbytes + launch.tile.rounded_nbytes(shape.splits) <= launch.tile.memory_nbytes());
   BOOST_TEST(launch.blocks == tiles_of(launch) * shape.splits * shape.x_tiles);
 }
 

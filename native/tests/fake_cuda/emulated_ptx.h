@@ -122,7 +122,7 @@ template <typename T>
 float half_of(uint64_t words, unsigned int i) {
   const uint16_t bits = static_cast<uint16_t>(words >> 16 * i);
   T value;
-  std::memcpy(&value, &bits, sizeof(value));
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof(value));
   return static_cast<float>(value);
 }
 
@@ -363,6 +363,22 @@ inline float* shared_of_block(float* own, int rank) {
   char* const there = fake_cuda::block_memory(static_cast<unsigned int>(rank));
   return reinterpret_cast<float*>(there +
                                   (reinterpret_cast<char*>(own) - fake_cuda::block_memory()));
+}
+
+inline float4 load_of_block(const float4* own, int rank) {
+  char* const there = fake_cuda::block_memory(static_cast<unsigned int>(rank));
+  return *reinterpret_cast<const float4*>(
+      there + (reinterpret_cast<const char*>(own) - fake_cuda::block_memory()));
+}
+
+inline void store_columns(void* to, uint32_t pair0, uint32_t pair1) {
+  const unsigned int lane = threadIdx.x % fake_cuda::kLanes;
+  const uint64_t own = reinterpret_cast<uint64_t>(to);
+  for (unsigned int i = 0; i < 4; ++i) {
+    const unsigned int from = i / 2 * 8 + lane % 4 * 2 + i % 2;
+    auto* const line = reinterpret_cast<uint16_t*>(fake_cuda::lane_value(own, from));
+    line[lane / 4] = static_cast<uint16_t>((i < 2 ? pair0 : pair1) >> i % 2 * 16);
+  }
 }
 
 }  // namespace aoti_plugins::cuda

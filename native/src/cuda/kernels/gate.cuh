@@ -4,18 +4,25 @@
 
 namespace aoti_plugins::cuda {
 
-inline __device__ float silu(float x) {
-  return __fdividef(x, 1.0f + __expf(-x));
+/// The distribution function of the normal distribution, to 1e-7; by formula 7.1.26 of Abramowitz
+/// and Stegun's handbook, as erff is twice as long.
+inline __device__ float normal_distribution(float x) {
+  const float t = __fdividef(1.0f, 1.0f + 0.23164189f * fabsf(x));
+  const float series =
+      t * (0.127414796f +
+           t * (-0.142248368f + t * (0.710706871f + t * (-0.726576013f + t * 0.530702715f))));
+  const float tail = series * __expf(-0.5f * x * x);
+  return x < 0.0f ? tail : 1.0f - tail;
 }
 
-/// What a gate makes of its first half.
+/// What a gate makes of its first half. The approximation of GELU by tanh is x times the logistic
+/// function of twice what tanh is of.
 inline __device__ float activated(float x, int32_t gate) {
-  if (gate == kSiluGate) {
-    return silu(x);
+  if (gate == kGeluGate) {
+    return x * normal_distribution(x);
   }
-  const float inner = gate == kGeluGate ? erff(x * 0.70710678f)
-                                        : tanhf(0.79788456f * (x + 0.044715f * x * x * x));
-  return 0.5f * x * (1.0f + inner);
+  const float of = gate == kSiluGate ? x : 1.59576912f * (x + 0.044715f * x * x * x);
+  return __fdividef(x, 1.0f + __expf(-of));
 }
 
 }  // namespace aoti_plugins::cuda

@@ -172,6 +172,7 @@ class ManyRows {
   static constexpr ManyRowsTile kTile{COLUMNS};
   static constexpr int kRows = kManyRowsOfWeight;
   static constexpr int kMemoryNbytes = kTile.memory_nbytes();
+  static constexpr int kSumsNbytes = kTile.sums_nbytes();
   static constexpr int kDepth = kPlaceDepth;
   static constexpr int kCodes = kDepth / Code::kDepth;  ///< tiles of the weight along k in a place
   static constexpr int kWords = BITS / 4;               ///< of 32 weights that a lane has
@@ -330,32 +331,92 @@ class ManyRows {
     wait_for_group_tiles<1>();
   }
 
-  /// Puts the sums of all blocks of the cluster together, and writes a share of the columns.
+  /// Puts the sums of all blocks of the cluster together, rounds them, and writes a share of the
+  /// columns.
   __device__ void add_up() {
-    float* const sums = reinterpret_cast<float*>(memory_);
-    float* const own = sums + warp_ * 16 + lane_ / 4;
-    float* const factors = sums + COLUMNS * kManyRowsSumsStep + warp_ * 16 + lane_ / 4;
+    find_around();
+    T* const rounded = reinterpret_cast<T*>(memory_ + (shape_.splits == 1 ? 0 : kSumsNbytes));
+    // Of the eight columns and 16 rows that a warp has at once, where this lane's column begins.
+    T* const to = rounded + lane_ % 8 * kManyRowsStep + warp_ * 16 + (lane_ & 8);
+    const int first_column = rank_ * shape_.own_eights * 8;
+    const int columns = min(shape_.own_eights * 8, COLUMNS - first_column);
+    __syncthreads();  // all have read x
+    if (shape_.splits == 1) {
+#pragma unroll
+      for (int i = 0; i < COLUMNS / 2; i += 4) {
+        round(four_of(i), to + i / 4 * 8 * kManyRowsStep);
+      }
+    } else {
+      auto* const own = reinterpret_cast<float4*>(memory_) + threadIdx.x;
+#pragma unroll
+      for (int i = 0; i < COLUMNS / 2; i += 4) {
+        own[i / 4 * kManyRowsThreads] = four_of(i);
+      }
+      meet_cluster();
+      add_parts(own + first_column / 8 * kManyRowsThreads, columns / 8, to);
+    }
     __syncthreads();
+    write_rounded<T>({rounded, shape_.residual, p_.out,
+                      min(columns, p_.m - first_column_ - first_column), shape_.gate,
+                      p_.n >> is_gated_, first_column_ + first_column, first_row_});
+    if (shape_.splits > 1) {
+      leave_cluster();
+    }
+  }
+
+  /// Sums of two rows and two columns.
+  __device__ float4 four_of(int i) const {
+    return make_float4(total_[i], total_[i + 1], total_[i + 2], total_[i + 3]);
+  }
+
+  /// Two columns of two rows each to a result of 16 bits.
+  __device__ void round(float4 sums, T* to) const {
+    store_columns(
+        to, HalfPair<T>::of(sums.x * sum_factor_[0] + bias_[0], sums.y * sum_factor_[0] + bias_[0]),
+        HalfPair<T>::of(sums.z * sum_factor_[1] + bias_[1], sums.w * sum_factor_[1] + bias_[1]));
+  }
+
+  /// Adds up the block's own columns of all blocks of the cluster. `own`: this thread's in the
+  /// first eight of them.
+  __device__ void add_parts(const float4* own, int eights, T* to) const {
+    constexpr int kAtOnce = 2;
+#pragma unroll 1
+    for (int first = 0; first < eights; first += kAtOnce) {
+      float4 sums[kAtOnce] = {};
+#pragma unroll 1
+      for (int block = 0; block < shape_.splits; ++block) {
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          const float4 more =
+              load_of_block(own + min(first + i, eights - 1) * kManyRowsThreads, block);
+          sums[i] = make_float4(sums[i].x + more.x, sums[i].y + more.y, sums[i].z + more.z,
+                                sums[i].w + more.w);
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < eights) {
+          round(sums[i], to + (first + i) * 8 * kManyRowsStep);
+        }
+      }
+    }
+  }
+
+  /// What sums of this lane's rows are multiplied by, and what is added then.
+  __device__ void find_around() {
+    const int half = is_gated_ != 0 ? warp_ / 4 : 0;
+    const int rows = p_.n >> is_gated_;
+    const int row = first_row_ + (warp_ - half * 4) * 16 + lane_ / 4;
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
       const uint32_t scale = static_cast<const uint16_t*>(p_.scale)[scale_[t]];
-      factors[t * 8] =
+      sum_factor_[t] =
           weights_.whole(HalfPair<T>::floats(__shfl_sync(kAllLanes, scale, lane_ / 4)).x);
-    }
-#pragma unroll
-    for (int i = 0; i < COLUMNS / 2; ++i) {
-      const int column = i / 4 * 8 + lane_ % 4 * 2 + i % 2;
-      own[column * kManyRowsSumsStep + i / 2 % 2 * 8] = total_[i];
-    }
-    if (shape_.splits == 1) {
-      __syncthreads();
-    } else {
-      meet_cluster();
-    }
-    write_sums<T>({sums, p_.bias, shape_.residual, p_.out, COLUMNS, shape_.own_columns, rank_,
-                   shape_.splits, shape_.gate, p_.m, p_.n >> is_gated_, first_column_, first_row_});
-    if (shape_.splits > 1) {
-      leave_cluster();
+      bias_[t] = p_.bias == nullptr
+                     ? 0.0f
+                     : HalfPair<T>::floats(static_cast<const uint16_t*>(
+                                               p_.bias)[half * rows + min(row + t * 8, rows - 1)])
+                           .x;
     }
   }
 
@@ -393,6 +454,8 @@ class ManyRows {
   uint32_t added_[kTiles];
   uint32_t floats_[2][2][4];  ///< weights of products that run, and of the next
   float total_[COLUMNS / 2];
+  float sum_factor_[kTiles];  ///< of sums of this lane's rows
+  float bias_[kTiles];
 };
 
 }  // namespace

@@ -12,8 +12,9 @@ inline constexpr int32_t kManyRowsThreads = 256;
 /// Rows of the weight that a block has.
 inline constexpr int32_t kManyRowsOfWeight = 128;
 
-/// Elements between columns of the sums in shared memory, so that lanes write to different banks.
-inline constexpr int32_t kManyRowsSumsStep = kManyRowsOfWeight + 4;
+/// Elements between columns of a rounded result in shared memory, so that lanes write to different
+/// banks.
+inline constexpr int32_t kManyRowsStep = kManyRowsOfWeight + 8;
 
 /// Elements along k of a place in the ring of shared memory: two slabs; a tile of the weight of 4
 /// bits, or two of 8.
@@ -29,12 +30,18 @@ struct ManyRowsTile {
   /// In shared memory, a ring.
   constexpr int32_t slabs() const { return columns == 64 ? 8 : 6; }
 
-  /// Of the slabs, and in their place at the end of the sums, and a factor for each row of the
-  /// weight, float32.
-  constexpr int32_t memory_nbytes() const {
-    const int32_t slab_nbytes = slabs() * columns * kSlabDepth * 2;
-    const int32_t sum_nbytes = (columns * kManyRowsSumsStep + kManyRowsOfWeight) * 4;
-    return slab_nbytes > sum_nbytes ? slab_nbytes : sum_nbytes;
+  /// Eights of columns that each of the blocks writes which divide k, the last ones fewer or none.
+  constexpr int32_t own_eights(int32_t splits) const { return (columns / 8 + splits - 1) / splits; }
+
+  /// Of the slabs, in whose place the sums are at the end.
+  constexpr int32_t memory_nbytes() const { return slabs() * columns * kSlabDepth * 2; }
+
+  /// Where k is divided: of sums, float32, which other blocks of the cluster read.
+  constexpr int32_t sums_nbytes() const { return columns * kManyRowsOfWeight * 4; }
+
+  /// Of the columns that a block writes, 16 bits; behind the sums, if there are any.
+  constexpr int32_t rounded_nbytes(int32_t splits) const {
+    return own_eights(splits) * 8 * kManyRowsStep * 2;
   }
 
   /// With a word for each slab, which says when it is full.
@@ -49,7 +56,7 @@ struct ManyRowsShape {
   int32_t k_tiles;       ///< of `kPlaceDepth` along k, that a block has
   int32_t more_k_tiles;  ///< of the splits, those that have one more
   int32_t scaled_parts;  ///< bit i: part i of a place, 32 weights, has scales of its own
-  int32_t own_columns;   ///< of a tile's rows of x, those whose sums a block writes
+  int32_t own_eights;    ///< of a tile's rows of x, eights of those that a block writes
   int32_t gate;          ///< a Gate of one_row.h
   const void* residual;  ///< as the result, which it is added to, or null
   int32_t first_tile;    ///< of the weight, of the launch's first block

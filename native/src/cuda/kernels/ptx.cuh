@@ -405,6 +405,35 @@ inline __device__ float* shared_of_block(float* own, int rank) {
 #endif
 }
 
+/// What is in the same place in the shared memory of another block of the cluster.
+inline __device__ float4 load_of_block(const float4* own, int rank) {
+  float4 found{};
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %4, %5;\n"
+      "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+      "}"
+      : "=f"(found.x), "=f"(found.y), "=f"(found.z), "=f"(found.w)
+      : "r"(shared_address(own)), "r"(rank)
+      : "memory");
+#endif
+  return found;
+}
+
+/// Two tiles of 8 x 8 of 16-bit floats, each lane with a pair of each as `multiply_tile` has them,
+/// to shared memory, where columns become lines of 16 bytes: lane i has the place of column i % 8
+/// of tile i / 8 % 2.
+inline __device__ void store_columns(void* to, uint32_t pair0, uint32_t pair1) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(shared_address(to)),
+      "r"(pair0), "r"(pair1)
+      : "memory");
+#endif
+}
+
 /// Lets the next kernel be launched, if it is one that waits for its inputs.
 inline __device__ void let_next_begin() {
 #if __CUDA_ARCH__ >= 900

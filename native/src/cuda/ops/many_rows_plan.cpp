@@ -70,11 +70,12 @@ ManyRowsLaunch launch_of(const Machine& machine, const SmallWeightProduct& produ
   // Sums of other blocks come from their memory.
   const int64_t adding =
       splits.count == 1 ? 0 : 100 + columns.count * 11 + splits.count * (200 + columns.count * 3);
+  const ManyRowsTile tile{columns.count};
   return {
-      {columns.count},
+      tile,
       {splits.count, static_cast<int32_t>(x_tiles), static_cast<int32_t>(k_tiles / splits.count),
        static_cast<int32_t>(k_tiles % splits.count), scaled_parts(product),
-       static_cast<int32_t>(quotient(columns.count, splits.count)), kNoGate, nullptr, 0},
+       tile.own_eights(splits.count), kNoGate, nullptr, 0},
       blocks,
       adding * (others < times.blocks ? 1 : others + 1) + steps * step};
 }
