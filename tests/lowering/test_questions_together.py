@@ -108,14 +108,14 @@ def test_a_kernel_is_said_to_be_called_only_by_its_own_op(nodes: list[Node]) -> 
 def test_what_one_op_refuses_leaves_the_others(nodes: list[Node]) -> None:
     class Refused(nn.Module):
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-            return torch.cdist(x, x), x.sum(1), x.cumsum(0), x @ x.t(), x.amax(0)
+            return torch.cdist(x, x), x.amin(1), x.cumsum(0), x @ x.t(), x.amax(0)
 
     exported = torch.export.export(Refused(), (torch.randn(4, 6),)).run_decompositions({})
     some = [n for n in exported.graph.nodes if n.op == "call_function"]
     support, probe = parts_of("cpu")
     support.prepare(some)
     known = {str(op) for op, _, _ in probe._answers}
-    assert {"aten.sum.dim_IntList", "aten.cumsum.default", "aten.amax.default"} <= known
+    assert {"aten.amin.default", "aten.cumsum.default", "aten.amax.default"} <= known
     refused = {str(node.target) for node in some if support.refusal(node) is not None}
     assert refused == {"aten.cdist.default"}
 
@@ -245,6 +245,17 @@ class LikePointwise(nn.Module):
             aten.constant_pad_nd(x, [1, 2, -1, 0], 0.5),
             aten.flatten(x.mT, 1),
             aten._unsafe_view(x, [4, -1]),
+            aten.cat([x, x[:1], x], 0),
+            aten.cat([x, x], -1),
+            aten.pad(x, [1, 2, -1, 0], "constant", 0.5),
+            aten.pad(x, [3, 0]),
+            aten.softmax(x, 1),
+            aten.softmax(x.mT, -1),
+            aten._softmax(x, -1, False),
+            aten.sum(x, [1, 3]),
+            aten.sum(x.mT, [0], True),
+            aten.mean(x, [2, 3], True),
+            aten.mean(x, [-1]),
             aten.dropout(x, 0.5, False),
             aten.batch_norm(x, None, None, self.norm.running_mean, self.norm.running_var, *_NORM),
         ]
@@ -266,9 +277,10 @@ def test_what_is_not_asked_about_is_generated(
     asked = [n for n in some if probing._is_like_pointwise(n.target, n) and probe._is_known(n)]
     ops = {n.target for n in asked}
     assert torch.ops.aten.batch_norm.default in ops
-    ops -= {torch.ops.aten.dropout.default, torch.ops.aten.batch_norm.default}
-    unknown = probing._LIKE_POINTWISE - probe._decompositions.keys()
-    assert ops == unknown, unknown - ops
+    aten = torch.ops.aten
+    assert aten.pad.default in ops
+    ops -= {aten.dropout.default, aten.batch_norm.default, aten.pad.default}
+    assert ops == probing._LIKE_POINTWISE, probing._LIKE_POINTWISE - ops
     of_device = f"aoti_torch_{device}_"
     questions = {(q := probing._question_of(node)).key: q for node in asked}
     for question in questions.values():
@@ -276,3 +288,23 @@ def test_what_is_not_asked_about_is_generated(
         called = {shim for shim in answer.shims if shim.startswith(of_device)}
         called = {shim for shim in called if not shim.startswith(LAUNCHES)}
         assert (answer.error, answer.proxy_ops, called) == ("", (), set()), question.op
+
+
+def test_what_a_plugin_decomposes_is_asked_about() -> None:
+    def doubled(tensors: list[Tensor], dim: int = 0) -> Tensor:
+        if tensors[0].shape[0] == 3:
+            raise RuntimeError("not of three")
+        return torch.stack(tensors, dim).flatten(dim, dim + 1)
+
+    class Cats(nn.Module):
+        def forward(self, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+            return torch.cat([x, x]), torch.cat([y, y]), torch.cat([z, z])
+
+    inputs = torch.randn(2, 4), torch.randn(3, 4), torch.zeros(2, 4, dtype=torch.int8)
+    exported = torch.export.export(Cats(), inputs)
+    cats = exported.graph.find_nodes(op="call_function", target=torch.ops.aten.cat.default)
+    _, probe = parts_of("cpu")
+    assert [probe._is_known(node) for node in cats] == [True, True, False]
+    probe._decompositions[torch.ops.aten.cat.default] = doubled
+    assert [probe._is_known(node) for node in cats] == [False, False, False]
+    assert probe.ask(cats[0]).is_decomposed

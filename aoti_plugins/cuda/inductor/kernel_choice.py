@@ -24,7 +24,8 @@ from aoti_plugins.cuda.tuning.records import Key, Records, kernel_key
 
 logger = logging.getLogger(__name__)
 
-# Candidates of one kernel that are compiled; the others are dropped by a guess at what they need.
+# Candidates of one kernel that are compiled: the first, and those of which a guess at what they
+# need says that they may be chosen, as far as there are no more of them.
 _MOST_COMPILED = 4
 
 # Inductor's own first candidate stays unless another is better by more than the model can tell.
@@ -77,13 +78,11 @@ class KernelChoice:
         tuner.configs = [_with_fewest_warps(tuner, config) for config in tuner.configs]
         if _SEARCH in tuner.fn.src and list(tuner.size_hints) == ["x"]:
             tuner.configs = [min(tuner.configs, key=lambda one: _held(tuner, one))]
-        elif len(tuner.configs) > _MOST_COMPILED:
-            order = sorted(
-                range(len(tuner.configs)),
-                key=lambda index: self._guess(tuner, tuner.configs[index]),
-            )
-            keep = sorted({0, *order[: _MOST_COMPILED - 1]})
-            tuner.configs = [tuner.configs[index] for index in keep]
+            return
+        guesses = [self._guess(tuner, config) for config in tuner.configs]
+        better = [i for i, guess in enumerate(guesses) if guess < guesses[0] * _FIRST_ADVANTAGE]
+        best = sorted(better, key=lambda i: guesses[i])[: _MOST_COMPILED - 1]
+        tuner.configs = [tuner.configs[i] for i in sorted({0, *best})]
 
     def _recorded(self, tuner: Any) -> Any:
         from torch._inductor.runtime.triton_heuristics import Config

@@ -4,9 +4,9 @@ Whether Inductor generates a kernel or calls one depends on the op, on dtypes, s
 its lowerings are the only true answer. So a graph of that one node is run through code generation
 (about 50 ms) and read. Answers are cached by op and arguments; of convolutions that are alike a
 small one is asked about (``alike.py``). Not asked about are views and what a
-trace has checked, which compute nothing, and ops on floating-point tensors that are pointwise or
-only move elements, which are generated; but for special functions, which Inductor has for some
-devices only, and for what plugins decompose.
+trace has checked, which compute nothing, and ops on floating-point tensors that are pointwise,
+only move elements, or add up along dims, which are generated; but for special functions, which
+Inductor has for some devices only, and for what plugins decompose.
 
 Most of the 50 ms are the same for a graph of any size. So many questions are asked as one graph,
 whose parts have nothing in common; where that does not answer them, they are asked one by one.
@@ -80,13 +80,18 @@ _VIEWED = _FLOATS | {
 # These it generates as it does pointwise ops, though they are not tagged as such.
 _LIKE_POINTWISE = {
     _aten._native_batch_norm_legit_no_training.default,
+    _aten._softmax.default,
     _aten._unsafe_view.default,
+    _aten.cat.default,
     _aten.constant_pad_nd.default,
     _aten.contiguous.default,
     _aten.flatten.using_ints,
     _aten.hardsigmoid.default,
     _aten.hardswish.default,
+    _aten.mean.dim,
+    _aten.softmax.int,
     _aten.stack.default,
+    _aten.sum.dim_IntList,
 }
 
 # A question compiles nothing that worker processes could help with, and measures nothing: which
@@ -246,7 +251,18 @@ class Probe:
         op = aten_op(node.target)
         if _is_generated(op, node) or _is_view(op, node):
             return True
-        return op not in self._decompositions and _is_like_pointwise(op, node)
+        return _is_like_pointwise(op, node) and self._is_left_as_it_is(op, node)
+
+    def _is_left_as_it_is(self, op: Any, node: Node) -> bool:
+        """Whether no plugin decomposes an op where a node calls it."""
+        if op not in self._decompositions:
+            return True
+        given = pytree.tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
+        try:
+            return self._decompositions[op](*given[0], **given[1]) is NotImplemented
+        except Exception as error:  # comes again where it is asked about
+            logger.debug("a decomposition of %s failed", op, exc_info=error)
+            return False
 
     def _answer_together(self, questions: Sequence[_Question]) -> None:
         """Ask questions as one graph; what that does not tell is left to ``ask``."""
@@ -372,6 +388,8 @@ def _is_like_pointwise(op: Any, node: Node) -> bool:
         return node.args[5] is False and _is_floating(node)
     if op is _aten.dropout.default:
         return node.args[2:] == (False,) and _is_floating(node)
+    if op is _aten.pad.default:
+        return node.args[2:3] in ((), ("constant",)) and not node.kwargs and _is_floating(node)
     return op in _LIKE_POINTWISE and _is_floating(node)
 
 
