@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -15,11 +16,13 @@ from torch.nn import functional
 
 from aoti_plugins.compile_specs import LoweringOptions
 from aoti_plugins.cuda.inductor import few_rows
+from aoti_plugins.cuda.inductor.compiled_beside import CompiledBeside
 from aoti_plugins.cuda.inductor.config_choice import (
     choose_configs,
     measured_configs,
     timed_fusions,
 )
+from aoti_plugins.cuda.inductor.kernel_choice import KernelChoice
 from aoti_plugins.cuda.inductor.product_choice import with_cost_of_fusion
 from aoti_plugins.cuda.target import TARGETS, CudaTarget, cuda_target_of
 from aoti_plugins.cuda.tuning.records import KERNEL, PRODUCT, Entry, Records
@@ -101,8 +104,43 @@ def test_estimates_decide_and_the_originals_are_back() -> None:
     assert getattr(config, timed_fusions()) == fusion
 
 
-def test_recorded_then_used(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.fixture
+def guesses(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Lets each candidate be guessed to be better than the one before it (-1), or worse (1)."""
+
+    def guess_in_order(step: int) -> None:
+        numbers = itertools.count(step, step)
+        monkeypatch.setattr(KernelChoice, "_guess", lambda *given: next(numbers))
+
+    return guess_in_order
+
+
+def test_candidates_that_a_guess_rules_out_are_not_compiled(
+    guesses: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    original = CompiledBeside.begin
+
+    def begin(self: CompiledBeside, tuner: Any, compile_candidates: Callable[[], None]) -> None:
+        begun.append(len(tuner.configs))
+        original(self, tuner, compile_candidates)
+
+    monkeypatch.setattr(CompiledBeside, "begin", begin)
+    model = Pointwise(lambda x: torch.softmax(x, -1))
+    guesses(1)
+    _generate_model(model, (torch.zeros(64, 512),), choose_configs(GPU))
+    assert begun == [1]
+    guesses(-1)
+    _generate_model(model, (torch.zeros(64, 768),), choose_configs(GPU))
+    assert len(begun) == 2
+    assert 1 < begun[1] <= 4
+
+
+def test_recorded_then_used(
+    caplog: pytest.LogCaptureFixture, guesses: Callable[[int], None]
+) -> None:
     # Without a GPU the estimates stand for measurements: records are made of them.
+    guesses(-1)  # a kernel with one candidate left would not be measured
     made = Records()
     first = _generate(64, choose_configs(GPU), measured_configs(GPU, made))
     kinds = {entry.key.kind for entry in made}
@@ -225,10 +263,15 @@ def test_what_torchao_turns_on_for_the_process_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-def test_a_norm_of_one_row_is_chosen_as_that_of_two(rows: int) -> None:
+def test_a_norm_of_one_row_is_chosen_as_that_of_two(
+    rows: int, guesses: Callable[[int], None]
+) -> None:
     # With one row, Inductor's kernel has the number of rows as a constant.
-    made = Records()
     norm = Pointwise(lambda x: torch.rms_norm(x, (2048,)))
+    code = _generate_model(norm, (torch.zeros(rows, 2048),), choose_configs(GPU)).wrapper
+    assert re.findall(r"grid_0, grid_1, grid_2, (\d+),", code) == ["16"]
+    guesses(-1)
+    made = Records()
     _generate_model(
         norm, (torch.zeros(rows, 2048),), choose_configs(GPU), measured_configs(GPU, made)
     )
