@@ -129,10 +129,10 @@ def test_candidates_that_a_guess_rules_out_are_not_compiled(
     monkeypatch.setattr(CompiledBeside, "begin", begin)
     model = Pointwise(lambda x: torch.softmax(x, -1))
     guesses(1)
-    _generate_model(model, (torch.zeros(64, 512),), choose_configs(GPU))
+    _generate_model(model, (torch.zeros(64, 256),), choose_configs(GPU))
     assert begun == [1]
     guesses(-1)
-    _generate_model(model, (torch.zeros(64, 768),), choose_configs(GPU))
+    _generate_model(model, (torch.zeros(96, 256),), choose_configs(GPU))
     assert len(begun) == 2
     assert 1 < begun[1] <= 4
 
