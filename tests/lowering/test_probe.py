@@ -87,7 +87,7 @@ def test_views_need_no_question(
 ) -> None:
     nodes = [_node(function, X.to(dtype)) for function in VIEWED]
     with monkeypatch.context() as asking:
-        asking.setattr("aoti_plugins.lowering.inductor.probe._is_view", lambda *_: False)
+        asking.setattr("aoti_plugins.lowering.inductor.probe.is_view", lambda *_: False)
         asked = [probe.ask(node) for node in nodes]
     assert not any(answer.error or answer.proxy_ops for answer in asked)
     assert not any("aoti_torch_cpu_" in shim for answer in asked for shim in answer.shims)

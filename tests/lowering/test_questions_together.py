@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.fx import Node, symbolic_trace
 
 from aoti_plugins import CpuPartitioner, CudaPartitioner, MpsPartitioner
+from aoti_plugins.lowering.inductor import generated_ops
 from aoti_plugins.lowering.inductor import probe as probing
 from aoti_plugins.lowering.inductor.joined_graphs import joined, num_outputs
 from aoti_plugins.lowering.inductor.probe import Probe
@@ -274,13 +275,13 @@ def test_what_is_not_asked_about_is_generated(
     programs = [exported, exported.run_decompositions({})]
     some = [n for p in programs for n in p.graph.nodes if n.op == "call_function"]
     _, probe = parts_of(device)
-    asked = [n for n in some if probing._is_like_pointwise(n.target, n) and probe._is_known(n)]
+    asked = [n for n in some if generated_ops.is_like_pointwise(n.target, n) and probe._is_known(n)]
     ops = {n.target for n in asked}
     assert torch.ops.aten.batch_norm.default in ops
     aten = torch.ops.aten
     assert aten.pad.default in ops
     ops -= {aten.dropout.default, aten.batch_norm.default, aten.pad.default}
-    assert ops == probing._LIKE_POINTWISE, probing._LIKE_POINTWISE - ops
+    assert ops == generated_ops.LIKE_POINTWISE, generated_ops.LIKE_POINTWISE - ops
     of_device = f"aoti_torch_{device}_"
     questions = {(q := probing._question_of(node)).key: q for node in asked}
     for question in questions.values():
@@ -306,5 +307,27 @@ def test_what_a_plugin_decomposes_is_asked_about() -> None:
     _, probe = parts_of("cpu")
     assert [probe._is_known(node) for node in cats] == [True, True, False]
     probe._decompositions[torch.ops.aten.cat.default] = doubled
+    probe._left_as_they_are.clear()
     assert [probe._is_known(node) for node in cats] == [False, False, False]
     assert probe.ask(cats[0]).is_decomposed
+
+
+def test_a_decomposition_that_is_tried_sees_no_unknown_sizes() -> None:
+    seen: list[object] = []
+
+    def looks(tensors: list[Tensor], dim: int = 0) -> object:
+        seen.extend(tensors[0].shape)
+        return NotImplemented
+
+    class Joined(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([x, x])
+
+    rows = torch.export.Dim("rows", min=2, max=64)
+    exported = torch.export.export(Joined(), (torch.randn(8, 4),), dynamic_shapes=({0: rows},))
+    (cat,) = exported.graph.find_nodes(op="call_function", target=torch.ops.aten.cat.default)
+    _, probe = parts_of("cpu")
+    probe._decompositions[cat.target] = looks
+    assert probe._is_known(cat)
+    assert probe._is_known(cat)
+    assert [type(size) for size in seen] == [int, int]  # tried once

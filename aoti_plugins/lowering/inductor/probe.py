@@ -3,10 +3,8 @@
 Whether Inductor generates a kernel or calls one depends on the op, on dtypes, sizes and strides;
 its lowerings are the only true answer. So a graph of that one node is run through code generation
 (about 50 ms) and read. Answers are cached by op and arguments; of convolutions that are alike a
-small one is asked about (``alike.py``). Not asked about are views and what a
-trace has checked, which compute nothing, and ops on floating-point tensors that are pointwise,
-only move elements, or add up along dims, which are generated; but for special functions, which
-Inductor has for some devices only, and for what plugins decompose.
+small one is asked about (``alike.py``). Not asked about is what is generated for sure
+(``generated_ops.py``) and no plugin decomposes.
 
 Most of the 50 ms are the same for a graph of any size. So many questions are asked as one graph,
 whose parts have nothing in common; where that does not answer them, they are asked one by one.
@@ -14,7 +12,6 @@ whose parts have nothing in common; where that does not answer them, they are as
 
 from __future__ import annotations
 
-import functools
 import logging
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,6 +43,12 @@ from aoti_plugins.lowering.inductor.generate import (
     generation,
     shims_called,
 )
+from aoti_plugins.lowering.inductor.generated_ops import (
+    FLOATS,
+    is_generated,
+    is_like_pointwise,
+    is_view,
+)
 from aoti_plugins.lowering.inductor.joined_graphs import joined, num_outputs
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.patching import inductor_lock
@@ -59,40 +62,7 @@ from aoti_plugins.types import FallbackKernel
 
 logger = logging.getLogger(__name__)
 
-# In these Inductor generates every pointwise op.
-_FLOATS = frozenset((torch.float16, torch.bfloat16, torch.float32, torch.float64))
-
-# Of these it makes other sizes and strides of the same memory, but for complex numbers.
 _aten = torch.ops.aten
-_SAME_MEMORY = {*VIEWS, *VIEWS.values(), _aten.view.default} - {
-    _aten.as_strided.default,
-    _aten.as_strided_copy.default,
-}
-_VIEWED = _FLOATS | {
-    torch.bool,
-    torch.uint8,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.int64,
-}
-
-# These it generates as it does pointwise ops, though they are not tagged as such.
-_LIKE_POINTWISE = {
-    _aten._native_batch_norm_legit_no_training.default,
-    _aten._softmax.default,
-    _aten._unsafe_view.default,
-    _aten.cat.default,
-    _aten.constant_pad_nd.default,
-    _aten.contiguous.default,
-    _aten.flatten.using_ints,
-    _aten.hardsigmoid.default,
-    _aten.hardswish.default,
-    _aten.mean.dim,
-    _aten.softmax.int,
-    _aten.stack.default,
-    _aten.sum.dim_IntList,
-}
 
 # A question compiles nothing that worker processes could help with, and measures nothing: which
 # kernel is faster does not change which shims there have to be. Questions share no memory.
@@ -131,6 +101,10 @@ class _Leaf:
     dtype: torch.dtype
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
+
+    def fake(self) -> torch.Tensor:
+        """Such a tensor, of the fake mode that is on."""
+        return torch.empty_strided(self.sizes, self.strides, dtype=self.dtype)
 
     def resized(self, sizes: tuple[int, ...]) -> _Leaf | None:
         """The same with other sizes; ``None`` where its layout cannot be that of another."""
@@ -210,6 +184,7 @@ class Probe:
         self._environment = environment
         self._torch_device = torch_device
         self._answers: dict[Any, Answer] = {}
+        self._left_as_they_are: dict[Any, bool] = {}
 
     def ask(self, node: Node) -> Answer:
         """What Inductor makes of a ``call_function`` node with an ATen-like op.
@@ -249,20 +224,32 @@ class Probe:
     def _is_known(self, node: Node) -> bool:
         """Whether no question is needed."""
         op = aten_op(node.target)
-        if _is_generated(op, node) or _is_view(op, node):
+        if is_generated(op, node) or is_view(op, node):
             return True
-        return _is_like_pointwise(op, node) and self._is_left_as_it_is(op, node)
+        return is_like_pointwise(op, node) and self._is_left_as_it_is(op, node)
 
     def _is_left_as_it_is(self, op: Any, node: Node) -> bool:
         """Whether no plugin decomposes an op where a node calls it."""
         if op not in self._decompositions:
             return True
-        given = pytree.tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
-        try:
-            return self._decompositions[op](*given[0], **given[1]) is NotImplemented
-        except Exception as error:  # comes again where it is asked about
-            logger.debug("a decomposition of %s failed", op, exc_info=error)
-            return False
+        question = _question_of(node)
+        if question.key not in self._left_as_they_are:
+            self._left_as_they_are[question.key] = self._declines(question)
+        return self._left_as_they_are[question.key]
+
+    def _declines(self, question: _Question) -> bool:
+        """Whether the decomposition of a question's op has none for its arguments."""
+        with FakeTensorMode(), no_launch_in_decompositions():
+            given = [
+                leaf.fake() if isinstance(leaf, _Leaf) else leaf for leaf in question.described
+            ]
+            args, kwargs = pytree.tree_unflatten(given, question.spec)
+            try:
+                found = self._decompositions[question.op](*args, **kwargs)
+            except Exception as error:  # comes again where it is asked about
+                logger.debug("a decomposition of %s failed", question.op, exc_info=error)
+                return False
+        return found is NotImplemented
 
     def _answer_together(self, questions: Sequence[_Question]) -> None:
         """Ask questions as one graph; what that does not tell is left to ``ask``."""
@@ -370,51 +357,6 @@ def _refused(op: Any, error: BaseException) -> Answer:
     return Answer(error=_first_line(error))
 
 
-def _is_generated(op: Any, node: Node) -> bool:
-    """Whether it is generated for sure; integer, complex and random forms may be kernels."""
-    if torch.Tag.nondeterministic_seeded in getattr(op, "tags", ()):
-        return False
-    if getattr(op, "_opname", None) in _special_functions():
-        return False
-    is_one = isinstance(node.meta.get("val"), torch.Tensor)
-    return is_one and torch.Tag.pointwise in getattr(op, "tags", ()) and _is_floating(node)
-
-
-def _is_like_pointwise(op: Any, node: Node) -> bool:
-    """Whether an op without such a tag is one of those, or gives what it is given."""
-    if op is _aten._assert_tensor_metadata.default:
-        return True
-    if op is _aten.batch_norm.default:
-        return node.args[5] is False and _is_floating(node)
-    if op is _aten.dropout.default:
-        return node.args[2:] == (False,) and _is_floating(node)
-    if op is _aten.pad.default:
-        return node.args[2:3] in ((), ("constant",)) and not node.kwargs and _is_floating(node)
-    return op in _LIKE_POINTWISE and _is_floating(node)
-
-
-def _is_floating(node: Node) -> bool:
-    """Whether all that an op is given and gives are floating-point tensors."""
-    values = [n.meta.get("val") for n in (node, *node.all_input_nodes)]
-    tensors = [t for v in values for t in (v if isinstance(v, list | tuple) else (v,))]
-    return all(isinstance(t, torch.Tensor) and t.dtype in _FLOATS for t in tensors)
-
-
-def _is_view(op: Any, node: Node) -> bool:
-    """Whether an op only looks at its one tensor in another way."""
-    values = [n.meta.get("val") for n in node.all_input_nodes]
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    return op in _SAME_MEMORY and len(tensors) == 1 and tensors[0].dtype in _VIEWED
-
-
-@functools.cache
-def _special_functions() -> frozenset[str]:
-    """Names of the pointwise ops that Inductor has an own line of code for on each device."""
-    from torch._inductor.codegen.common import pointwise_overrides_data
-
-    return frozenset(function.name for function in pointwise_overrides_data.values())
-
-
 def _calls(module: GraphModule, op: Any) -> bool:
     """Whether a graph still has an op, as it does where its decomposition declined."""
     return any(node.target is VIEWS.get(op, op) for node in module.graph.nodes)
@@ -434,7 +376,7 @@ def _smaller_convolution(question: _Question) -> _Question:
     images, weight, bias, *numbers, groups = tuple(args) + defaults[len(args) - 2 :]
     dims = CONVOLUTIONS[question.op]
     tensors = [leaf for leaf in (images, weight, bias) if leaf is not None]
-    if kwargs or len(images.sizes) != dims + 2 or not {t.dtype for t in tensors} <= _FLOATS:
+    if kwargs or len(images.sizes) != dims + 2 or not {t.dtype for t in tensors} <= FLOATS:
         return question
     strides, padding, dilation = (widened(number, dims) for number in numbers)
     small = smallest_alike(images.sizes, weight.sizes, strides, padding, dilation, groups)
@@ -465,7 +407,7 @@ def _graph_of_one(
         for leaf in described:
             if isinstance(leaf, _Leaf):
                 node = graph.placeholder(f"arg{len(inputs)}")
-                node.meta["val"] = torch.empty_strided(leaf.sizes, leaf.strides, dtype=leaf.dtype)
+                node.meta["val"] = leaf.fake()
                 inputs.append(node.meta["val"])
                 arguments.append(node)
             else:

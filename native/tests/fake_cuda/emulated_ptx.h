@@ -366,9 +366,8 @@ inline float* shared_of_block(float* own, int rank) {
 }
 
 inline float4 load_of_block(const float4* own, int rank) {
-  char* const there = fake_cuda::block_memory(static_cast<unsigned int>(rank));
-  return *reinterpret_cast<const float4*>(
-      there + (reinterpret_cast<const char*>(own) - fake_cuda::block_memory()));
+  auto* const words = reinterpret_cast<float*>(const_cast<float4*>(own));
+  return *reinterpret_cast<const float4*>(shared_of_block(words, rank));
 }
 
 inline void store_columns(void* to, uint32_t pair0, uint32_t pair1) {

@@ -5,7 +5,7 @@
 namespace aoti_plugins::cuda {
 
 /// The distribution function of the normal distribution, to 1e-7; by formula 7.1.26 of Abramowitz
-/// and Stegun's handbook, as erff is twice as long.
+/// and Stegun's handbook, which is shorter than erff.
 inline __device__ float normal_distribution(float x) {
   const float t = __fdividef(1.0f, 1.0f + 0.23164189f * fabsf(x));
   const float series =
