@@ -33,11 +33,9 @@ int create(const Xnnpack& library, const ConvPlan& plan, const ConvData<float>& 
 }
 
 /// Activates what an operator has computed, while it is in the nearest cache.
-void activate(const ConvPlan& plan, const ConvData<float>& data, int64_t image,
-              const ImageRows& rows, int64_t channel, int64_t count) noexcept {
+void activate(const ConvPlan& plan, const ConvData<float>& data, const ImageRows& rows,
+              int64_t count, float* output) noexcept {
   const int64_t pixels = rows.count * plan.out[2];
-  float* output =
-      data.output + (image * plan.out[1] + rows.begin) * plan.out[2] * plan.out_channels + channel;
   if (count == plan.out_channels) {
     data.activation(output, pixels * count);
     return;
@@ -79,11 +77,12 @@ std::optional<Status> packed_convolution(const ConvPlan& plan,
   auto& images = static_cast<PackedImages&>(*packed);
   return images.run(
       plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
+        float* output = output_of(plan, image, rows, data.output) + channel;
         const bool done = run_rows(*library, library->reshape_convolution2d_nhwc_f32,
-                                   library->setup_convolution2d_nhwc_f32, plan, op, image, rows,
-                                   channel, input.data(), data.output);
+                                   library->setup_convolution2d_nhwc_f32, plan, op, rows,
+                                   input_of(plan, image, rows, input.data()), output);
         if (done && data.activation != nullptr) {
-          activate(plan, data, image, rows, channel, images.channels_from(plan, channel));
+          activate(plan, data, rows, images.channels_from(plan, channel), output);
         }
         return done;
       });

@@ -58,15 +58,28 @@ class PackedImages final : public Derived {
   std::vector<std::unique_ptr<PackedWeights>> parts_;
 };
 
-/// Reshapes, sets up and runs an operator for rows of an image, and the channels from `channel` on.
+/// What rows of an image are made from, of all images that a plan reads.
+template <typename T>
+const T* input_of(const ConvPlan& plan, int64_t image, const ImageRows& rows,
+                  const T* input) noexcept {
+  return input + (image * plan.in[1] + rows.in_begin) * plan.in[2] * plan.in_channels;
+}
+
+/// The first pixel of rows, of all images that a plan makes.
+template <typename T>
+T* output_of(const ConvPlan& plan, int64_t image, const ImageRows& rows, T* output) noexcept {
+  return output + (image * plan.out[1] + rows.begin) * plan.out[2] * plan.out_channels;
+}
+
+/// Reshapes, sets up and runs an operator for rows of an image.
 ///
 /// @param reshape `xnn_reshape_*` of the operator's kind
 /// @param setup `xnn_setup_*`, likewise
-/// @param input all images of the plan, as `output`
+/// @param input what the rows are made from
+/// @param output where the operator's first channel of their first pixel goes
 template <typename Reshape, typename Setup, typename T>
 bool run_rows(const Xnnpack& library, Reshape reshape, Setup setup, const ConvPlan& plan,
-              XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel,
-              const T* input, T* output) noexcept {
+              XnnOperator* op, const ImageRows& rows, const T* input, T* output) noexcept {
   size_t nbytes = 0;
   size_t height = 0;
   size_t width = 0;
@@ -76,11 +89,8 @@ bool run_rows(const Xnnpack& library, Reshape reshape, Setup setup, const ConvPl
   }
   Scratch workspace;
   void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
-  const int64_t in_row = image * plan.in[1] + rows.in_begin;
-  const int64_t out_row = image * plan.out[1] + rows.begin;
   return (memory != nullptr || nbytes == 0) &&
-         setup(op, memory, input + in_row * plan.in[2] * plan.in_channels,
-               output + out_row * plan.out[2] * plan.out_channels + channel) == kXnnSuccess &&
+         setup(op, memory, input, output) == kXnnSuccess &&
          library.run_operator(op, nullptr) == kXnnSuccess;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cpu/libraries/xnnpack.h"
+#include "cpu/math/folded_width.h"
 #include "cpu/math/packed_images.h"
 #include "cpu/math/readable_behind.h"
 #include "cpu/math/scratch.h"
@@ -75,15 +76,17 @@ std::optional<Status> convolve_packed(const ConvPlan& plan, const Data& d,
                  {{d.weight, weights}, {d.scale, channels}, {d.bias, channels}},
                  {float_to_bits(c.x.scale), c.x.zero, float_to_bits(c.y.scale), c.y.zero,
                   c.least * 256 + c.most}};
-  add_to_key(plan, &key);
+  const bool is_folded = is_width_folded(plan);
+  const ConvPlan packed_plan = is_folded ? with_folded_width(plan) : plan;
+  add_to_key(packed_plan, &key);
   const auto packed = derive(key, [&]() -> std::shared_ptr<Derived> {
     auto found = std::make_shared<PackedImages>(
-        *library, plan,
-        [library, plan, d, c](const ImageRows& rows, int64_t begin, int64_t count,
+        *library, packed_plan,
+        [library, plan = packed_plan, d, c](const ImageRows& rows, int64_t begin, int64_t count,
                               XnnWeightsCache* cache, XnnOperator** ret) {
           return create(*library, plan, d, c, rows, begin, count, cache, ret);
         });
-    return found->can_run(plan) ? found : nullptr;  // it has limits to what scales may be
+    return found->can_run(packed_plan) ? found : nullptr;  // it has limits to what scales may be
   });
   if (packed == nullptr) {
     return std::nullopt;
@@ -93,10 +96,21 @@ std::optional<Status> convolve_packed(const ConvPlan& plan, const Data& d,
     return std::nullopt;
   }
   return static_cast<PackedImages&>(*packed).run(
-      plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
+      packed_plan, [&](XnnOperator* op, int64_t image, const ImageRows& rows, int64_t channel) {
+        const int8_t* from = input_of(plan, image, rows, input.data());
+        Scratch folded;
+        if (is_folded) {
+          const int64_t pixels = rows.in_count * packed_plan.in[2];
+          auto* to = folded.get<int8_t>(pixels * packed_plan.in_channels + kXnnExtraNbytes);
+          if (to == nullptr) {
+            return false;
+          }
+          fold_rows(plan, from, rows.in_count, static_cast<int8_t>(c.x.zero), to);
+          from = to;
+        }
         return run_rows(*library, library->reshape_convolution2d_nhwc_qs8_qc8w,
-                        library->setup_convolution2d_nhwc_qs8_qc8w, plan, op, image, rows, channel,
-                        input.data(), d.output);
+                        library->setup_convolution2d_nhwc_qs8_qc8w, packed_plan, op, rows, from,
+                        output_of(plan, image, rows, d.output) + channel);
       });
 }
 
