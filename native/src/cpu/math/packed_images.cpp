@@ -8,8 +8,13 @@
 namespace aoti_plugins::cpu {
 namespace {
 
-// Multiplications in about 20 microseconds on one core.
-constexpr int64_t kWorkPerThread = int64_t{1} << 19;
+// Multiplications in about 10 microseconds on one core.
+constexpr int64_t kWorkPerThread = int64_t{1} << 18;
+// A part begins anew what a larger one goes on with, so that there are more parts than threads only
+// where parts take longer than that.
+constexpr int64_t kWorkPerPart = int64_t{1} << 22;
+// To read a weight takes as long as so many multiplications.
+constexpr int64_t kWeightCost = 4;
 // A channel that few others go into reads a number for nearly each multiplication.
 constexpr int64_t kFewChannels = 4;
 constexpr int64_t kFewChannelsCost = 4;
@@ -58,12 +63,14 @@ bool PackedImages::can_run(const ConvPlan& plan) noexcept {
 }
 
 Status PackedImages::run(const ConvPlan& plan, Run run) noexcept {
-  const int64_t work = plan.batch * plan.out_pixels() * plan.out_channels * plan.in_per_group() *
-                       plan.kernel_numel() *
-                       (plan.in_per_group() < kFewChannels ? kFewChannelsCost : 1);
+  const int64_t weights = plan.out_channels * plan.in_per_group() * plan.kernel_numel();
+  const int64_t work = plan.batch * plan.out_pixels() * weights *
+                           (plan.in_per_group() < kFewChannels ? kFewChannelsCost : 1) +
+                       weights * kWeightCost;
   const int64_t threads = threads_for(work, kWorkPerThread);
   const auto channels = static_cast<int64_t>(parts_.size());
-  const int64_t wanted = threads > 1 ? threads * kPartsPerThread : 1;
+  const int64_t wanted =
+      threads > 1 ? std::clamp(work / kWorkPerPart, threads, threads * kPartsPerThread) : 1;
   const int64_t cuts = std::clamp<int64_t>(wanted / (channels * plan.batch), 1, plan.out[1]);
   const int64_t height = (plan.out[1] + cuts - 1) / cuts;
   const bool done = parallel_all(threads, plan.batch * cuts * channels, [&](int64_t i) {
