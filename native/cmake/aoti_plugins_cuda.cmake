@@ -76,17 +76,20 @@ function(aotip_device_kernels target)
   execute_process(COMMAND "${AOTIP_NVCC}" --version OUTPUT_VARIABLE AOTIP_KERNELS_COMPILER ERROR_QUIET)
   # CUDA 13 compresses in one form, and this says how hard. In older ones it would be another form, which old drivers
   # do not read.
-  set(compress -Xfatbin -compress-all)
+  set(AOTIP_FATBINARY_OPTIONS -64 -compress-all)
   if(AOTIP_KERNELS_COMPILER MATCHES "release ([0-9]+)\\." AND CMAKE_MATCH_1 GREATER_EQUAL 13)
-    list(APPEND compress --compress-mode=size)
+    list(APPEND AOTIP_FATBINARY_OPTIONS --compress-mode=size)
   endif()
   string(SHA256 AOTIP_KERNELS_COMPILER "${AOTIP_KERNELS_COMPILER}")
   set(AOTIP_KERNELS_IMAGE "${image}")
   set(AOTIP_KERNELS_COMMAND
-      "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets ${compress}
+      "${AOTIP_NVCC}" --fatbin -std=c++17 -O3 -Wno-deprecated-gpu-targets
       -I "${CMAKE_CURRENT_SOURCE_DIR}/src" ${codes} -gencode=arch=compute_80,code=compute_80 ${sources})
   set(AOTIP_KERNELS_INPUTS ${inputs})
-  foreach(list IN ITEMS AOTIP_KERNELS_COMMAND AOTIP_KERNELS_INPUTS)
+  get_filename_component(tools "${AOTIP_NVCC}" REALPATH)
+  get_filename_component(tools "${tools}" DIRECTORY)
+  find_program(AOTIP_FATBINARY fatbinary HINTS "${tools}" REQUIRED)
+  foreach(list IN ITEMS AOTIP_KERNELS_COMMAND AOTIP_KERNELS_INPUTS AOTIP_FATBINARY_OPTIONS)
     list(TRANSFORM ${list} REPLACE "^(.+)$" "\"\\1\"")
     list(JOIN ${list} "\n    " ${list})
   endforeach()

@@ -205,6 +205,28 @@ BOOST_AUTO_TEST_CASE(parallel_for_runs_every_part_once) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_thread_begins_with_parts_of_its_own) {
+  const std::vector<int64_t> expected{0, 1, 2, 4, 5};  // of seven parts
+  for (int call = 0; call < 20; ++call) {
+    std::vector<std::atomic<int64_t>> firsts(kThreads);
+    for (auto& one : firsts) {
+      one = -1;
+    }
+    std::atomic<unsigned> begun{0};
+    parallel_for(7, [&](int64_t part) {
+      int64_t none = -1;
+      if (firsts[team_thread()].compare_exchange_strong(none, part)) {
+        begun += 1;
+        while (begun < kThreads) {  // so that nobody takes what is another's
+          std::this_thread::yield();
+        }
+      }
+    });
+    BOOST_TEST(std::vector<int64_t>(firsts.begin(), firsts.end()) == expected,
+               boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(little_work_gets_no_threads) {
   BOOST_TEST(threads_for(0, 10) == 1);
   BOOST_TEST(threads_for(19, 10) == 1);

@@ -8,12 +8,13 @@ patch can go when the set is an option (``cpp.simdlen`` only narrows what the ho
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from unittest import mock
 
 from aoti_plugins.lowering.inductor.patching import patch
 
-NAMES = ("avx512", "avx2", "neon", "scalar")
+NAMES = ("avx512", "avx2", "sve256", "neon", "scalar")
 
 
 @patch(
@@ -40,6 +41,7 @@ def vector_isa(name: str) -> Iterator[None]:
     isa = {
         "avx512": cpu_vec_isa.VecAVX512,
         "avx2": cpu_vec_isa.VecAVX2,
+        "sve256": functools.partial(cpu_vec_isa.VecSVE, 256),
         "neon": cpu_vec_isa.VecNEON,
         "scalar": cpu_vec_isa.InvalidVecISA,
     }[name]()

@@ -5,6 +5,7 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 
 namespace aoti_plugins {
@@ -35,6 +36,18 @@ bool has_bf16() noexcept {
 #if defined(__linux__)
   constexpr unsigned long kBf16 = 1UL << 14;
   return (getauxval(AT_HWCAP2) & kBf16) != 0;
+#else
+  return false;
+#endif
+}
+
+/// Whether vectors of SVE have 256 bits in this process: code for that many is right for no other
+/// number. (`PR_SVE_GET_VL` of linux/prctl.h, bytes in its low half.)
+bool has_sve256() noexcept {
+#if defined(__linux__)
+  constexpr int kGetVectorLength = 51;
+  const int found = prctl(kGetVectorLength);
+  return found >= 0 && (found & 0xffff) == 32;
 #else
   return false;
 #endif
@@ -74,6 +87,7 @@ void for_each_feature(const Visit& visit) {
   visit(Feature{"asimd", true});
   visit(Feature{"neon", true});
   visit(Feature{"bf16", has_bf16()});
+  visit(Feature{"sve256", has_sve256()});
 #else
   (void)visit;
 #endif
