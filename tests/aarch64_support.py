@@ -25,6 +25,8 @@ QEMU = ("qemu-aarch64-static", "qemu-aarch64")
 NATIVE_TESTS = ("tensor_test", "shim_contract_test", "matmul_test", "delegate_test", "runner_test")
 # The oldest CPU that programs for aarch64 are for: none of what is asked for at run time.
 OLDEST_CPU = "cortex-a57"
+# One whose vectors of SVE have 256 bits; without more, they have 512.
+SVE256_CPU = "max,sve-default-vector-length=32"
 # Of the environment, with a machine's ``as_text``.
 MACHINE_VARIABLE = "AOTI_PLUGINS_TEST_AARCH64"
 

@@ -22,8 +22,9 @@ class CpuPartitioner(DevicePartitioner):
     Args:
         target: the CPU to make code for: ``"x86_64-v3"`` (the default on x86-64: AVX2 and FMA),
             ``"x86_64-v4"`` (AVX-512), ``"x86_64-v1"``, ``"aarch64-v8"`` (the default on Arm: NEON),
-            ``"aarch64-v8.6"`` (bfloat16), ``"native"`` for the best that this machine has, or a
-            name that a plugin brought. It need not be this machine's.
+            ``"aarch64-v8.6"`` (bfloat16), ``"aarch64-sve256"`` (SVE with vectors of 256 bits),
+            ``"native"`` for the best that this machine has, or a name that a plugin brought. It
+            need not be this machine's.
         targets: several such names; the program then holds code for each, and the runtime takes the
             best that fits.
         external_data: ``True`` puts the weights into a ``.ptd`` file with the tag

@@ -116,8 +116,9 @@ def test_a_cpu_program_without_a_compiler(
         (lambda: CudaPartitioner(target="gh200"), "aarch64", "cuda"),
         (lambda: CpuPartitioner(target="aarch64-v8"), "aarch64", ""),
         (lambda: CpuPartitioner(target="aarch64-v8.6"), "aarch64", ""),
+        (lambda: CpuPartitioner(target="aarch64-sve256"), "aarch64", ""),
     ],
-    ids=["h100", "orin", "gh200", "aarch64-v8", "aarch64-v8.6"],
+    ids=["h100", "orin", "gh200", "aarch64-v8", "aarch64-v8.6", "aarch64-sve256"],
 )
 def test_programs_for_others_without_a_compiler(
     model: nn.Module,

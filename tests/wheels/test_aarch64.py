@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from aarch64_support import NATIVE_TESTS, OLDEST_CPU, Aarch64, cached
+from aarch64_support import NATIVE_TESTS, OLDEST_CPU, SVE256_CPU, Aarch64, cached
 from support import ROOT, lower
 from torch import nn
 from torch.utils import _pytree as pytree
@@ -98,6 +98,66 @@ def test_a_program_for_cpus_with_bfloat16(aarch64: Aarch64) -> None:
         torch.testing.assert_close(found, model(x), rtol=0.02, atol=1e-3)
     with pytest.raises(RuntimeError, match=r"for aarch64-v8\.6 \(aarch64 bf16 \[missing here\]\)"):
         aarch64.call(program, (x,), cpu=OLDEST_CPU)
+
+
+class EachFunction(nn.Module):
+    """Every function that vector code takes from the runtime, and what is computed without."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        of_one = [torch.acos, torch.asin, torch.atanh, torch.atan, torch.cos, torch.sin, torch.tan]
+        of_one += [torch.cosh, torch.sinh, torch.tanh, torch.asinh, torch.exp, torch.exp2]
+        of_one += [torch.expm1, torch.erf, torch.erfc, torch.sigmoid, nn.functional.silu]
+        positive = y.abs() + 1
+        of_positive = [torch.log, torch.log2, torch.log10, torch.log1p, torch.acosh, torch.lgamma]
+        return (
+            *(op(x) for op in of_one),
+            *(op(positive) for op in of_positive),
+            torch.atan2(x, y),
+            torch.pow(positive, x),
+            torch.hypot(x, y),
+            torch.fmod(y, positive * 0.3),
+            torch.copysign(x, y),
+            torch.nextafter(x, y),
+            torch.where(x > y, x.round(), y.floor()),
+            x.sum(1),
+            torch.softmax(y, 1),
+            y.amax(0),
+            (x * 100).to(torch.int32) // 7,
+        )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_functions_of_vectors_of_256_bits(aarch64: Aarch64, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    # 37 columns: whole vectors of both lengths, and a rest.
+    x, y = torch.rand(5, 37, dtype=dtype) * 1.8 - 0.9, torch.randn(5, 37, dtype=dtype)
+    program = bytes(lower(EachFunction(), (x, y), target="aarch64-sve256").buffer)
+    found = aarch64.call(program, (x, y), cpu=SVE256_CPU)
+    torch.testing.assert_close(found, EachFunction()(x, y), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer", "lstm"])
+def test_a_program_for_vectors_of_256_bits(
+    aarch64: Aarch64, example_models: dict[str, Callable[[], Any]], name: str
+) -> None:
+    model, inputs = example_models[name]()
+    program = bytes(lower(model, inputs, target="aarch64-sve256").buffer)
+    found = aarch64.call(program, inputs, cpu=SVE256_CPU)
+    with torch.no_grad():
+        expected = pytree.tree_leaves(model(*inputs))
+    torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("cpu", [OLDEST_CPU, "max,sve-default-vector-length=16", "max"])
+def test_vectors_of_another_length_are_refused(aarch64: Aarch64, cpu: str) -> None:
+    torch.manual_seed(0)
+    model, x = Halves().eval(), torch.randn(5, 64)
+    program = bytes(lower(model, (x,), target="aarch64-sve256").buffer)
+    (found,) = aarch64.call(program, (x,), cpu=SVE256_CPU)
+    with torch.no_grad():
+        torch.testing.assert_close(found, model(x), rtol=0.02, atol=1e-3)
+    with pytest.raises(RuntimeError, match=r"for aarch64-sve256 \(.*sve256 \[missing here\]"):
+        aarch64.call(program, (x,), cpu=cpu)
 
 
 def test_a_program_for_another_machine_is_refused(

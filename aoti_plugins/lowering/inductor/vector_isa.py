@@ -8,13 +8,19 @@ patch can go when the set is an option (``cpp.simdlen`` only narrows what the ho
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from unittest import mock
 
 from aoti_plugins.lowering.inductor.patching import patch
 
 NAMES = ("avx512", "avx2", "sve256", "neon", "scalar")
+
+
+def _vec_sve256() -> object:
+    from torch._inductor import cpu_vec_isa
+
+    older = getattr(cpu_vec_isa, "VecSVE256", None)  # PyTorch 2.11
+    return older() if older is not None else cpu_vec_isa.VecSVE(256)
 
 
 @patch(
@@ -41,7 +47,7 @@ def vector_isa(name: str) -> Iterator[None]:
     isa = {
         "avx512": cpu_vec_isa.VecAVX512,
         "avx2": cpu_vec_isa.VecAVX2,
-        "sve256": functools.partial(cpu_vec_isa.VecSVE, 256),
+        "sve256": _vec_sve256,
         "neon": cpu_vec_isa.VecNEON,
         "scalar": cpu_vec_isa.InvalidVecISA,
     }[name]()
