@@ -14,6 +14,8 @@ import numpy
 import pytest
 import torch
 
+from support import lower
+
 from aoti_plugins.errors import ProgramError
 from aoti_plugins.runtime import Program, ValueInfo, _outputs, backends
 
@@ -160,6 +162,49 @@ def test_views_show_the_next_call(mlp: Program) -> None:
         (view,) = method(convert(a), copy=False)
         method(convert(b), copy=False)
         torch.testing.assert_close(torch.as_tensor(view), expected, rtol=0, atol=0)
+
+
+class ReturnsItsInput(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x, x * 2
+
+
+def test_large_inputs_are_read_where_they_are() -> None:
+    numbers = torch.randn(128 * 64 + 1).numpy()
+    fixed = numbers[1:].reshape(128, 64).copy()
+    fixed.flags.writeable = False
+    with Program(bytes(lower(ReturnsItsInput(), (torch.randn(128, 64),)).buffer)) as program:
+        method = program.method()
+        for x in (numbers[:-1].reshape(128, 64), numbers[1:].reshape(128, 64), fixed):
+            expected = x.copy()
+            same, twice = method(x, copy=False)
+            assert same.ctypes.data == x.ctypes.data
+            numpy.testing.assert_array_equal(twice, expected * 2)
+            numpy.testing.assert_array_equal(x, expected)
+            with pytest.raises(ProgramError, match="expected"):
+                method(numpy.zeros((64, 128), numpy.float32))
+        tensor = torch.from_numpy(expected.copy())
+        same, _ = method(tensor)
+        tensor.zero_()
+        numpy.testing.assert_array_equal(same.numpy(), expected)
+
+
+class Step(torch.nn.Module):
+    """Each row of the result needs all rows of the input."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flip(0) * 0.5 + x.cumsum(0).flip(0) * 0.01
+
+
+def test_what_a_call_gave_may_be_what_the_next_one_takes() -> None:
+    x = torch.randn(256, 64)
+    with Program(bytes(lower(Step(), (x,)).buffer)) as program:
+        method = program.method()
+        expected = found = x
+        for _ in range(4):
+            expected = Step()(expected)
+            (found,) = method(found, copy=False)
+        torch.testing.assert_close(found, expected)
 
 
 def test_a_view_outlives_its_method(lowered_programs: Lowered) -> None:

@@ -163,7 +163,7 @@ AOTIP_RUNNER_EXPORT int32_t aotip_method_set_output(aotip_method* method, size_t
 
 /// Runs the method. Inputs are borrowed for the call; one whose layout the method does not take is
 /// copied. `outputs` become views of the method's memory, valid until its next call or its end, or
-/// of the memory that they were given.
+/// of the memory that they were given; one that is an input as it is may be a view of the caller's.
 ///
 /// Inputs may be in memory of a GPU where the method is one delegate for it, and must be where the
 /// program plans them there (`skip_h2d_for_method_inputs`); then their strides are those that the

@@ -26,6 +26,8 @@ using ::executorch::runtime::to_string;
 
 constexpr int32_t kCudaType = 1;
 /// The delegates whose buffers can be shared.
+// Smaller inputs are copied into their planned memory in less time.
+constexpr size_t kFewestNbytesInPlace = size_t{1} << 14;
 constexpr const char* kStateBackends[] = {"AotiCpuBackend", "AotiCudaBackend", "AotiMpsBackend"};
 
 /// Where ExecuTorch plans the buffers that methods share, when it is asked to; the one before it is
@@ -166,6 +168,7 @@ void MethodInstance::look_at_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const EValue& input = method_->get_input(i);
     gpu_inputs_.push_back(is_on_gpu(input));
+    planned_inputs_.push_back(input.isTensor() && input.toTensor().const_data_ptr() != nullptr);
     dynamic_inputs_.push_back(input.isTensor() &&
                               input.toTensor().unsafeGetTensorImpl()->shape_dynamism() !=
                                   TensorShapeDynamism::STATIC);
@@ -293,7 +296,10 @@ int32_t MethodInstance::load(std::shared_ptr<ProgramFile> file, const std::strin
   instance->method_.emplace(std::move(method.get()));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-  instance->all_on_cuda_ = instance->takes_cuda_ && meta.get().num_instructions() == 1;
+  const bool is_one_delegate = meta.get().num_instructions() == 1;
+  instance->all_on_cuda_ = instance->takes_cuda_ && is_one_delegate;
+  // Another delegate, or an op of the runtime, might write to what is planned.
+  instance->reads_in_place_ = is_one_delegate && meta.get().uses_backend("AotiCpuBackend");
 #pragma GCC diagnostic pop
   if (state.of != nullptr) {
     if (const int32_t code = instance->check_sharing(meta.get(), *state.of)) {
@@ -381,6 +387,39 @@ int32_t MethodInstance::mark_input(size_t index, const EValue& input) {
                           : "");
 }
 
+/// Whether memory is an output's, too: what a call gave may be what the next one takes.
+bool MethodInstance::is_in_output(const void* data, size_t nbytes) const {
+  const auto* begin = static_cast<const char*>(data);
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const EValue& output = method_->get_output(i);
+    if (output.isTensor()) {
+      const auto* other = static_cast<const char*>(output.toTensor().const_data_ptr());
+      if (begin < other + outputs_[i]->info().nbytes && other < begin + nbytes) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+/// Lets an input look at the caller's memory until `put_back_inputs()`.
+int32_t MethodInstance::point_input(size_t index, const aotip_value& value) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  const EValue& input = method_->get_input(index);
+#pragma GCC diagnostic pop
+  void* own = input.isTensor() ? input.toTensor().mutable_data_ptr() : nullptr;
+  // The method runs only when each input was set once. One that is planned in memory of the host
+  // is copied onto itself; others share memory, which they have only then.
+  int32_t code = own != nullptr && !gpu_inputs_[index] ? mark_input(index, input) : 0;
+  code = code == 0 ? inputs_[index]->point_to(value, dynamic_inputs_[index], input) : code;
+  code = code == 0 ? mark_input(index, input) : code;
+  if (code == 0) {
+    replaced_inputs_.emplace_back(index, own);
+  }
+  return code;
+}
+
 int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
   const bool wanted_on_gpu = gpu_inputs_[index];
   if (takes_cuda_ && value.tag == AOTIP_TAG_TENSOR && value.device_type == kCudaType) {
@@ -391,20 +430,7 @@ int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
                     "delegate for a GPU as a whole",
                     index, name_.c_str());
     }
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-    const EValue& input = method_->get_input(index);
-#pragma GCC diagnostic pop
-    void* own = input.isTensor() ? input.toTensor().mutable_data_ptr() : nullptr;
-    // The method runs only when each input was set once. One that is planned in memory of the host
-    // is copied onto itself; others share memory, which they have only then.
-    int32_t code = own != nullptr && !wanted_on_gpu ? mark_input(index, input) : 0;
-    code = code == 0 ? inputs_[index]->point_to(value, dynamic_inputs_[index], input) : code;
-    code = code == 0 ? mark_input(index, input) : code;
-    if (code == 0) {
-      replaced_inputs_.emplace_back(index, own);
-    }
-    return code;
+    return point_input(index, value);
   }
   if (wanted_on_gpu) {
     return failed(
@@ -412,6 +438,11 @@ int32_t MethodInstance::set_input(size_t index, const aotip_value& value) {
         "input %zu is in memory of the cpu, expected memory of a GPU: the program was made "
         "with skip_h2d_for_method_inputs",
         index);
+  }
+  if (reads_in_place_ && planned_inputs_[index] && value.tag == AOTIP_TAG_TENSOR &&
+      value.device_type == 0 && inputs_[index]->info().nbytes >= kFewestNbytesInPlace &&
+      !is_in_output(value.data, inputs_[index]->info().nbytes)) {
+    return point_input(index, value);
   }
   EValue evalue;
   if (const int32_t code = inputs_[index]->to_evalue(value, dynamic_inputs_[index], &evalue)) {

@@ -70,6 +70,8 @@ class MethodInstance {
   void look_at_outputs();
   int32_t mark_input(size_t index, const ::executorch::runtime::EValue& input);
   int32_t set_input(size_t index, const aotip_value& value);
+  int32_t point_input(size_t index, const aotip_value& value);
+  bool is_in_output(const void* data, size_t nbytes) const;
   int32_t run();
   int32_t run_on(const aotip_value* inputs);
   void describe_outputs(aotip_value* outputs);
@@ -93,13 +95,15 @@ class MethodInstance {
   std::vector<std::unique_ptr<Value>> inputs_;
   std::vector<std::unique_ptr<Value>> outputs_;
   std::vector<bool> dynamic_inputs_;
-  std::vector<bool> gpu_inputs_;  // planned on a GPU
+  std::vector<bool> gpu_inputs_;      // planned on a GPU
+  std::vector<bool> planned_inputs_;  // have memory of their own
   /// Planned memory of inputs that are memory of the caller's in this call.
   std::vector<std::pair<size_t, void*>> replaced_inputs_;
   std::vector<bool> marked_inputs_;
   bool takes_cuda_ = false;
   /// The method is one call of a CUDA delegate, so what it gives comes from there.
   bool all_on_cuda_ = false;
+  bool reads_in_place_ = false;  // what the caller has in host memory, though it is planned
   bool outputs_may_be_late_ = true;
   size_t n_begun_ = 0;
   struct OwnOutput {
