@@ -13,7 +13,6 @@ from typing import Any
 import numpy
 import pytest
 import torch
-
 from support import lower
 
 from aoti_plugins.errors import ProgramError

@@ -12,28 +12,28 @@
 #ifdef CPU_CAPABILITY_SVE256
 #include <arm_sve.h>
 
-#define AOTIP_HALVES_OF_ONE(name, vector, number, load, store, half)               \
-  static inline vector name(vector x) {                                            \
-    constexpr int kHalf = 16 / sizeof(number);                                     \
-    number of_x[2 * kHalf];                                                        \
-    svst1(svptrue_b8(), of_x, x);                                                  \
-    for (int i = 0; i < 2; ++i) {                                                  \
-      store(of_x + i * kHalf, half(load(of_x + i * kHalf)));                       \
-    }                                                                              \
-    return svld1(svptrue_b8(), of_x);                                              \
+#define AOTIP_HALVES_OF_ONE(name, vector, number, load, store, half) \
+  static inline vector name(vector x) {                              \
+    constexpr int kHalf = 16 / sizeof(number);                       \
+    number of_x[2 * kHalf];                                          \
+    svst1(svptrue_b8(), of_x, x);                                    \
+    for (int i = 0; i < 2; ++i) {                                    \
+      store(of_x + i * kHalf, half(load(of_x + i * kHalf)));         \
+    }                                                                \
+    return svld1(svptrue_b8(), of_x);                                \
   }
-#define AOTIP_HALVES_OF_TWO(name, vector, number, load, store, half)               \
-  static inline vector name(vector x, vector y) {                                  \
-    constexpr int kHalf = 16 / sizeof(number);                                     \
-    number of_x[2 * kHalf];                                                        \
-    number of_y[2 * kHalf];                                                        \
-    svst1(svptrue_b8(), of_x, x);                                                  \
-    svst1(svptrue_b8(), of_y, y);                                                  \
-    for (int i = 0; i < 2; ++i) {                                                  \
-      const auto result = half(load(of_x + i * kHalf), load(of_y + i * kHalf));    \
-      store(of_x + i * kHalf, result);                                             \
-    }                                                                              \
-    return svld1(svptrue_b8(), of_x);                                              \
+#define AOTIP_HALVES_OF_TWO(name, vector, number, load, store, half)            \
+  static inline vector name(vector x, vector y) {                               \
+    constexpr int kHalf = 16 / sizeof(number);                                  \
+    number of_x[2 * kHalf];                                                     \
+    number of_y[2 * kHalf];                                                     \
+    svst1(svptrue_b8(), of_x, x);                                               \
+    svst1(svptrue_b8(), of_y, y);                                               \
+    for (int i = 0; i < 2; ++i) {                                               \
+      const auto result = half(load(of_x + i * kHalf), load(of_y + i * kHalf)); \
+      store(of_x + i * kHalf, result);                                          \
+    }                                                                           \
+    return svld1(svptrue_b8(), of_x);                                           \
   }
 #else
 #define AOTIP_HALVES_OF_ONE(name, vector, number, load, store, half)
@@ -44,19 +44,19 @@
 extern "C" {
 #endif
 
-#define AOTIP_OF_ONE(name, accuracy)                                                            \
-  float32x4_t Sleef_##name##f4##accuracy(float32x4_t);                                          \
-  float64x2_t Sleef_##name##d2##accuracy(float64x2_t);                                          \
-  AOTIP_HALVES_OF_ONE(Sleef_##name##fx##accuracy##sve, svfloat32_t, float, vld1q_f32, vst1q_f32, \
-                      Sleef_##name##f4##accuracy)                                               \
-  AOTIP_HALVES_OF_ONE(Sleef_##name##dx##accuracy##sve, svfloat64_t, double, vld1q_f64,          \
-                      vst1q_f64, Sleef_##name##d2##accuracy)
+#define AOTIP_OF_ONE(name, accuracy)                                                              \
+  float32x4_t Sleef_##name##f4##accuracy(float32x4_t);                                            \
+  float64x2_t Sleef_##name##d2##accuracy(float64x2_t);                                            \
+  AOTIP_HALVES_OF_ONE(Sleef_##name##fx##accuracy##sve, svfloat32_t, float, vld1q_f32, vst1q_f32,  \
+                      Sleef_##name##f4##accuracy)                                                 \
+  AOTIP_HALVES_OF_ONE(Sleef_##name##dx##accuracy##sve, svfloat64_t, double, vld1q_f64, vst1q_f64, \
+                      Sleef_##name##d2##accuracy)
 // The names of functions that are exact end in nothing, and in _sve.
-#define AOTIP_OF_TWO(name, accuracy, of_sve)                                                   \
-  float32x4_t Sleef_##name##f4##accuracy(float32x4_t, float32x4_t);                            \
-  float64x2_t Sleef_##name##d2##accuracy(float64x2_t, float64x2_t);                            \
-  AOTIP_HALVES_OF_TWO(Sleef_##name##fx##of_sve##sve, svfloat32_t, float, vld1q_f32, vst1q_f32, \
-                      Sleef_##name##f4##accuracy)                                              \
+#define AOTIP_OF_TWO(name, accuracy, of_sve)                                                    \
+  float32x4_t Sleef_##name##f4##accuracy(float32x4_t, float32x4_t);                             \
+  float64x2_t Sleef_##name##d2##accuracy(float64x2_t, float64x2_t);                             \
+  AOTIP_HALVES_OF_TWO(Sleef_##name##fx##of_sve##sve, svfloat32_t, float, vld1q_f32, vst1q_f32,  \
+                      Sleef_##name##f4##accuracy)                                               \
   AOTIP_HALVES_OF_TWO(Sleef_##name##dx##of_sve##sve, svfloat64_t, double, vld1q_f64, vst1q_f64, \
                       Sleef_##name##d2##accuracy)
 

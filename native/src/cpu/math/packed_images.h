@@ -89,8 +89,7 @@ bool run_rows(const Xnnpack& library, Reshape reshape, Setup setup, const ConvPl
   }
   Scratch workspace;
   void* memory = nbytes > 0 ? workspace.get<char>(static_cast<int64_t>(nbytes)) : nullptr;
-  return (memory != nullptr || nbytes == 0) &&
-         setup(op, memory, input, output) == kXnnSuccess &&
+  return (memory != nullptr || nbytes == 0) && setup(op, memory, input, output) == kXnnSuccess &&
          library.run_operator(op, nullptr) == kXnnSuccess;
 }
 

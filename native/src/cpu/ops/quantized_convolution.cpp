@@ -83,7 +83,7 @@ std::optional<Status> convolve_packed(const ConvPlan& plan, const Data& d,
     auto found = std::make_shared<PackedImages>(
         *library, packed_plan,
         [library, plan = packed_plan, d, c](const ImageRows& rows, int64_t begin, int64_t count,
-                              XnnWeightsCache* cache, XnnOperator** ret) {
+                                            XnnWeightsCache* cache, XnnOperator** ret) {
           return create(*library, plan, d, c, rows, begin, count, cache, ret);
         });
     return found->can_run(packed_plan) ? found : nullptr;  // it has limits to what scales may be

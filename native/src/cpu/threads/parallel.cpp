@@ -46,8 +46,7 @@ void parallel_for(int64_t parts, ::executorch::runtime::FunctionRef<void(int64_t
     auto& s = *static_cast<Shared*>(data);
     for (int64_t i = 0; i < s.count; ++i) {
       Share& share = s.shares[(team_thread() + i) % s.count];
-      for (int64_t part;
-           (part = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
+      for (int64_t part; (part = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;) {
         s.body(part);
       }
     }
