@@ -214,6 +214,15 @@ def test_stored_speed_of_cuda_models_keeps_its_promise(name: str, more: set[str]
             assert model["graphs"][time] <= min(others)
 
 
+def test_stored_speed_of_cpu_models_keeps_its_promise() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "cpu_models.json").read_text())
+    ratios = [model["their_time_over_ours"] for model in result["models"].values()]
+    assert len(ratios) >= 20
+    assert min(ratio["xnnpack"] for ratio in ratios) >= 0.9
+    assert result["geometric_means"]["xnnpack"] >= 1.15
+    assert result["geometric_means"]["torch.compile"] >= 1
+
+
 def test_stored_products_and_ops_keep_their_promises() -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "cuda_matmul.json").read_text())
     speeds = [one["speed"] for shapes in result["products"].values() for one in shapes.values()]
