@@ -66,13 +66,22 @@ print(json.dumps([platform.machine(), "torch" in sys.modules, list(backends()), 
     assert calls == [[(row + at).tolist()] * 2 for at in range(2)]
 
 
+@pytest.mark.parametrize(
+    ("target", "cpu"),
+    [("aarch64-v8", OLDEST_CPU), ("aarch64-sve256", SVE256_CPU)],
+    ids=["oldest", "sve256"],
+)
 @pytest.mark.parametrize("name", ["cnn", "transformer", "lstm"])
-def test_a_lowered_program_on_the_oldest_cpu(
-    aarch64: Aarch64, example_models: dict[str, Callable[[], Any]], name: str
+def test_a_lowered_program(
+    aarch64: Aarch64,
+    example_models: dict[str, Callable[[], Any]],
+    name: str,
+    target: str,
+    cpu: str,
 ) -> None:
     model, inputs = example_models[name]()
-    program = bytes(lower(model, inputs, target="aarch64-v8").buffer)
-    found = aarch64.call(program, inputs, cpu=OLDEST_CPU)
+    program = bytes(lower(model, inputs, target=target).buffer)
+    found = aarch64.call(program, inputs, cpu=cpu)
     with torch.no_grad():
         expected = pytree.tree_leaves(model(*inputs))
     torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-4)
@@ -134,18 +143,6 @@ def test_functions_of_vectors_of_256_bits(aarch64: Aarch64, dtype: torch.dtype) 
     program = bytes(lower(EachFunction(), (x, y), target="aarch64-sve256").buffer)
     found = aarch64.call(program, (x, y), cpu=SVE256_CPU)
     torch.testing.assert_close(found, EachFunction()(x, y), rtol=2e-6, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", ["cnn", "transformer", "lstm"])
-def test_a_program_for_vectors_of_256_bits(
-    aarch64: Aarch64, example_models: dict[str, Callable[[], Any]], name: str
-) -> None:
-    model, inputs = example_models[name]()
-    program = bytes(lower(model, inputs, target="aarch64-sve256").buffer)
-    found = aarch64.call(program, inputs, cpu=SVE256_CPU)
-    with torch.no_grad():
-        expected = pytree.tree_leaves(model(*inputs))
-    torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("cpu", [OLDEST_CPU, "max,sve-default-vector-length=16", "max"])

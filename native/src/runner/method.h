@@ -66,7 +66,7 @@ class MethodInstance {
   int32_t describe(const ::executorch::runtime::MethodMeta& meta);
   int32_t give_outputs_memory();
   int32_t give_output_gpu_memory(size_t index, ::executorch::aten::Device device);
-  void look_at_inputs();
+  void look_at_inputs(bool are_read_in_place);
   void look_at_outputs();
   int32_t mark_input(size_t index, const ::executorch::runtime::EValue& input);
   int32_t set_input(size_t index, const aotip_value& value);
@@ -95,15 +95,14 @@ class MethodInstance {
   std::vector<std::unique_ptr<Value>> inputs_;
   std::vector<std::unique_ptr<Value>> outputs_;
   std::vector<bool> dynamic_inputs_;
-  std::vector<bool> gpu_inputs_;      // planned on a GPU
-  std::vector<bool> planned_inputs_;  // have memory of their own
+  std::vector<bool> gpu_inputs_;       // planned on a GPU
+  std::vector<bool> in_place_inputs_;  // read where the caller has them, though they are planned
   /// Planned memory of inputs that are memory of the caller's in this call.
   std::vector<std::pair<size_t, void*>> replaced_inputs_;
   std::vector<bool> marked_inputs_;
   bool takes_cuda_ = false;
   /// The method is one call of a CUDA delegate, so what it gives comes from there.
   bool all_on_cuda_ = false;
-  bool reads_in_place_ = false;  // what the caller has in host memory, though it is planned
   bool outputs_may_be_late_ = true;
   size_t n_begun_ = 0;
   struct OwnOutput {

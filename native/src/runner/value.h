@@ -32,8 +32,8 @@ class Value {
   /// after `failed()`.
   int32_t to_evalue(const aotip_value& value, bool dynamic, ::executorch::runtime::EValue* ret);
 
-  /// Checks a tensor in memory of a GPU against what the method takes, and makes `input`, the
-  /// method's own value, be that tensor: its sizes, and its memory in place of the planned one.
+  /// Checks a tensor against what the method takes, and makes `input`, the method's own value, be
+  /// that tensor: its sizes, and its memory, the host's or a GPU's, in place of the planned one.
   int32_t point_to(const aotip_value& value, bool dynamic,
                    const ::executorch::runtime::EValue& input);
 
@@ -62,5 +62,10 @@ class Value {
   alignas(
       ::executorch::aten::TensorImpl) unsigned char impl_[sizeof(::executorch::aten::TensorImpl)];
 };
+
+/// Whether a value is a tensor that is planned on a GPU.
+inline bool is_on_gpu(const ::executorch::runtime::EValue& value) {
+  return value.isTensor() && value.toTensor().device_type() == ::executorch::aten::DeviceType::CUDA;
+}
 
 }  // namespace aoti_plugins::runner

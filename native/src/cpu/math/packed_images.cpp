@@ -10,8 +10,8 @@ namespace {
 
 // Multiplications in about 10 microseconds on one core.
 constexpr int64_t kWorkPerThread = int64_t{1} << 18;
-// A part begins anew what a larger one goes on with, so that there are more parts than threads only
-// where parts take longer than that.
+// A part begins anew what a larger one goes on with, so there are more parts than threads only
+// where each has as much: 160 microseconds on one core.
 constexpr int64_t kWorkPerPart = int64_t{1} << 22;
 // To read a weight takes as long as so many multiplications.
 constexpr int64_t kWeightCost = 4;
@@ -69,8 +69,8 @@ Status PackedImages::run(const ConvPlan& plan, Run run) noexcept {
                        weights * kWeightCost;
   const int64_t threads = threads_for(work, kWorkPerThread);
   const auto channels = static_cast<int64_t>(parts_.size());
-  const int64_t wanted =
-      threads > 1 ? std::clamp(work / kWorkPerPart, threads, threads * kPartsPerThread) : 1;
+  const int64_t more = threads * kPartsPerThread;  // a number between would keep threads waiting
+  const int64_t wanted = threads > 1 && work >= more * kWorkPerPart ? more : threads;
   const int64_t cuts = std::clamp<int64_t>(wanted / (channels * plan.batch), 1, plan.out[1]);
   const int64_t height = (plan.out[1] + cuts - 1) / cuts;
   const bool done = parallel_all(threads, plan.batch * cuts * channels, [&](int64_t i) {
