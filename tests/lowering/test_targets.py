@@ -25,7 +25,8 @@ def test_native_is_runnable_here() -> None:
 
 def test_unknown_target_lists_the_known() -> None:
     with pytest.raises(
-        LoweringError, match=r"unknown target 'h100' for device 'cpu'; there are: aarch64-v8, "
+        LoweringError,
+        match=r"unknown target 'h100' for device 'cpu'; there are: aarch64-sve256, aarch64-v8, ",
     ):
         CpuPartitioner(target="h100")
 
