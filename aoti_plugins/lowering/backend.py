@@ -20,6 +20,7 @@ from aoti_plugins.lowering import (
     stage_display,
     written_buffers,
 )
+from aoti_plugins.lowering.layers.expanding import expand
 from aoti_plugins.lowering.new_objects import only_new_objects
 from aoti_plugins.plugin_system.manager import get_manager
 
@@ -121,6 +122,7 @@ def _preprocess_method(
     results = []
     for index, (program, spec) in enumerate(zip(programs, specs, strict=True)):
         options = without_interface(spec)
+        expand(program)
         carried_ops.put_back(n for m in _graphs(program) for n in m.graph.nodes)
         with progress.at(progress.Place(device, method, index, len(programs))):
             results.append(get_manager().preprocess(device, program, options, method))

@@ -65,6 +65,12 @@ def carry(nodes: Iterable[Node]) -> None:
             node.target = _carrier(op, _numbers(node))
 
 
+def take_all_dtypes(op: OpOverload) -> None:
+    """Let ExecuTorch's check pass an op of ours whatever the dtypes of its tensors are."""
+    for known in _known_dtypes(op):
+        known.types |= _DTYPES
+
+
 def can_be_checked(node: Node) -> bool:
     """Whether ExecuTorch's check of edge programs can read a node, whatever the op is called.
 
@@ -221,8 +227,7 @@ def _defined(op: OpOverload, numbers: tuple[str, ...]) -> OpOverload:
     torch.library.register_fake(f"{_NAMESPACE}::{name}", _described(op), lib=_library())
     packet = getattr(getattr(torch.ops, _NAMESPACE), op._opname)
     carrier: OpOverload = getattr(packet, overload)
-    for known in _known_dtypes(carrier):
-        known.types |= _DTYPES
+    take_all_dtypes(carrier)
     _originals[carrier] = op
     return carrier
 

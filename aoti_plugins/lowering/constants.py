@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import torch
@@ -33,13 +34,16 @@ class PackedConstants:
 
 
 def pack(
-    constants: Iterable[GeneratedConstant], kinds: Mapping[str, ConstantKind]
+    constants: Iterable[GeneratedConstant],
+    kinds: Mapping[str, ConstantKind],
+    threads: Executor | None = None,
 ) -> PackedConstants:
     """Collect the distinct storages of constants.
 
     Args:
         constants: what the generated code loads.
         kinds: what each FQN is in the exported program; others are constant tensors.
+        threads: compute digests of storages after this has returned.
 
     Raises:
         LoweringError: a dtype that the payload cannot carry.
@@ -55,7 +59,7 @@ def pack(
         high = max(_extent(constant.value)[1] for constant in group)
         refs = [_reference(constant, index, low, kinds) for constant in group]
         may_change = any(reference.kind in _WRITTEN for reference in refs)
-        storages.append(stored(group[0].value, low, high, may_change))
+        storages.append(stored(group[0].value, low, high, may_change, threads))
         references.extend(_as_one_state(refs))
     return PackedConstants(tuple(storages), tuple(references))
 

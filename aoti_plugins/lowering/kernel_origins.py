@@ -63,9 +63,9 @@ def short_line(line: str) -> str:
 
 def _nodes(site: KernelSite, origins: Origins) -> tuple[Node, ...]:
     """The partition's nodes; Inductor's own where it does not say what they are from."""
-    known = {node.name: node for one in site.nodes for node in origins.of(one)}
-    ops = known or {one.name: one for one in site.nodes if one.op == "call_function"}
-    return tuple(node for _, node in sorted(ops.items()))
+    known = {node for one in site.nodes for node in origins.of(one)}
+    ops = {one.name: one for one in site.nodes if one.op == "call_function"}
+    return origins.in_order(known) or tuple(node for _, node in sorted(ops.items()))
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ class Origins:
         self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
         self._names = {node.name: node_name(node) for node in nodes}
         self._nodes = {node.name: node for node in nodes}
+        self._places = {node.name: place for place, node in enumerate(nodes)}
 
     def described(self, node: Node) -> str:
         """The op that a node of Inductor's graph comes from, its place, and how to exclude it."""
@@ -39,9 +40,13 @@ class Origins:
         return "\n".join(f"    {label}: {text}" for label, text in lines if text)
 
     def of(self, node: Node) -> tuple[Node, ...]:
-        """The partition's nodes that a node of Inductor's graph comes from, by name; often one."""
+        """The partition's nodes that a node of Inductor's graph comes from, in order; often one."""
         known = {name for name in _names(node.meta.get("from_node", ())) if name in self._ops}
-        return tuple(self._nodes[name] for name in sorted(known))
+        return self.in_order(self._nodes[name] for name in known)
+
+    def in_order(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
+        """Nodes of the partition as it has them, whatever they are called."""
+        return tuple(sorted(nodes, key=lambda node: self._places[node.name]))
 
 
 class _History(list[Any]):

@@ -17,6 +17,7 @@ from aoti_plugins.device import Device
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering import stage_display
 from aoti_plugins.lowering.forecast import Forecast, Recorder
+from aoti_plugins.lowering.layers.reader import config_of_sole_reader
 from aoti_plugins.lowering.new_objects import only_new_objects
 from aoti_plugins.lowering.partitioning import Plan
 from aoti_plugins.plugin_system.manager import get_manager
@@ -120,6 +121,9 @@ class DevicePartitioner(Partitioner):
         """Decompose ops that no edge program may hold, where a plugin says how."""
         with self._asking():
             program = self._plan.decompose_unknown_ops(exported_program)
+            config = config_of_sole_reader(self)
+            if config is not None:
+                program = self._plan.fold_layers(program, config)
         self._plan.compile_ahead()
         return program
 
@@ -137,6 +141,7 @@ class DevicePartitioner(Partitioner):
         """
         with self._asking():
             if ep.dialect == _EDGE:
+                self._plan.forget_layers()
                 self._plan.check_kernels(ep)
             return self._plan.ops_to_keep_whole(ep), None
 

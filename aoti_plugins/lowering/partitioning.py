@@ -33,6 +33,8 @@ from aoti_plugins.lowering.host_predicates import host_predicates
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.probe import Probe
+from aoti_plugins.lowering.layers.folded_op import Folded
+from aoti_plugins.lowering.layers.folding import Asked, fold
 from aoti_plugins.lowering.memory_formats import row_major_copies
 from aoti_plugins.lowering.origins import share_histories
 from aoti_plugins.lowering.ranks.parts import with_own_collectives
@@ -43,6 +45,7 @@ from aoti_plugins.lowering.written_windows import other_views_of_windows
 from aoti_plugins.plugin_system.manager import get_manager
 
 if TYPE_CHECKING:
+    from executorch.exir import EdgeCompileConfig
     from torch.export import ExportedProgram
 
 _NO_COMPUTE = (operator.getitem,)
@@ -75,6 +78,7 @@ class Plan:
         self._targets = device.resolve(
             self._options.targets, get_manager().targets(device.name, device.check_target)
         )
+        self._folded: list[Folded] = []
         self.delegation_spec = DelegationSpec(device.backend().__name__, compile_specs)
 
     def partition(self, program: ExportedProgram) -> PartitionResult:
@@ -214,6 +218,31 @@ class Plan:
             }
             table = {op: known[op] for op in refused if op in known} | table
         return table | slices_for_splits(modules) | hidden_views(modules)
+
+    def fold_layers(self, program: ExportedProgram, config: EdgeCompileConfig) -> ExportedProgram:
+        """An ATen program with an op for each of its equal layers, if the delegate takes those.
+
+        Args:
+            program: what ``decompose_unknown_ops`` gave.
+            config: how ExecuTorch makes edge programs.
+        """
+        asked = Asked(self.ops_to_keep_whole, self._takes_all)
+        program, folded = fold(program, asked, config)
+        self._folded += folded
+        return program
+
+    def forget_layers(self) -> None:
+        """Nothing is to be lowered any more of what ``fold_layers`` gave."""
+        self._folded.clear()
+
+    def _takes_all(self, program: ExportedProgram) -> bool:
+        """Whether every op of an edge program is one that the delegate takes."""
+        support, module = self.support(), program.graph_module
+        nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+        candidates = set(self._candidates(program, module))
+        ops = [node for node in nodes if node.target not in _NO_COMPUTE]
+        support.prepare(ops)
+        return all(node in candidates and support.refusal(node) is None for node in ops)
 
     def compile_ahead(self) -> None:
         """Begin to compile what all blobs share, since the next seconds are ExecuTorch's."""

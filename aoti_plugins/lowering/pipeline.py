@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -52,7 +53,7 @@ from aoti_plugins.lowering.passes.new_states_stored import new_states_stored
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.ranks import parts as rank_parts
 from aoti_plugins.lowering.ranks.storages import RankStorage, pack_ranks, rank_tag
-from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of
+from aoti_plugins.lowering.stored_bytes import TensorBytes, digests_meanwhile, sha256_of
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.payload import (
     RANK_KEY,
@@ -130,6 +131,10 @@ class _Lowering:
         self._blobs_named = blobs_named.current()
 
     def run(self, program: ExportedProgram) -> PreprocessResult:
+        with digests_meanwhile() as threads:
+            return self._run(program, threads)
+
+    def _run(self, program: ExportedProgram, threads: Executor) -> PreprocessResult:
         inputs, outputs = _interface(program)
         _close_gaps(program)
         forget_histories(program)
@@ -154,10 +159,11 @@ class _Lowering:
             with compiled_meanwhile(shared) as wait:
                 code = self._generate(program, target)
                 self._check(code)
+                needed += code.constants
+                if target is self._targets[-1]:
+                    found = pack_ranks(constants.merge(needed), of_ranks, kinds, threads)
                 artifacts.append(self._compile(code, target, wait))
             handles.update(kernel_origins.debug_handles(code.sites, self._origins))
-            needed += code.constants
-        found = pack_ranks(constants.merge(needed), of_ranks, kinds)
         flags = self._device.payload_flags(self._options)
         with progress.stage("package", self._place):
             payload = Payload(

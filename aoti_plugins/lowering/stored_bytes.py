@@ -7,13 +7,17 @@ that is mapped: lowering then holds no weights at all.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import torch
 from executorch.exir._serialize._cord import FileBackedData
 
 from aoti_plugins.errors import LoweringError
+from aoti_plugins.lowering.cores import usable_cores
 
 # Less is copied: nothing is gained, and what a caller does to such a tensor does not matter.
 _LEAST_NBYTES = 2**16
@@ -28,11 +32,12 @@ class TensorBytes(FileBackedData):
 
     Args:
         view: the bytes, one-dimensional ``uint8``, on the CPU.
+        threads: compute the digest, until whoever asks for it waits; ``None``: it is computed now.
     """
 
-    def __init__(self, view: torch.Tensor) -> None:
+    def __init__(self, view: torch.Tensor, threads: Executor | None = None) -> None:
         self._view = memoryview(view.numpy())
-        self._sha256 = hashlib.sha256(self._view).digest()
+        self._sha256 = threads.submit(_digest, self._view) if threads else _digest(self._view)
         self._finalizer = None
 
     def __len__(self) -> int:
@@ -47,6 +52,8 @@ class TensorBytes(FileBackedData):
 
     def sha256(self) -> bytes:
         """The digest, as it was when the program was lowered."""
+        if not isinstance(self._sha256, bytes):
+            self._sha256 = self._sha256.result()
         return self._sha256
 
     def to_bytes(self) -> bytes:
@@ -68,7 +75,7 @@ class TensorBytes(FileBackedData):
         outfile.write(self._view)
 
     def _check(self) -> None:
-        if hashlib.sha256(self._view).digest() != self._sha256:
+        if _digest(self._view) != self.sha256():
             raise LoweringError(
                 f"a weight of {len(self)} bytes has changed since the program was lowered, and the "
                 "program's digest of it no longer fits: write the program before the model is "
@@ -76,7 +83,23 @@ class TensorBytes(FileBackedData):
             )
 
 
-def stored(tensor: torch.Tensor, low: int, high: int, may_change: bool) -> bytes | TensorBytes:
+@contextlib.contextmanager
+def digests_meanwhile() -> Iterator[Executor]:
+    """Threads that compute digests; where the block is left early they begin no other."""
+    threads = ThreadPoolExecutor(usable_cores(), "digests")
+    try:
+        yield threads
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def _digest(data: bytes | memoryview) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def stored(
+    tensor: torch.Tensor, low: int, high: int, may_change: bool, threads: Executor | None = None
+) -> bytes | TensorBytes:
     """Bytes of a tensor's storage, as named data takes them.
 
     Args:
@@ -84,14 +107,15 @@ def stored(tensor: torch.Tensor, low: int, high: int, may_change: bool) -> bytes
         low: the first byte of its storage.
         high: the end, in bytes.
         may_change: whether the model writes to it, so that these must be a copy.
+        threads: compute its digest, as for ``TensorBytes``.
     """
     storage = tensor.untyped_storage()
     raw = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)[low:high].cpu()
     if may_change or high - low < _LEAST_NBYTES:
         return raw.numpy().tobytes()
-    return TensorBytes(raw)
+    return TensorBytes(raw, threads)
 
 
 def sha256_of(data: bytes | TensorBytes) -> bytes:
     """The digest of named data, 32 bytes."""
-    return data.sha256() if isinstance(data, TensorBytes) else hashlib.sha256(data).digest()
+    return data.sha256() if isinstance(data, TensorBytes) else _digest(data)

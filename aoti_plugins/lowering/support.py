@@ -17,6 +17,7 @@ from aoti_plugins.lowering.assertions import is_assertion
 from aoti_plugins.lowering.carried_ops import node_name, under_its_own_name
 from aoti_plugins.lowering.executorch_kernels import missing_kernel
 from aoti_plugins.lowering.inductor.probe import Answer, Probe
+from aoti_plugins.lowering.layers.folded_op import is_folded
 from aoti_plugins.lowering.passes.edge_to_aten import aten_op
 from aoti_plugins.lowering.runtime_shims import AvailableShims
 from aoti_plugins.lowering.values import dtype_code
@@ -160,6 +161,8 @@ class Support:
             return self.refusal(node.args[0]) if isinstance(node.args[0], Node) else None
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return _refuse_control_flow(node)
+        if is_folded(node):
+            return None
         if op_name(node) in self._excluded:
             return _refuse(node, "the option 'exclude' names it", "take it out of that option")
         if is_assertion(node) or _is_symbolic_arithmetic(node):

@@ -16,6 +16,7 @@ from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aoti_plugins.errors import AotiPluginsError, PluginConflictError, PluginError
+from aoti_plugins.graph_code import recompile
 from aoti_plugins.plugin_system.merging import conflict_message, merge_offers
 from aoti_plugins.plugin_system.ordering import order_passes
 from aoti_plugins.plugin_system.origin import Origin
@@ -342,6 +343,8 @@ def _named_in_errors(origin: Origin, graph_pass: GraphPass) -> GraphPass:
 
     @wraps(graph_pass.run)
     def run(program: ExportedProgram) -> ExportedProgram | None:
+        if not origin.is_own:  # ours only change graphs
+            recompile(program)
         try:
             result = graph_pass.run(program)
             if result is not None and not hasattr(result, "graph_module"):

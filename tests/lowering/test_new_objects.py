@@ -31,6 +31,20 @@ def test_old_objects_are_left_out_for_the_block() -> None:
         assert gc.get_freeze_count()
 
 
+def test_collections_are_rare_for_the_block() -> None:
+    before = gc.get_threshold()
+    with only_new_objects():
+        assert gc.get_threshold() == (10_000, *before[1:])
+    assert gc.get_threshold() == before
+    gc.set_threshold(50_000, *before[1:])  # a user's own
+    try:
+        with only_new_objects():
+            assert gc.get_threshold() == (50_000, *before[1:])
+        assert gc.get_threshold()[0] == 50_000
+    finally:
+        gc.set_threshold(*before)
+
+
 def test_garbage_of_the_block_is_collected() -> None:
     class Cycle:
         def __init__(self) -> None:

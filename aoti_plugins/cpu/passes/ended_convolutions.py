@@ -40,7 +40,6 @@ def ended_convolutions(program: ExportedProgram) -> None:
         if is_convolution(node) and _is_taken(program, node):
             _replace(program, node)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _is_taken(program: ExportedProgram, node: Node) -> bool:

@@ -28,4 +28,3 @@ def float_linears(program: ExportedProgram) -> None:
         op = torch.ops.aoti_plugins.float_linear.default
         call_instead(node, op, x, codes, scale, bias, whole, kind)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()

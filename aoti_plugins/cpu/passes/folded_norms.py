@@ -40,7 +40,6 @@ def folded_norms(program: ExportedProgram) -> None:
         if norm is not None and _is_batch_of_one_reader(norm.x):
             _fold(program, norm)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _is_batch_of_one_reader(node: Node) -> bool:

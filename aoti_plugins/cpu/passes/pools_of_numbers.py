@@ -28,7 +28,6 @@ def pools_of_numbers(program: ExportedProgram) -> None:
         if pool is not None:
             _replace(rounded, pool)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _pool(rounded: Node) -> Node | None:

@@ -59,7 +59,6 @@ def quantized_convolutions(program: ExportedProgram) -> None:
         if layer is not None:
             _replace(program, node, layer)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _layer(program: ExportedProgram, rounded: Node) -> _Layer | None:

@@ -37,7 +37,6 @@ def small_erf(program: ExportedProgram) -> None:
             continue
         node.replace_all_uses_with(_erf(partial(call, node), node.args[0], x.dtype))
         graph.erase_node(node)
-    program.graph_module.recompile()
 
 
 def _adds_one(program: ExportedProgram, node: Node, user: Node) -> bool:

@@ -9,7 +9,6 @@ Python to the others.
 from __future__ import annotations
 
 import ast
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from contextvars import copy_context
 from typing import Any
 
 from aoti_plugins.lowering.artifacts.compiler import stopped_together
+from aoti_plugins.lowering.cores import usable_cores
 from aoti_plugins.lowering.inductor.patching import patch, replaced
 from aoti_plugins.lowering.inductor.versions import torch_version
 
@@ -53,20 +53,13 @@ def compiled_beside() -> Iterator[CompiledBeside]:
 
     What none has begun by its end is dropped; if it is left early, assemblers are stopped.
     """
-    pool = ThreadPoolExecutor(_num_processors(), thread_name_prefix="triton")
+    pool = ThreadPoolExecutor(usable_cores(), thread_name_prefix="triton")
     with one_parser():  # until the last thread has ended
         try:
             with stopped_together():
                 yield CompiledBeside(pool)
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _num_processors() -> int:
-    """How many this process may use, where the system says so."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @patch(

@@ -41,7 +41,6 @@ def attention_to_triton(program: ExportedProgram) -> None:
             tiles: dict[Node, Node] = {}
             for node in list(module.graph.nodes):
                 _replace(node, copies_matter, tiles)
-            module.recompile()
 
 
 def _replace(node: Node, copies_matter: bool, tiles: dict[Node, Node]) -> None:

@@ -77,7 +77,6 @@ def expert_linears(program: ExportedProgram, has_row_kernel: bool) -> None:
             product = _with_sum(_with_gate(product))
             _emit(_with_norm(program, product) if has_row_kernel else product)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _product(program: ExportedProgram, node: Node) -> _Product | None:

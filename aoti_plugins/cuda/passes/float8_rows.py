@@ -35,7 +35,6 @@ def float8_rows(program: ExportedProgram) -> None:
                 node.replace_all_uses_with(_as_sum(node, *factors))
                 program.graph.erase_node(node)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _is_one_row(product: Node) -> bool:

@@ -94,7 +94,6 @@ def fuse(program: ExportedProgram, product_of: Callable[[Node], Product | None])
         else:
             emitted[product.node] = _emit(product, emitted)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def as_one_constant(program: ExportedProgram, nodes: Sequence[Node]) -> Node | None:

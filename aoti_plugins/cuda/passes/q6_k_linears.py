@@ -49,7 +49,6 @@ def q6_k_linears(program: ExportedProgram) -> None:
     for node in list(program.graph.nodes) if planes else ():
         _take_rows(node, planes)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _planes(program: ExportedProgram, name: str, rows: Tensor) -> _Planes:

@@ -47,7 +47,6 @@ def reduced_linears(program: ExportedProgram, has_row_kernel: bool = True) -> No
         if total is not node:
             program.graph.erase_node(node)
         program.graph.erase_node(product)
-    program.graph_module.recompile()
 
 
 def _with_residual(node: Node) -> tuple[Node, Node | None]:

@@ -28,7 +28,6 @@ def routers(program: ExportedProgram) -> None:
         if scores is not None:
             _replace(program, node, scores)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _scores(node: Node) -> Node | None:

@@ -39,7 +39,6 @@ def rows_of_tiles(program: ExportedProgram) -> None:
         args = (rows.numbers, weight, scale, zero, *kinds, value.size(-1), value.dtype)
         call_instead(node, _ops.rows_of_tiles.default, *args, rows.may_be_negative)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _product(products: dict[str, Node], table: Node) -> Node | None:

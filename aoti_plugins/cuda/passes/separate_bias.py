@@ -23,7 +23,6 @@ def separate_bias(program: ExportedProgram) -> None:
         if isinstance(module, GraphModule):
             for node in list(module.graph.nodes):
                 _separate(node)
-            module.recompile()
 
 
 def _separate(node: Node) -> None:

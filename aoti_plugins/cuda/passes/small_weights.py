@@ -45,7 +45,6 @@ def small_weights(program: ExportedProgram, has_half_scales: bool = False) -> No
         if found is not None:
             _replace(program, node, *found, is_exact=not has_half_scales)
     graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 @dataclass(frozen=True)

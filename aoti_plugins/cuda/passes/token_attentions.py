@@ -77,7 +77,6 @@ def token_attentions(program: ExportedProgram) -> None:
         if found is not None:
             _replace(program, node, found, _range(program, found.mask, ranges))
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _found(program: ExportedProgram, attention: Attention) -> _Found | None:

@@ -25,6 +25,9 @@ BUILDING = "building-"
 _MAGIC = b"aoti_plugins cache entry 1\n"
 _DIGESTS = "digests"
 
+# A thread waits for Python after each block, up to 5 ms while another one runs.
+_BLOCK_NBYTES = 1 << 25
+
 
 class CacheNotPrivateError(LoweringError):
     """Others than the user could put code into the folder."""
@@ -167,7 +170,7 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, 64 hex digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(_BLOCK_NBYTES):
             digest.update(block)
     return digest.hexdigest()
 

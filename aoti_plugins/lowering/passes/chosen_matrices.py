@@ -37,7 +37,6 @@ def chosen_matrices(program: ExportedProgram) -> None:
             product = call_instead(node, torch.ops.aoti_plugins.chosen_products.default, *found)
             comes_from(product, *sources)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _of_batches(node: Node) -> _Chosen | None:

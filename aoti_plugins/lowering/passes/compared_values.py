@@ -50,7 +50,6 @@ def compared_values(program: ExportedProgram) -> None:
         readers = [user for user in operand.users if user is not stored and user.op != "output"]
         for user in readers:
             user.replace_input_with(operand, stored)
-    program.graph_module.recompile()
 
 
 def _is_half(value: object) -> bool:

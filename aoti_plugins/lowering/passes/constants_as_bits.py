@@ -40,7 +40,6 @@ def constants_as_bits(program: ExportedProgram) -> None:
         if is_replaced(node):
             node.args = tuple(_as_bits(program, one) for one in node.args)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _as_bits(program: ExportedProgram, argument: Any) -> Any:

@@ -22,4 +22,3 @@ def edge_to_aten(program: ExportedProgram) -> None:
         if isinstance(module, GraphModule):
             for node in module.graph.nodes:
                 node.target = aten_op(node.target)
-            module.recompile()

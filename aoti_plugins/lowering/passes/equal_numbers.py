@@ -38,7 +38,6 @@ def equal_numbers(program: ExportedProgram) -> None:
         if same is not node:
             node.replace_all_uses_with(same)
             program.graph.erase_node(node)
-    program.graph_module.recompile()
 
 
 def _is_number(node: Node) -> bool:

@@ -29,7 +29,6 @@ def equal_weights(program: ExportedProgram) -> None:
         for one in equal[1:]:
             one.replace_all_uses_with(equal[0])
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _are_equal(program: ExportedProgram, one: Node, other: Node) -> bool:

@@ -35,7 +35,6 @@ def gathered_rows(program: ExportedProgram) -> None:
         if found is not None:
             put_in_place(found, node)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _affine(program: ExportedProgram, rows: Rows) -> Node | None:

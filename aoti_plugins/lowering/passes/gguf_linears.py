@@ -27,4 +27,3 @@ def gguf_linears(program: ExportedProgram) -> None:
             op = torch.ops.aoti_plugins.gguf_linear.default
             call_instead(node, op, x, blocks, bias, kind)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()

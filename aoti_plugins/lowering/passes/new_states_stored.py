@@ -32,7 +32,6 @@ def new_states_stored(program: ExportedProgram) -> None:
         for spec in program.graph_signature.output_specs:
             if spec.arg.name == node.name:
                 spec.arg.name = stored.name
-    program.graph_module.recompile()
 
 
 _aten = torch.ops.aten

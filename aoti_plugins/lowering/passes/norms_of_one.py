@@ -28,7 +28,6 @@ def norms_of_one(program: ExportedProgram) -> None:
                 nothing = program.graph.call_function(_aten.sub.Tensor, (x, x))  # NaN stays
             nothing.meta = {**node.meta, "val": x.meta["val"]}
             node.update_arg(0, nothing)
-    program.graph_module.recompile()
 
 
 def _is_of_one(node: Node) -> bool:

@@ -25,4 +25,3 @@ def packed_weights(program: ExportedProgram) -> None:
         constants = packed_constants(program, weight)
         call_instead(node, torch.ops.aoti_plugins.packed_weight.default, *constants, *kinds)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()

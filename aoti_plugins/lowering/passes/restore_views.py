@@ -64,7 +64,6 @@ def loosen_views(program: ExportedProgram) -> None:
             for node in module.graph.nodes:
                 if node.op == "call_function" and node.target == _aten.view.default:
                     node.target = _aten.reshape.default
-            module.recompile()
 
 
 def writes(node: Node) -> bool:
@@ -81,7 +80,6 @@ def _restore(module: GraphModule, written: set[Node]) -> None:
             node.target = VIEWS[node.target]
             if roots[node] in shared_and_written:
                 _clone(node)
-    module.recompile()
 
 
 def _clone(view: Node) -> None:

@@ -35,7 +35,6 @@ def scaled_products(program: ExportedProgram) -> None:
         if codes is not None:
             _rewrite(program, node, codes)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _codes(program: ExportedProgram, node: Node) -> Node | None:

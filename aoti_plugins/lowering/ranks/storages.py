@@ -9,6 +9,7 @@ in the order of ranks. Read by native/src/delegate/rank_storages_linux.cpp, whic
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import torch
@@ -65,6 +66,7 @@ def pack_ranks(
     constants: Sequence[GeneratedConstant],
     programs: Sequence[ExportedProgram],
     kinds: Mapping[str, ConstantKind],
+    threads: Executor | None = None,
 ) -> PackedRanks:
     """Collect the storages of constants of all ranks.
 
@@ -72,17 +74,18 @@ def pack_ranks(
         constants: what the code loads, with the values of rank 0.
         programs: by rank, after all passes; only rank 0's became code.
         kinds: what each FQN is in the exported program.
+        threads: compute digests of storages; of those that ranks have otherwise they are awaited.
 
     Raises:
         LoweringError: ranks have constants of other layouts, or a constant was computed that is not
             in the program.
     """
-    first = pack(constants, kinds)
+    first = pack(constants, kinds, threads)
     if len(programs) == 1:
         return PackedRanks(first.storages, first)
     by_rank = [first.storages]
     for rank, program in enumerate(programs[1:], 1):
-        own = pack([_of_rank(one, program, programs[0], rank) for one in constants], kinds)
+        own = pack([_of_rank(one, program, programs[0], rank) for one in constants], kinds, threads)
         if own.constants != first.constants:
             raise LoweringError(
                 f"constants of rank {rank} share memory otherwise than those of rank 0"

@@ -54,7 +54,6 @@ def replace_products(
             rows = _rows(found[0], found[1]) if takes_numbers else _Rows(found[0])
             _replace(program, node, rows, *found)
     program.graph.eliminate_dead_code()
-    program.graph_module.recompile()
 
 
 def _product(program: ExportedProgram, node: Node) -> Product | None:

@@ -38,7 +38,6 @@ def attention_to_metal(program: ExportedProgram) -> None:
         if isinstance(module, GraphModule):
             for node in list(module.graph.nodes):
                 _replace(node)
-            module.recompile()
 
 
 def is_replaced(node: Node) -> bool:
