@@ -164,6 +164,26 @@ def test_pass_of_a_plugin() -> None:
         torch.testing.assert_close(program(x)[0], torch.sigmoid(x))
 
 
+class Reads:
+    """A plugin with a pass that reads the Python code of a graph."""
+
+    code = ""
+
+    @hookimpl
+    def aoti_graph_passes(self, device: str) -> list[GraphPass]:
+        return [GraphPass("test.reads", self._run, after=("aoti_plugins.restore_views",))]
+
+    def _run(self, program: torch.export.ExportedProgram) -> None:
+        self.code = program.graph_module.code
+
+
+def test_pass_of_a_plugin_finds_the_code_of_the_graph() -> None:
+    reads = Reads()
+    with get_manager().registered(reads, "reads"):
+        lower(nn.ReLU(), (torch.randn(5),))
+    assert "torch.ops.aten.relu.default(" in reads.code
+
+
 def test_readable_names_and_a_data_file(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, x = nn.Linear(8, 3).eval(), torch.randn(2, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.fx import Graph
 from torch.nn import functional
+from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
 from aoti_plugins import CpuPartitioner, CudaPartitioner, MpsPartitioner
 from aoti_plugins.errors import LoweringError
@@ -153,6 +154,19 @@ def test_blocks_within_stages() -> None:
     assert groups(program) == [["0.1", "0.2", "0.3"], ["1.1", "1.2", "1.3", "1.4"]]
 
 
+def test_arguments_stay_in_their_order(expanded: Expanded) -> None:
+    class Swapped(Decoder):
+        def forward(self, places: Tensor, unused: Tensor, tokens: Tensor) -> Tensor:
+            return super().forward(tokens, places)
+
+    model = Swapped([Layer() for _ in range(3)]).eval()
+    inputs = torch.tensor([3]), torch.zeros(2), torch.tensor([[7]])
+    program = export(model, inputs)
+    with Program(bytes(lowered(program).to_executorch().buffer)) as run:
+        torch.testing.assert_close(run(*inputs)[0], program.module()(*inputs).detach())
+    assert expanded == [PATHS[:3]]
+
+
 def test_dynamic_sizes_are_left_as_they_are() -> None:
     model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(4)))
     dynamic = ({0: Dim("batch", max=8)},)
@@ -176,14 +190,45 @@ def test_a_buffer_that_layers_share_is_left_as_it_is() -> None:
     assert groups(decoder(*(Counts(shared.clone()) for _ in range(3)))) == [PATHS[:3]]
 
 
-def test_the_program_is_the_same(expanded: Expanded, kept: pytest.MonkeyPatch) -> None:
+class Tied(Decoder):
+    """Two weights are used outside of their layers, too; others are laid out by columns."""
+
+    def __init__(self) -> None:
+        super().__init__([Layer() for _ in range(4)])
+        for layer in self.layers:
+            layer.down.weight = nn.Parameter(layer.down.weight.detach().t().contiguous().t())
+
+    def forward(self, tokens: Tensor, places: Tensor) -> Tensor:
+        last: Any = self.layers[3]
+        return super().forward(tokens, places).sum() * last.norm + last.up.weight[0]
+
+
+def with_small_weights() -> ExportedProgram:
+    """But in the first layer."""
+    model = Decoder([Layer() for _ in range(5)]).eval()
+    quantize_(model.layers[1:], Int8WeightOnlyConfig())
+    return export(model, (torch.tensor([[7]]), torch.tensor([3])))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        decoder,
+        lambda: export(Tied().eval(), (torch.tensor([[7]]), torch.tensor([3]))),
+        with_small_weights,
+    ],
+    ids=["decoder", "weights used elsewhere", "weights of torchao"],
+)
+def test_the_program_is_the_same(
+    make: Callable[[], ExportedProgram], expanded: Expanded, kept: pytest.MonkeyPatch
+) -> None:
     """Byte for byte: the code, and what it says of modules and source lines."""
-    program = decoder()
+    program = make()
     found = lowered(program).to_executorch().buffer
-    assert expanded == [PATHS]
+    assert [len(paths) for paths in expanded] == [4]
     keep_layers(kept)
     assert lowered(program).to_executorch().buffer == found
-    assert expanded == [PATHS, []]
+    assert [len(paths) for paths in expanded] == [4, 0]
 
 
 def test_tokens_one_after_the_other(expanded: Expanded) -> None:

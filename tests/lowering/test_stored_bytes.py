@@ -7,6 +7,8 @@ import hashlib
 import io
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -19,8 +21,9 @@ from aoti_plugins import CpuPartitioner
 from aoti_plugins.errors import LoweringError, ProgramError
 from aoti_plugins.lowering import stored_bytes
 from aoti_plugins.lowering.backend import DeviceBackend
+from aoti_plugins.lowering.cores import usable_cores
 from aoti_plugins.lowering.inductor import probe
-from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of, stored
+from aoti_plugins.lowering.stored_bytes import TensorBytes, digests_meanwhile, sha256_of, stored
 from aoti_plugins.runtime import Program
 
 WIDTH = 256  # more bytes than are copied
@@ -66,6 +69,35 @@ def test_what_may_change_and_what_is_small_is_copied() -> None:
         assert isinstance(data, bytes)
         assert data[:8] == bytes(8)
         tensor[0] = 0
+
+
+def test_digests_are_computed_meanwhile() -> None:
+    tensor = torch.arange(100_000, dtype=torch.int32)
+    with digests_meanwhile() as threads:
+        data = stored(tensor, 0, 400_000, False, threads)
+    assert isinstance(data, TensorBytes)
+    assert data.sha256() == hashlib.sha256(tensor.numpy()).digest()
+    tensor[0] = 1
+    with pytest.raises(LoweringError, match="has changed since"):
+        data.to_bytes()
+
+
+def test_no_digest_is_begun_after_an_error() -> None:
+    begun: list[int] = []
+    leave = threading.Event()
+
+    def fail() -> None:
+        with digests_meanwhile() as threads:
+            for _ in range(2 * usable_cores()):  # as many again as run
+                threads.submit(lambda: (begun.append(1), leave.wait(10)))
+            while len(begun) < usable_cores():
+                time.sleep(0.001)
+            threading.Timer(0.1, leave.set).start()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert len(begun) == usable_cores()
 
 
 def test_a_weight_that_changes_before_it_is_written_is_an_error(

@@ -115,7 +115,7 @@ def _weight(program: ExportedProgram, weights: Weights, name: str, mode: FakeTen
 def _sort_placeholders(program: ExportedProgram, known: Mapping[str, int]) -> None:
     """Put weights where they were, and behind them the constants that ExecuTorch made.
 
-    It has these in the order of their first use.
+    It has these in the order of their first use. Arguments stay in the order that it gives them.
 
     Args:
         program: changed in place.
@@ -126,10 +126,10 @@ def _sort_placeholders(program: ExportedProgram, known: Mapping[str, int]) -> No
     placeholders = [node for node in places if node.op == "placeholder"]
     made = [node for node in placeholders if str(specs[node.name].target).startswith(LIFTED)]
     made.sort(key=lambda node: min((places[user] for user in node.users), default=0))
-    rest = [node for node in placeholders if node not in made]
-    rest.sort(key=lambda node: known.get(node.name, -1))
-    given = [node for node in rest if specs[node.name].kind is InputKind.USER_INPUT]
-    order = [*(node for node in rest if node not in given), *made, *given]
+    given = [node for node in placeholders if specs[node.name].kind is InputKind.USER_INPUT]
+    own = [node for node in placeholders if node not in made and node not in given]
+    own.sort(key=lambda node: known.get(node.name, -1))
+    order = [*own, *made, *given]
     for before, node in itertools.pairwise(order):
         before.append(node)
     program.graph_signature.input_specs = [specs[node.name] for node in order]

@@ -106,7 +106,7 @@ def fold(
         all of one; and what its ops stand for, which has to be held until it is lowered.
     """
     groups = _groups(program)
-    if any(_has_parts(node) for group in groups for node in group[0].inputs):
+    if any(_has_parts(node) for group in groups for layer in group for node in layer.inputs):
         with no_launch_in_decompositions():
             program = program.run_decompositions({})
         share_histories(program)
@@ -236,15 +236,16 @@ def _program_of(
         out_spec=pytree.tree_structure(outputs),
         forward_arg_names=[nodes[node].name for node in arguments],
     )
+    own = {str(spec.target) for spec in signature.input_specs}
     return ExportedProgram(
         root=GraphModule({}, graph),
         graph=graph,
         graph_signature=signature,
-        state_dict=dict(program.state_dict),
+        state_dict={fqn: value for fqn, value in program.state_dict.items() if fqn in own},
         range_constraints={},
         module_call_graph=[ModuleCallEntry("", call)],
         example_inputs=None,
-        constants=dict(program.constants),
+        constants={fqn: value for fqn, value in program.constants.items() if fqn in own},
         verifiers=program.verifiers,
     )
 
@@ -309,7 +310,18 @@ def _with_ops(
     ]
     signature.output_specs = [*new, *specs]
     graph.lint()
-    return program._update(GraphModule(program.graph_module, graph), signature), folded
+    with_ops = ExportedProgram(
+        root=GraphModule(program.graph_module, graph),
+        graph=graph,
+        graph_signature=signature,
+        state_dict=program.state_dict,
+        range_constraints=program.range_constraints,
+        module_call_graph=copy.deepcopy(program.module_call_graph),
+        example_inputs=program.example_inputs,
+        constants=program.constants,
+        verifiers=program.verifiers,
+    )
+    return with_ops, folded
 
 
 def _weights(program: ExportedProgram, layers: Sequence[Layer]) -> Weights:

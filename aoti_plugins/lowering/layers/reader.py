@@ -29,7 +29,7 @@ def config_of_sole_reader(partitioner: Partitioner) -> EdgeCompileConfig | None:
     called: dict[str, Any] = {}
     for frame in _frames():
         if frame.f_code.co_name in _CALLS and frame.f_globals is vars(executorch_program):
-            called = frame.f_locals | called
+            called = {**frame.f_locals, **called}
             if frame.f_code.co_name == _CALLS[-1]:
                 break
     if not {*_READERS, "partitioner", "config"} <= called.keys():
