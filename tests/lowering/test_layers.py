@@ -167,6 +167,15 @@ def test_arguments_stay_in_their_order(expanded: Expanded) -> None:
     assert expanded == [PATHS[:3]]
 
 
+def test_an_argument_with_a_name_of_python(expanded: Expanded) -> None:
+    """``nn.Sequential`` calls it ``input``; other graphs would have it as ``input_1``."""
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(3)))
+    x = torch.rand(4, 8)
+    with Program(bytes(lowered(export(model, (x,))).to_executorch().buffer)) as run:
+        torch.testing.assert_close(run(x)[0], model(x).detach())
+    assert expanded == [["0", "1", "2"]]
+
+
 def test_dynamic_sizes_are_left_as_they_are() -> None:
     model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(4)))
     dynamic = ({0: Dim("batch", max=8)},)

@@ -228,6 +228,9 @@ def test_passes_of_several_plugins(manager: PluginManager) -> None:
     assert [p.name for p in manager.graph_passes("cpu", [])] == ["w", "z", "x", "y"]
 
 
+PROGRAM: Any = types.SimpleNamespace(graph_module=types.SimpleNamespace(modules=lambda: []))
+
+
 @pytest.mark.parametrize(
     ("run", "problem"),
     [
@@ -242,7 +245,7 @@ def test_a_pass_that_fails_is_named(
     manager.register(plugin(aoti_graph_passes=returns([bad])), "mine")
     (found,) = manager.graph_passes("cpu", [])
     with pytest.raises(PluginError) as caught:
-        found.run(None)  # type: ignore[arg-type]
+        found.run(PROGRAM)
     assert str(caught.value) == (
         f"graph pass 'acme.fuse' of plugin 'mine' failed: {problem}\n"
         "Fix plugin 'mine', or do not register it."
@@ -256,7 +259,7 @@ def test_a_pass_may_refuse_a_program(manager: PluginManager) -> None:
     manager.register(plugin(aoti_graph_passes=returns([bad])), "mine")
     (found,) = manager.graph_passes("cpu", [])
     with pytest.raises(LoweringError) as caught:
-        found.run(None)  # type: ignore[arg-type]
+        found.run(PROGRAM)
     assert caught.value is error
 
 

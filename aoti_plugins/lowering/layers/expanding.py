@@ -105,10 +105,12 @@ def _weight(program: ExportedProgram, weights: Weights, name: str, mode: FakeTen
     first = next(iter(program.graph.nodes))
     with program.graph.inserting_before(first):
         added = program.graph.placeholder(name)
+    added.name = name
     added.meta = {"val": _fake(weights.values[name], mode)}
-    spec = weights.specs[name]
+    fqn = weights.fqns[name]
+    spec = InputSpec(InputKind.PARAMETER, TensorArgument(name), fqn)
     program.graph_signature.input_specs.insert(0, spec)
-    program.state_dict[str(spec.target)] = weights.values[name]
+    program.state_dict[fqn] = weights.values[name]
     return added
 
 

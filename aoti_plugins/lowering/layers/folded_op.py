@@ -14,7 +14,6 @@ import torch
 from executorch.exir.dialects.edge._ops import EdgeOpOverload
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.export.graph_signature import InputSpec
 from torch.fx import Graph, Node
 
 from aoti_plugins.errors import LoweringError
@@ -32,12 +31,12 @@ class Weights:
     """Parameters of a program that only layers use, which ExecuTorch does not see.
 
     Attributes:
-        specs: by the names of placeholders.
+        fqns: by the names of placeholders.
         values: the same.
         order: of all placeholders of the program.
     """
 
-    specs: Mapping[str, InputSpec]
+    fqns: Mapping[str, str]
     values: Mapping[str, Tensor]
     order: Mapping[str, int]
 

@@ -214,6 +214,7 @@ def _program_of(
     nodes = {}
     for node in inputs:
         nodes[node] = graph.placeholder(node.name)
+        nodes[node].name = node.name  # else one like ``input`` gets another name
         nodes[node].meta = dict(node.meta)
     for node in layer.nodes:
         nodes[node] = graph.node_copy(node, nodes.__getitem__)
@@ -283,6 +284,8 @@ def _with_ops(
     graph = Graph()
     copies: dict[Node, Node] = {}
     graph.graph_copy(program.graph, copies)
+    for node, its_copy in copies.items():
+        its_copy.name = node.name
     old: Any = program.graph.output_node().args[0]
     signature = copy.deepcopy(program.graph_signature)
     weights = _weights(program, [layer for group, _ in found for layer in group])
@@ -292,9 +295,9 @@ def _with_ops(
         name = folded_op.registered(one)
         for layer in group:
             written |= _replace(graph, layer, made, weights, name, copies)
-    for name in weights.specs:
+    for name in weights.fqns:
         graph.erase_node(next(iter(graph.find_nodes(op="placeholder", target=name))))
-    signature.input_specs = [s for s in signature.input_specs if s.arg.name not in weights.specs]
+    signature.input_specs = [s for s in signature.input_specs if s.arg.name not in weights.fqns]
     order = [spec for spec in signature.input_specs if spec.arg.name in written]
     new = [
         OutputSpec(
@@ -328,16 +331,16 @@ def _weights(program: ExportedProgram, layers: Sequence[Layer]) -> Weights:
     """Parameters that only layers use, and that ExecuTorch would leave as they are laid out."""
     within = {node for layer in layers for node in layer.nodes}
     placeholders = {n.name: n for n in program.graph.nodes if n.op == "placeholder"}
-    specs = {
-        spec.arg.name: spec
+    fqns = {
+        spec.arg.name: str(spec.target)
         for spec in program.graph_signature.input_specs
         if spec.kind is InputKind.PARAMETER
         and program.state_dict[str(spec.target)].is_contiguous()
         and placeholders[spec.arg.name].users
         and all(user in within for user in placeholders[spec.arg.name].users)
     }
-    values = {name: program.state_dict[str(spec.target)] for name, spec in specs.items()}
-    return Weights(specs, values, {name: place for place, name in enumerate(placeholders)})
+    values = {name: program.state_dict[fqn] for name, fqn in fqns.items()}
+    return Weights(fqns, values, {name: place for place, name in enumerate(placeholders)})
 
 
 def _renamed(argument: Any, copies: Mapping[Node, Node], node: Any) -> Any:
@@ -352,7 +355,7 @@ def _replace(
     last = layer.nodes[-1]
     originals = [copies[node] for node in layer.nodes]
     taken = [layer.inputs[place] for place in made.inputs]
-    inputs = [one.name if one.name in weights.specs else copies[one] for one in taken]
+    inputs = [one.name if one.name in weights.fqns else copies[one] for one in taken]
     with graph.inserting_after(copies[last]):
         op = folded_op.call(graph, inputs, name, made.results, layer.path)
     op.meta |= {key: last.meta[key] for key in _PLACE if key in last.meta}
