@@ -75,8 +75,9 @@ def decoder(*layers: nn.Module) -> ExportedProgram:
 
 
 def groups(program: ExportedProgram) -> list[list[str]]:
-    kinds = {spec.arg.name: spec.kind for spec in program.graph_signature.input_specs}
-    return [[one.path for one in group] for group in equal_layers(program.graph, kinds)]
+    signature = program.graph_signature
+    constants = dict.fromkeys((*signature.inputs_to_parameters, *signature.inputs_to_buffers), 1)
+    return [[one.path for one in group] for group in equal_layers(program.graph, constants)]
 
 
 class Expanded(list[list[str]]):

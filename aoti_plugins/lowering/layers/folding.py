@@ -112,10 +112,9 @@ def fold(
         share_histories(program)
         groups = _groups(program)
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
-    kinds = {name: spec.kind for name, spec in specs.items()}
     found = []
     for group in groups:
-        if all(kinds[node.name] is InputKind.BUFFER for node in group[0].written):
+        if all(specs[node.name].kind is InputKind.BUFFER for node in group[0].written):
             made = _made(program, group[0], specs, asked, config)
             found += [(group, made)] if made is not None else []
     if not found:
@@ -124,8 +123,10 @@ def fold(
 
 
 def _groups(program: ExportedProgram) -> list[list[Layer]]:
+    """An argument of the program is like what another layer gives."""
     specs = program.graph_signature.input_specs
-    return equal_layers(program.graph, {spec.arg.name: spec.kind for spec in specs})
+    constants = {spec.arg.name: spec.kind for spec in specs if spec.kind in _CONSTANTS}
+    return equal_layers(program.graph, constants)
 
 
 def _has_parts(node: Node) -> bool:

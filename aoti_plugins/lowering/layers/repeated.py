@@ -49,7 +49,7 @@ def equal_layers(graph: Graph, kinds: Mapping[str, object]) -> list[list[Layer]]
 
     Args:
         graph: of an ATen program; nodes carry ``meta["val"]``.
-        kinds: what each placeholder is, by its name; equal layers have equal kinds of inputs.
+        kinds: what each constant is, by the placeholder's name; equal layers have equal kinds.
     """
     calls = [node for node in graph.nodes if node.op == "call_function"]
     found: list[list[Layer]] = []
