@@ -161,7 +161,8 @@ def replaced(owner: Any, name: str, function: Callable[..., Any]) -> AbstractCon
     def called(*args: Any, **kwargs: Any) -> Any:
         return function(original, *args, **kwargs)
 
-    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod)
+    # ``original`` has its class already, if it is a class method.
+    is_static = isinstance(inspect.getattr_static(owner, name), staticmethod | classmethod)
     return mock.patch.object(owner, name, staticmethod(called) if is_static else called)
 
 
