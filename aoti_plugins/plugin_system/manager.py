@@ -16,7 +16,6 @@ from graphlib import CycleError
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aoti_plugins.errors import AotiPluginsError, PluginConflictError, PluginError
-from aoti_plugins.graph_code import recompile
 from aoti_plugins.plugin_system.merging import conflict_message, merge_offers
 from aoti_plugins.plugin_system.ordering import order_passes
 from aoti_plugins.plugin_system.origin import Origin
@@ -338,13 +337,20 @@ def _describe(value: object) -> str:
     return f"{value!r:.60} of type {type(value).__name__}"
 
 
+def _recompile(program: ExportedProgram) -> None:
+    """Let a pass find the Python code of the graphs: ours change graphs and leave it as it was."""
+    for module in program.graph_module.modules():
+        if hasattr(module, "recompile"):
+            module.recompile()
+
+
 def _named_in_errors(origin: Origin, graph_pass: GraphPass) -> GraphPass:
     what = f"graph pass {graph_pass.name!r}"
 
     @wraps(graph_pass.run)
     def run(program: ExportedProgram) -> ExportedProgram | None:
-        if not origin.is_own:  # ours only change graphs
-            recompile(program)
+        if not origin.is_own:
+            _recompile(program)
         try:
             result = graph_pass.run(program)
             if result is not None and not hasattr(result, "graph_module"):

@@ -184,6 +184,32 @@ def test_dynamic_sizes_are_left_as_they_are() -> None:
     assert groups(export(model, (torch.rand(4, 8),), dynamic_shapes=dynamic)) == []
 
 
+@torch.library.custom_op("aoti_plugins_layers_test::store", mutates_args=("kept",))
+def store(value: Tensor, kept: Tensor) -> None:
+    """Write to the second argument."""
+    kept.copy_(value)
+
+
+def test_what_is_written_is_said_by_the_op() -> None:
+    class Stores(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.ones(WIDTH))
+            self.register_buffer("kept", torch.zeros(WIDTH))
+
+        def forward(self, x: Tensor, places: Tensor, mask: Tensor) -> Tensor:
+            store(self.scale, self.kept)
+            return x * self.kept
+
+    program = decoder(*(Stores() for _ in range(3)))
+    (group,) = equal_layers(program.graph, {})
+    assert [[one.name for one in layer.written] for layer in group] == [
+        ["b_layers_0_kept"],
+        ["b_layers_1_kept"],
+        ["b_layers_2_kept"],
+    ]
+
+
 def test_a_buffer_that_layers_share_is_left_as_it_is() -> None:
     class Counts(nn.Module):
         def __init__(self, keys: Tensor) -> None:

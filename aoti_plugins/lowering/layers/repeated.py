@@ -17,6 +17,8 @@ from torch._ops import OpOverload
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
+from aoti_plugins.lowering.passes.restore_views import written_by
+
 LEAST = 3
 """How many layers have to be equal: one is traced by itself, which takes longer than a second."""
 
@@ -99,7 +101,7 @@ def _layer(path: str, nodes: list[Node], kinds: Mapping[str, object]) -> Layer |
     outputs = [node for node in nodes if any(user not in within for user in node.users)]
     if not all(map(_is_plain, nodes)) or not all(map(is_fixed_tensor, [*inputs, *outputs])):
         return None
-    written = tuple(dict.fromkeys(n.all_input_nodes[0] for n in nodes if _writes(n)))
+    written = tuple(dict.fromkeys(one for node in nodes for one in written_by(node)))
     if any(user not in within for node in written for user in node.users):
         return None
     places = {node: f"input {index}" for index, node in enumerate(inputs)}
@@ -128,18 +130,14 @@ def _is_plain(node: Node) -> bool:
     values = pytree.tree_leaves(node.meta.get("val"))
     if any(isinstance(one, torch.SymInt | torch.SymBool | torch.SymFloat) for one in values):
         return False
-    if not all(is_fixed(one) for one in values if isinstance(one, Tensor)):
+    if not all(_is_fixed(one) for one in values if isinstance(one, Tensor)):
         return False
     if not isinstance(node.target, OpOverload):
         return getattr(node.target, "__name__", "") == "getitem"
-    return not _writes(node) or node.all_input_nodes[0].op == "placeholder"
+    return all(one.op == "placeholder" for one in written_by(node))
 
 
-def _writes(node: Node) -> bool:
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
-
-
-def is_fixed(value: Tensor) -> bool:
+def _is_fixed(value: Tensor) -> bool:
     """Whether a tensor's sizes and strides are numbers."""
     return all(isinstance(one, int) for one in (*value.size(), *value.stride()))
 
@@ -147,7 +145,7 @@ def is_fixed(value: Tensor) -> bool:
 def is_fixed_tensor(node: Node) -> bool:
     """Whether a node is one tensor whose sizes are numbers, with dimensions."""
     value = node.meta.get("val")
-    return isinstance(value, Tensor) and is_fixed(value) and value.dim() > 0
+    return isinstance(value, Tensor) and _is_fixed(value) and value.dim() > 0
 
 
 def _described(node: Node) -> tuple[Any, ...]:

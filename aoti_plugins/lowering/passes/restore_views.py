@@ -9,6 +9,7 @@ differ only when the result or what it looks into is written to afterwards, so a
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -72,6 +73,19 @@ def writes(node: Node) -> bool:
     return node.op == "call_function" and schema is not None and schema.is_mutable
 
 
+def written_by(node: Node) -> list[Node]:
+    """What the op of a node writes to, whichever of its arguments that is."""
+    if not writes(node):
+        return []
+    target: Any = node.target
+    found: list[Node] = []
+    for index, argument in enumerate(target._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            given = node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
+            found += [item for item in _flatten(given) if isinstance(item, Node)]
+    return found
+
+
 def _restore(module: GraphModule, written: set[Node]) -> None:
     roots = _memory_roots(module)
     shared_and_written = {roots[node] for node in written}
@@ -122,17 +136,7 @@ def _returns_alias(node: Node) -> bool:
 
 def _written_in(module: GraphModule) -> set[Node]:
     """Nodes that an op of the graph writes to."""
-    written: set[Node] = set()
-    for node in module.graph.nodes:
-        if not writes(node):
-            continue
-        for index, argument in enumerate(node.target._schema.arguments):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                given = (
-                    node.args[index] if index < len(node.args) else node.kwargs.get(argument.name)
-                )
-                written.update(item for item in _flatten(given) if isinstance(item, Node))
-    return written
+    return {one for node in module.graph.nodes for one in written_by(node)}
 
 
 def _written_at_the_end(program: ExportedProgram) -> set[Node]:

@@ -117,7 +117,6 @@ class Placement:
         return parameter
 
     def _place_graphs(self) -> None:
-        placed: dict[int, Any] = {}  # nodes of equal layers share their values
         for graph_module in self.module.modules():
             if not isinstance(graph_module, GraphModule):
                 continue
@@ -126,10 +125,7 @@ class Placement:
                     node.kwargs = {**node.kwargs, "device": self.device}
                 node.args = pytree.tree_map_only(torch.device, lambda _: self.device, node.args)
                 if "val" in node.meta:
-                    value = node.meta["val"]
-                    if id(value) not in placed:
-                        placed[id(value)] = value, pytree.tree_map(self._like, value)
-                    node.meta["val"] = placed[id(value)][1]
+                    node.meta["val"] = pytree.tree_map(self._like, node.meta["val"])
             graph_module.recompile()
 
 
