@@ -118,14 +118,18 @@ class DevicePartitioner(Partitioner):
             return self._plan.partition(exported_program)
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Decompose ops that no edge program may hold, where a plugin says how."""
+        """Decompose ops that no edge program may hold, where a plugin says how.
+
+        Equal layers become one op each, where nobody else reads the program.
+        """
         with self._asking():
             program = self._plan.decompose_unknown_ops(exported_program)
-            config = config_of_sole_reader(self)
-            if config is not None:
-                program = self._plan.fold_layers(program, config)
         self._plan.compile_ahead()
-        return program
+        config = config_of_sole_reader(self)
+        if config is None:
+            return program
+        with self._asking():
+            return self._plan.fold_layers(program, config)
 
     def ops_to_not_decompose(
         self, ep: ExportedProgram

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 from aoti_plugins.lowering.passes.restore_views import written_by
 
 LEAST = 3
-"""How many layers have to be equal: one is traced by itself, which takes longer than a second."""
+"""How many layers have to be equal: one is traced by itself as well, so that two save nothing."""
 
 _MEMBER = re.compile(r"(?:^|\.)\d+(?=\.|$)")
 
