@@ -13,13 +13,22 @@ namespace {
 
 constexpr int32_t kScaleNbytes = 2;
 
-/// Of a block, with its ring. Measured on an H200, as parts of a token: the ring holds what a
-/// layer's widest product has for a block, and a block of the product behind it still has room.
-constexpr int64_t kMostNbytes = 150 << 10;
+/// Of a block of a gated product, a layer's widest, with its ring. Measured on an H200, as parts of
+/// a token: a small block of the product in front of it and of that behind it still has room.
+constexpr int64_t kGatedNbytes = 150 << 10;
+
+/// The same with codes of 8 bits, where it is five stages in place of four.
+constexpr int64_t kGatedNbytes8 = 175 << 10;
+
+/// Of a block of another product.
+constexpr int64_t kMostNbytes = 215 << 10;
 
 /// What a small block takes as well, so that fewer multiprocessors have two blocks of a kernel
 /// while others have none.
-constexpr int64_t kLeastNbytes = 76 << 10;
+constexpr int64_t kLeastNbytes = 50 << 10;
+
+/// The same with experts.
+constexpr int64_t kLeastExpertsNbytes = 76 << 10;
 
 /// From here on a block takes more than half of a multiprocessor: no two of a kernel are on one. It
 /// is too large for a block of the widest product beside it anyway.
@@ -27,8 +36,7 @@ constexpr int64_t kManyNbytes = 96 << 10;
 
 /// What is on its way at most while the row is not there, of each block. Measured on an H200, as
 /// parts of a token: with less the weights are late, with more the row is.
-constexpr int64_t kEarlyNbytes4 = 51 << 10;
-constexpr int64_t kEarlyNbytes = 68 << 10;
+constexpr int64_t kEarlyNbytes = 36 << 10;
 
 constexpr int32_t kMostStages = 8;
 
@@ -103,18 +111,27 @@ int32_t piece_of_experts(int32_t chunks, int32_t experts) {
   return own / parts;
 }
 
-/// Divides pairs among all blocks; none where a stage does not fit. `early`: stages on their way
-/// while the row is not there; `nbytes_of` a shape.
+/// What a block may take at most.
+int64_t room_of(const OneRowProduct& product, int64_t bits) {
+  if (product.gate == kNoGate) {
+    return kMostNbytes;
+  }
+  return bits == 8 ? kGatedNbytes8 : kGatedNbytes;
+}
+
+/// Divides pairs among all blocks, which have `room` bytes at most; none where a stage does not
+/// fit. `early`: stages on their way while the row is not there; `nbytes_of` a shape.
 template <typename Nbytes>
 std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& product, int32_t pairs,
-                                     int32_t piece, int64_t early, const Nbytes& nbytes_of) {
+                                     int32_t piece, int64_t early, int64_t room,
+                                     const Nbytes& nbytes_of) {
   StreamedShape shape{};
   shape.piece = piece;
   shape.pairs = pairs / gpu.multiprocessors;
   shape.more = pairs % gpu.multiprocessors;
   const int32_t most = shape.pairs + (shape.more > 0 ? 1 : 0);
   shape.kept = std::min(most, kMostKept);
-  const int64_t room = std::min(kMostNbytes, static_cast<int64_t>(gpu.shared_memory_nbytes));
+  room = std::min(room, static_cast<int64_t>(gpu.shared_memory_nbytes));
   const int64_t items = int64_t{most} * ((chunks_of(product) + piece - 1) / piece);
   for (shape.stages = static_cast<int32_t>(std::min<int64_t>(items, kMostStages)); shape.stages > 0;
        --shape.stages) {
@@ -128,10 +145,10 @@ std::optional<StreamedShape> divided(const Gpu& gpu, const OneRowProduct& produc
 
 /// Also blocks without a share: each multiprocessor then has one block of each kernel.
 template <typename Product>
-Status launch(const Gpu& gpu, const char* name, int64_t nbytes, bool is_constant,
+Status launch(const Gpu& gpu, const char* name, int64_t nbytes, int64_t least, bool is_constant,
               StreamedShape& shape, Product& product) {
   const auto most = static_cast<int64_t>(gpu.shared_memory_nbytes);
-  const int64_t least = nbytes < kManyNbytes ? std::min(kLeastNbytes, most / 3) : most / 2 + 1;
+  least = nbytes < kManyNbytes ? std::min(least, most / 3) : most / 2 + 1;
   void* arguments[] = {&product, &shape};
   return launch_wide(gpu.index, name,
                      {static_cast<unsigned int>(gpu.multiprocessors), (kStreamedWarps + 1) * 32,
@@ -154,9 +171,9 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
     return std::nullopt;
   }
   const int32_t piece = std::min(chunks_of(product), most_piece(kind.bits));
-  const int64_t early = kind.bits == 4 ? kEarlyNbytes4 : kEarlyNbytes;
   return divided(gpu, product, (product.n + kStreamedRows - 1) / kStreamedRows, piece,
-                 early / stage_nbytes_of(kind.bits, product, piece),
+                 kEarlyNbytes / stage_nbytes_of(kind.bits, product, piece),
+                 room_of(product, kind.bits),
                  [&](const StreamedShape& shape) { return nbytes_of(kind.bits, product, shape); });
 }
 
@@ -167,7 +184,8 @@ Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
                       has_zeros(product) ? "zeros" : "row", static_cast<int>(kind.bits), kind.kind,
                       static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
-  return launch(gpu, name, nbytes_of(kind.bits, product, shape), kind.is_constant, shape, product);
+  return launch(gpu, name, nbytes_of(kind.bits, product, shape), kLeastNbytes, kind.is_constant,
+                shape, product);
 }
 
 std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
@@ -181,7 +199,7 @@ std::optional<StreamedShape> streamed_experts_shape(const Gpu& gpu,
   if (product.factors != nullptr) {
     piece = piece_of_experts(chunks_of(product), product.chosen);
   }
-  return divided(gpu, product, product.n / kStreamedRows, piece, kMostStages,
+  return divided(gpu, product, product.n / kStreamedRows, piece, kMostStages, kGatedNbytes,
                  [&](const StreamedShape& shape) { return nbytes_of(4, product, shape); });
 }
 
@@ -191,7 +209,8 @@ Status streamed_experts(const Gpu& gpu, bool is_constant, StreamedShape shape,
   (void)std::snprintf(name, sizeof(name), "aotip_streamed_experts_4_bf16_%d_%d",
                       static_cast<int>(product.group_shift),
                       chunks_of(product) <= kStreamedWarps ? 1 : 0);
-  return launch(gpu, name, nbytes_of(4, product, shape), is_constant, shape, product);
+  return launch(gpu, name, nbytes_of(4, product, shape), kLeastExpertsNbytes, is_constant, shape,
+                product);
 }
 
 std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,
@@ -202,7 +221,7 @@ std::optional<StreamedShape> streamed_halves_shape(const Gpu& gpu,
   const int32_t columns = product.gate != kNoGate ? product.n / 2 : product.n;
   const int32_t rows = product.gate != kNoGate ? kWeightTileRows : kStreamedRows;
   return divided(gpu, product, (columns + rows - 1) / rows, kHalvesPiece,
-                 kEarlyNbytes / halves_stage_nbytes_of(kHalvesPiece),
+                 kEarlyNbytes / halves_stage_nbytes_of(kHalvesPiece), room_of(product, 16),
                  [&](const StreamedShape& shape) { return halves_nbytes_of(product, shape); });
 }
 
@@ -210,7 +229,8 @@ Status streamed_halves(const Gpu& gpu, const char* kind, bool is_constant, Strea
                        OneRowProduct& product) noexcept {
   char name[64];
   (void)std::snprintf(name, sizeof(name), "aotip_streamed_halves_%s", kind);
-  return launch(gpu, name, halves_nbytes_of(product, shape), is_constant, shape, product);
+  return launch(gpu, name, halves_nbytes_of(product, shape), kLeastNbytes, is_constant, shape,
+                product);
 }
 
 }  // namespace aoti_plugins::cuda
