@@ -119,7 +119,7 @@ namespace {
 
 std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32_t n, int32_t k,
                                       int32_t shift = kGroupOfRow, int32_t zero_kind = kNoZero,
-                                      int32_t scale_dtype = kBFloat16) {
+                                      int32_t scale_dtype = kBFloat16, int32_t gate = kNoGate) {
   Gpu gpu;
   gpu.major = 9;
   gpu.kernels_arch = kernels_arch;
@@ -128,6 +128,7 @@ std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32
   OneRowProduct product{};
   product.n = n;
   product.k = k;
+  product.gate = gate;
   product.group_shift = bits == 4 && shift == kGroupOfRow ? 7 : shift;
   product.zero_kind = zero_kind;
   product.has_float_scale = scale_dtype == kFloat32 ? 1 : 0;
@@ -139,17 +140,33 @@ std::optional<StreamedShape> streamed(uint32_t kernels_arch, int64_t bits, int32
 
 // As parts of a token of Llama's two sizes, on an H200.
 BOOST_AUTO_TEST_CASE(few_stages_are_on_their_way_before_the_row) {
-  const auto shape_of = [](int64_t bits, int32_t n, int32_t k) {
-    const std::optional<StreamedShape> shape = streamed(90, bits, n, k);
+  const auto shape_of = [](int64_t bits, int32_t n, int32_t k, int32_t gate = kNoGate) {
+    const std::optional<StreamedShape> shape =
+        streamed(90, bits, n, k, kGroupOfRow, kNoZero, kBFloat16, gate);
     BOOST_TEST_REQUIRE(shape.has_value());
     return *shape;
   };
-  BOOST_TEST(shape_of(4, 16384, 2048).stages == 8);
-  BOOST_TEST(shape_of(4, 16384, 2048).early == 3);
+  BOOST_TEST(shape_of(4, 16384, 2048, kSiluGate).stages == 8);
+  BOOST_TEST(shape_of(4, 16384, 2048, kSiluGate).early == 2);
   BOOST_TEST(shape_of(4, 2048, 2048).early == 1);  // it has one stage
-  BOOST_TEST(shape_of(4, 4096, 14336).stages == 3);
   BOOST_TEST(shape_of(4, 4096, 14336).early == 1);
-  BOOST_TEST(shape_of(8, 16384, 2048).early == 2);
+  BOOST_TEST(shape_of(8, 16384, 2048, kSiluGate).early == 1);
+}
+
+// A gated product leaves room for small blocks of those in front of it and behind it, others have
+// all.
+BOOST_AUTO_TEST_CASE(rings_are_as_large_as_what_is_beside_them_lets_them_be) {
+  const auto stages_of = [](int64_t bits, int32_t n, int32_t k, int32_t gate) {
+    const std::optional<StreamedShape> shape =
+        streamed(90, bits, n, k, kGroupOfRow, kNoZero, kBFloat16, gate);
+    BOOST_TEST_REQUIRE(shape.has_value());
+    return shape->stages;
+  };
+  BOOST_TEST(stages_of(4, 28672, 4096, kSiluGate) == 4);
+  BOOST_TEST(stages_of(4, 4096, 14336, kNoGate) == 5);
+  BOOST_TEST(stages_of(8, 16384, 2048, kSiluGate) == 5);
+  BOOST_TEST(stages_of(8, 16384, 2048, kNoGate) == 6);
+  BOOST_TEST(stages_of(8, 2048, 2048, kNoGate) == 1);  // it has no more
 }
 
 BOOST_AUTO_TEST_CASE(zeros_stream_where_they_are_added_and_float16) {
@@ -164,8 +181,8 @@ BOOST_AUTO_TEST_CASE(zeros_stream_where_they_are_added_and_float16) {
   BOOST_TEST(!streams(5, kAddedZero, kFloat32));
   BOOST_TEST(!streamed(90, 8, 2048, 2048, kGroupOfRow, kAddedZero, kFloat16).has_value());
   // A ring has fewer stages: a group has twice as many numbers.
-  BOOST_TEST(streamed(90, 4, 16384, 2048, 5, kAddedZero, kFloat16)->stages <
-             streamed(90, 4, 16384, 2048, 7)->stages);
+  BOOST_TEST(streamed(90, 4, 16384, 2048, 5, kAddedZero, kFloat16, kSiluGate)->stages <
+             streamed(90, 4, 16384, 2048, 7, kNoZero, kBFloat16, kSiluGate)->stages);
 }
 
 // What a GPU could do does not matter where its kernels are the PTX's: they would do nothing.
