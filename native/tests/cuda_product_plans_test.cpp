@@ -192,6 +192,10 @@ BOOST_AUTO_TEST_CASE(kernels_for_older_gpus_do_not_stream) {
   BOOST_TEST(arch_of_kernels(110) == 80U);
   BOOST_TEST(streamed(90, 4, 2048, 2048).has_value());
   BOOST_TEST(!streamed(80, 4, 2048, 2048).has_value());
+  // Of groups of 64 the image has none for others.
+  BOOST_TEST(streamed(90, 4, 2048, 2048, 6).has_value());
+  BOOST_TEST(!streamed(100, 4, 2048, 2048, 6).has_value());
+  BOOST_TEST(streamed(100, 4, 2048, 2048, 7).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

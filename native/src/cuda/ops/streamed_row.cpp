@@ -161,7 +161,8 @@ Status launch(const Gpu& gpu, const char* name, int64_t nbytes, int64_t least, b
 std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& kind,
                                             const OneRowProduct& product) noexcept {
   const int32_t shift = product.group_shift;
-  const bool has_plain = kind.bits == 4 ? shift >= 5 && shift <= 7 : shift == kGroupOfRow;
+  const bool has_groups = shift == 5 || shift == 7 || (shift == 6 && gpu.kernels_arch == 90);
+  const bool has_plain = kind.bits == 4 ? has_groups : shift == kGroupOfRow;
   const bool has_kernel =
       has_zeros(product)
           ? kind.bits == 4 && shift == 5 && is_aligned(product.zero) && gpu.kernels_arch == 90
