@@ -614,17 +614,9 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<BITS, TYPE, SHIFT, HELD != 0>)
 
-// Groups of 64, and zeros, are for GPUs of 9.0 alone, to save room in the image: others have the
-// kernel for any weight there (one_row.cu), and programs for them float32 in place of float16.
-#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define AOTIP_STREAMED_ZEROS(SHIFT, HELD)                                      \
   AOTIP_STREAMED_KERNEL(aotip_streamed_zeros_4_bf16_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<4, __nv_bfloat16, SHIFT, HELD != 0, OneRowProduct, true>)
-#define AOTIP_STREAMED_ROWS_OF_90(BITS, SHIFT) AOTIP_STREAMED_ROWS(BITS, SHIFT)
-#else
-#define AOTIP_STREAMED_ZEROS(SHIFT, HELD)
-#define AOTIP_STREAMED_ROWS_OF_90(BITS, SHIFT)
-#endif
 
 #define AOTIP_STREAMED_EXPERTS(SHIFT, HELD)                                            \
   AOTIP_STREAMED_KERNEL(aotip_streamed_experts_4_bf16_##SHIFT##_##HELD, ExpertProduct, \
@@ -635,12 +627,16 @@ class StreamedRow : StreamedBlock<T, SHIFT == kGroupOfRow> {
   AOTIP_STREAMED_ROW(BITS, bf16, __nv_bfloat16, SHIFT, 1)
 
 AOTIP_STREAMED_ROWS(4, 5)
-AOTIP_STREAMED_ROWS_OF_90(4, 6)
 AOTIP_STREAMED_ROWS(4, 7)
 AOTIP_STREAMED_ROWS(8, 31)
 
+// Groups of 64, and zeros, are for GPUs of 9.0 alone, to save room in the image: others have the
+// kernel for any weight there (one_row.cu), and programs for them float32 in place of float16.
+#if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
+AOTIP_STREAMED_ROWS(4, 6)
 AOTIP_STREAMED_ZEROS(5, 0)
 AOTIP_STREAMED_ZEROS(5, 1)
+#endif
 
 AOTIP_STREAMED_EXPERTS(5, 0)
 AOTIP_STREAMED_EXPERTS(5, 1)

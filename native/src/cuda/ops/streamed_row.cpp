@@ -14,20 +14,21 @@ namespace {
 constexpr int32_t kScaleNbytes = 2;
 
 /// Of a block of a gated product, a layer's widest, with its ring. Measured on an H200, as parts of
-/// a token: a small block of the product in front of it and of that behind it still has room.
+/// a token: a small block of the product in front of it and of that behind it still has room. Of
+/// both products of experts, too.
 constexpr int64_t kGatedNbytes = 150 << 10;
 
 /// The same with codes of 8 bits, where it is five stages in place of four.
 constexpr int64_t kGatedNbytes8 = 175 << 10;
 
-/// Of a block of another product.
+/// Of a block of another product: a ring that is so large brings more than the next one's weights.
 constexpr int64_t kMostNbytes = 215 << 10;
 
 /// What a small block takes as well, so that fewer multiprocessors have two blocks of a kernel
 /// while others have none.
 constexpr int64_t kLeastNbytes = 50 << 10;
 
-/// The same with experts.
+/// The same with experts, as they were measured.
 constexpr int64_t kLeastExpertsNbytes = 76 << 10;
 
 /// From here on a block takes more than half of a multiprocessor: no two of a kernel are on one. It
