@@ -94,6 +94,7 @@ _WRAPPER_HEADERS = (
     "torch/csrc/inductor/aoti_include/{device}.h",
     "torch/csrc/inductor/aoti_runtime/interface.h",
     "torch/csrc/inductor/aoti_runtime/model_container.h",
+    "aoti_plugins/blob_tables.h",
     # The wrapper declares kernels; PyTorch before 2.13 leaves their types of 8 bits out.
     "torch/headeronly/util/Float8_e4m3fn.h",
     "torch/headeronly/util/Float8_e4m3fnuz.h",

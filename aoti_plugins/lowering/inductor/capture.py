@@ -24,6 +24,7 @@ from aoti_plugins.lowering.inductor.kept_failures import with_kept_failures
 from aoti_plugins.lowering.inductor.kernel_sites import KernelSite, with_marks
 from aoti_plugins.lowering.inductor.model_interface import note_interface
 from aoti_plugins.lowering.inductor.patching import patch
+from aoti_plugins.lowering.inductor.short_wrapper import shortened
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def captured_code(
         note_interface(wrapper_code, device_type)
         left_out = {*graph.removed_buffers, *graph.inplaced_to_remove}
         marked, captured.sites = with_marks(wrapper_code, sites, left_out)
-        captured.wrapper = with_checked_calls(marked)
+        captured.wrapper = shortened(with_checked_calls(marked))
         captured.kernels = with_kept_failures(kernel_code)
         captured.constants = _constants_of(graph, find_value)
         captured.gpu_kernels = tuple(
