@@ -1,11 +1,11 @@
+#include <boost/test/unit_test.hpp>
+
 #include "handle.h"
 
 // Stands for PyTorch's, which is in front of the header in a blob.
 #define AOTI_TORCH_ERROR_CODE_CHECK(call) BOOST_TEST((call) == 0)
 
 #include <aoti_plugins/blob_tables.h>
-
-#include <boost/test/unit_test.hpp>
 
 using namespace aoti_plugins::testing;
 
