@@ -27,9 +27,10 @@ struct Info {
 
 constexpr int32_t kFloat = 6;
 
-void check_refused(const Handle& tensor, const char* layout, const std::string& reason) {
-  BOOST_CHECK_EXCEPTION(aotip::check_layout(tensor.get(), layout, "ops.one"), std::runtime_error,
-                        [&](const std::runtime_error& error) {
+void check_refused(const Handle& tensor, const char* layout, const std::string& reason,
+                   int32_t dtype = kFloat) {
+  BOOST_CHECK_EXCEPTION(aotip::check_typed_layout(tensor.get(), layout, "ops.one", dtype, "a type"),
+                        std::runtime_error, [&](const std::runtime_error& error) {
                           BOOST_TEST_INFO(error.what());
                           return std::string(error.what()).find(reason) == 0;
                         });
@@ -74,6 +75,9 @@ BOOST_AUTO_TEST_CASE(looks_at_layouts) {
   aotip::check_layout(make({1, 3}, {7, 1}, kFloat).get(), "1,3,;3,1,", "ops.one");
   aotip::check_layout(make({0, 3}, {9, 9}, kFloat).get(), "0,3,;3,1,", "ops.one");
   aotip::check_layout(make({}, kFloat).get(), ";", "ops.one");
+  aotip::check_typed_layout(make({2, 3}, kFloat).get(), "2,3,;3,1,", "ops.one", kFloat, "a type");
+  check_refused(make({2, 3}, kFloat), "2,3,;3,1,",
+                "ops.one: expected a type, number 15 of PyTorch's types, got number 6", 15);
   check_refused(
       make({2, 3}, kFloat), "3,2,;2,1,",
       "ops.one: expected sizes [3, 2] with strides [2, 1], got [2, 3] with strides [3, 1]");

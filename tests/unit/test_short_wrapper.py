@@ -56,14 +56,16 @@ def test_what_lacks_a_field_stays(field: str) -> None:
 
 
 def test_layouts_are_text() -> None:
-    """With the op's name and without one."""
+    """With the op's name and without one, with a dtype and without."""
     checks = (
         'if (asked()) { assert_size_stride(buf1, {1L, 32L}, {-2L, 1L}, "torch.ops.a.b"); }\n'
         "assert_size_stride(arg0_1, {}, {});\n"
+        'assert_size_stride(buf2, {8L}, {1L}, "a", cached_torch_dtype_int8, "torch.int8");\n'
     )
     assert shortened(checks) == (
         'if (asked()) { ::aotip::check_layout(buf1, "1,32,;-2,1,", "torch.ops.a.b"); }\n'
         '::aotip::check_layout(arg0_1, ";", "");\n'
+        '::aotip::check_typed_layout(buf2, "8,;1,", "a", cached_torch_dtype_int8, "torch.int8");\n'
     )
 
 

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 
 _CONSTANT = re.compile(r"^ *constants_info_\[(\d+)\]\..*\n(?: *constants_info_\[\1\]\..*\n)*", re.M)
 _FIELD = re.compile(r"constants_info_\[\d+\]\.(\w+) = (.*);")
+_TEXT = r"\"[^\"\\]*\""
 _CHECK = re.compile(
-    r"\bassert_size_stride\((\w+), \{([-\dL, ]*)\}, \{([-\dL, ]*)\}(?:, (\"[^\"\\]*\"))?\);"
+    r"\bassert_size_stride\((\w+), \{([-\dL, ]*)\}, \{([-\dL, ]*)\}"
+    rf"(?:, ({_TEXT})(, \w+, {_TEXT})?)?\);"
 )
 _TABLE = re.compile(r"\bconstants_->at\((\d+)\)")
 _DESCRIBED = ("dtype", "offset", "data_size", "from_folded", "type", "layout")
@@ -47,8 +49,10 @@ def _described(found: re.Match[str]) -> str:
 
 
 def _checked(found: re.Match[str]) -> str:
-    layout = _layout(found[2], found[3])
-    return f"::aotip::check_layout({found[1]}, {layout}, {found[4] or _NO_NAME});"
+    layout, op = _layout(found[2], found[3]), found[4] or _NO_NAME
+    if found[5]:  # with its dtype, as PyTorch 2.15 writes it
+        return f"::aotip::check_typed_layout({found[1]}, {layout}, {op}{found[5]});"
+    return f"::aotip::check_layout({found[1]}, {layout}, {op});"
 
 
 def _layout(*lists: str) -> str:

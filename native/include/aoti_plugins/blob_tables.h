@@ -86,4 +86,26 @@ template <typename Info>
   }
 }
 
+/// The same, and throws where its elements are of another type. Of a result that is not there
+/// nothing is expected.
+[[gnu::noinline]] inline void check_typed_layout(AtenTensorHandle tensor, const char* layout,
+                                                 const char* op, int32_t dtype,
+                                                 const char* dtype_name) {
+  bool is_there = true;
+  AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_is_defined(tensor, &is_there));
+  if (!is_there) {
+    return;
+  }
+  int32_t found = 0;
+  AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor, &found));
+  if (found != dtype) {
+    const std::string text = std::string(op) + ": expected " + dtype_name + ", number " +
+                             std::to_string(dtype) + " of PyTorch's types, got number " +
+                             std::to_string(found) +
+                             "; the op's fake kernel may say something else than it does";
+    aotip_blob_check(false, __func__, "blob_tables.h", __LINE__, text.c_str());
+  }
+  check_layout(tensor, layout, op);
+}
+
 }  // namespace aotip
