@@ -55,6 +55,12 @@ def test_what_lacks_a_field_stays(field: str) -> None:
     assert shortened(text) == text
 
 
+def test_what_goes_over_a_line_stays() -> None:
+    """Nothing of it is lost."""
+    text = f"{CONSTANT}    constants_info_[3].opaque_metadata = {{1,\n    2}};\n"
+    assert shortened(text) == text
+
+
 def test_layouts_are_text() -> None:
     """With the op's name and without one, with a dtype and without."""
     checks = (

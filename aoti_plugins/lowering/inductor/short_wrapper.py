@@ -34,7 +34,8 @@ def shortened(wrapper: str) -> str:
 def _described(found: re.Match[str]) -> str:
     """A call in the place of statements about one constant; those that it does not know stay."""
     fields: Mapping[str, str] = dict(_FIELD.findall(found[0]))
-    if not {*_NAMED, *_DESCRIBED} <= fields.keys():
+    is_known = {*_NAMED, *_DESCRIBED} <= fields.keys()
+    if not is_known or len(fields) != found[0].count("\n"):
         return found[0]
     info = f"constants_info_[{found[1]}]"
     rest = "".join(
