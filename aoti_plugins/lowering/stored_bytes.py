@@ -10,6 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import logging
+import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -19,8 +22,13 @@ from executorch.exir._serialize._cord import FileBackedData
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.cores import usable_cores
 
+logger = logging.getLogger(__name__)
+
 # Less is copied: nothing is gained, and what a caller does to such a tensor does not matter.
 _LEAST_NBYTES = 2**16
+
+# Of threads that compute digests, by which they give way to compilers.
+_NICE = 10
 
 
 class TensorBytes(FileBackedData):
@@ -85,12 +93,26 @@ class TensorBytes(FileBackedData):
 
 @contextlib.contextmanager
 def digests_meanwhile() -> Iterator[Executor]:
-    """Threads that compute digests; where the block is left early they begin no other."""
-    threads = ThreadPoolExecutor(usable_cores(), "digests")
+    """Threads that compute digests; where the block is left early they begin no other.
+
+    They are as many as there are cores, and leave these to the compilers beside them: a compiler
+    takes as long as it takes, and digests take what it leaves.
+    """
+    threads = ThreadPoolExecutor(usable_cores(), "digests", _give_way)
     try:
         yield threads
     finally:
         threads.shutdown(cancel_futures=True)
+
+
+def _give_way() -> None:
+    """Let others go first from here on; on Linux, where a thread has a priority of its own."""
+    if sys.platform != "linux":
+        return
+    try:
+        os.nice(_NICE)
+    except OSError as error:  # a sandbox forbids it: nothing but time is lost
+        logger.debug("digests do not give way to compilers: %s", error)
 
 
 def _digest(data: bytes | memoryview) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -80,6 +81,31 @@ def test_digests_are_computed_meanwhile() -> None:
     tensor[0] = 1
     with pytest.raises(LoweringError, match="has changed since"):
         data.to_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no priority of their own there")
+def test_digests_give_way_to_compilers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They, and nobody else; where it is forbidden they are computed all the same."""
+    before = priority()
+    with digests_meanwhile() as threads:
+        assert threads.submit(priority).result() == min(before + 10, 19)
+    assert priority() == before
+
+    def forbidden(increment: int) -> int:
+        raise PermissionError(f"no {increment}")
+
+    monkeypatch.setattr(os, "nice", forbidden)
+    caplog.set_level("DEBUG")
+    with digests_meanwhile() as threads:
+        assert threads.submit(priority).result() == before
+    assert "no 10" in caplog.text
+
+
+def priority() -> int:
+    """This thread's."""
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
 def test_no_digest_is_begun_after_an_error() -> None:
