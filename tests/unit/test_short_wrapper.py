@@ -70,7 +70,7 @@ def test_layouts_are_text() -> None:
     )
     assert shortened(checks) == (
         'if (asked()) { ::aotip::check_layout(buf1, "1,32,;-2,1,", "torch.ops.a.b"); }\n'
-        '::aotip::check_layout(arg0_1, ";", "");\n'
+        '::aotip::check_layout(arg0_1, ";", "a tensor");\n'
         '::aotip::check_typed_layout(buf2, "8,;1,", "a", cached_torch_dtype_int8, "torch.int8");\n'
     )
 

@@ -19,7 +19,7 @@ _CHECK = re.compile(
 )
 _TABLE = re.compile(r"\bconstants_->at\((\d+)\)")
 _DESCRIBED = ("dtype", "offset", "data_size", "from_folded", "type", "layout")
-_NO_NAME = '""'
+_NO_NAME = '"a tensor"'
 _NAMED = ("name", "original_fqn", "shape", "stride")
 
 

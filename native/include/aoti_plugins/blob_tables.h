@@ -3,7 +3,7 @@
 /// What a blob's wrapper says of its constants, and of the sizes that it expects, in few calls.
 ///
 /// PyTorch writes eleven statements for each constant, with lists of numbers, and more lists for
-/// each result that it looks at. Of a model with many layers that is a third of the time of
+/// each result that it looks at. Of a model with many layers that is much of the time of
 /// compiling. The lowering writes calls of these functions in their place
 /// (`aoti_plugins/lowering/inductor/short_wrapper.py` must match). Behind PyTorch's headers.
 
@@ -54,6 +54,12 @@ template <typename Info>
   return text + "]";
 }
 
+[[gnu::noinline]] inline void refuse_tensor(const char* op, const std::string& reason) {
+  const std::string text = std::string(op) + ": expected " + reason +
+                           "; where an op gave it, its fake kernel may say something else";
+  aotip_blob_check(false, __func__, "blob_tables.h", __LINE__, text.c_str());
+}
+
 /// Throws where a tensor is not laid out as its op has said.
 /// @param layout as of `describe_constant`. Strides of dims of one element do not matter, nor do
 /// those of a tensor without elements.
@@ -76,13 +82,11 @@ template <typename Info>
     fits = found_sizes[i] == sizes[at] && (found_sizes[i] == 1 || found_strides[i] == strides[at]);
   }
   if (!fits) {
-    const std::string text =
-        std::string(op) + ": expected sizes " +
-        list_of(sizes.data(), static_cast<int64_t>(sizes.size())) + " with strides " +
-        list_of(strides.data(), static_cast<int64_t>(strides.size())) + ", got " +
-        list_of(found_sizes, ndim) + " with strides " + list_of(found_strides, ndim) +
-        "; the op's fake kernel may say something else than it does";
-    aotip_blob_check(false, __func__, "blob_tables.h", __LINE__, text.c_str());
+    refuse_tensor(op, "sizes " + list_of(sizes.data(), static_cast<int64_t>(sizes.size())) +
+                          " with strides " +
+                          list_of(strides.data(), static_cast<int64_t>(strides.size())) + ", got " +
+                          list_of(found_sizes, ndim) + " with strides " +
+                          list_of(found_strides, ndim));
   }
 }
 
@@ -99,11 +103,8 @@ template <typename Info>
   int32_t found = 0;
   AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor, &found));
   if (found != dtype) {
-    const std::string text = std::string(op) + ": expected " + dtype_name + ", number " +
-                             std::to_string(dtype) + " of PyTorch's types, got number " +
-                             std::to_string(found) +
-                             "; the op's fake kernel may say something else than it does";
-    aotip_blob_check(false, __func__, "blob_tables.h", __LINE__, text.c_str());
+    refuse_tensor(op, std::string(dtype_name) + ", number " + std::to_string(dtype) +
+                          " of PyTorch's types, got number " + std::to_string(found));
   }
   check_layout(tensor, layout, op);
 }
