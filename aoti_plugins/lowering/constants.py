@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import torch
 
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
-from aoti_plugins.lowering.stored_bytes import TensorBytes, stored
+from aoti_plugins.lowering.stored_bytes import DigestThreads, TensorBytes, stored
 from aoti_plugins.lowering.values import dtype_code
 from aoti_plugins.payload import ConstantKind, ConstantRef
 
@@ -36,7 +35,7 @@ class PackedConstants:
 def pack(
     constants: Iterable[GeneratedConstant],
     kinds: Mapping[str, ConstantKind],
-    threads: Executor | None = None,
+    threads: DigestThreads | None = None,
 ) -> PackedConstants:
     """Collect the distinct storages of constants.
 
@@ -48,20 +47,49 @@ def pack(
     Raises:
         LoweringError: a dtype that the payload cannot carry.
     """
-    by_storage: dict[int, list[GeneratedConstant]] = {}
-    for constant in constants:
-        key = constant.value.untyped_storage()._cdata
-        by_storage.setdefault(key, []).append(constant)
+    constants = list(constants)
     storages: list[bytes | TensorBytes] = []
     references: list[ConstantRef] = []
-    for index, group in enumerate(by_storage.values()):
-        low = min(_extent(constant.value)[0] for constant in group) // ALIGNMENT * ALIGNMENT
-        high = max(_extent(constant.value)[1] for constant in group)
+    for index, places in enumerate(_by_storage(constant.value for constant in constants)):
+        group = [constants[place] for place in places]
+        low, high = _used_part(constant.value for constant in group)
         refs = [_reference(constant, index, low, kinds) for constant in group]
         may_change = any(reference.kind in _WRITTEN for reference in refs)
         storages.append(stored(group[0].value, low, high, may_change, threads))
         references.extend(_as_one_state(refs))
     return PackedConstants(tuple(storages), tuple(references))
+
+
+def begin_digests(
+    values: Mapping[str, torch.Tensor], kinds: Mapping[str, ConstantKind], threads: DigestThreads
+) -> None:
+    """Begin with digests of constants before there is code that says which it loads.
+
+    Args:
+        values: constants of the program by FQN, after all passes.
+        kinds: what each is in the exported program.
+        threads: compute them.
+    """
+    stay = [one for fqn, one in values.items() if kinds.get(fqn) not in _WRITTEN]
+    on_cpu = [one for one in stay if one.device.type == "cpu"]
+    for places in _by_storage(on_cpu):
+        low, high = _used_part(on_cpu[place] for place in places)
+        stored(on_cpu[places[0]], low, high, False, threads)
+
+
+def _by_storage(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
+    """The places of tensors that are in one storage."""
+    found: dict[int, list[int]] = {}
+    for place, tensor in enumerate(tensors):
+        found.setdefault(tensor.untyped_storage()._cdata, []).append(place)
+    return list(found.values())
+
+
+def _used_part(tensors: Iterable[torch.Tensor]) -> tuple[int, int]:
+    """First byte and end of what tensors cover of their storage, as it is cut."""
+    extents = [_extent(tensor) for tensor in tensors]
+    low = min(first for first, _ in extents) // ALIGNMENT * ALIGNMENT
+    return low, max(end for _, end in extents)
 
 
 def merge(constants: Iterable[GeneratedConstant]) -> list[GeneratedConstant]:

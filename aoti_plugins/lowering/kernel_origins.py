@@ -43,7 +43,9 @@ def debug_handles(sites: Sequence[KernelSite], origins: Origins) -> Mapping[str,
     """
     found = {site.name: _handles(_nodes(site, origins)) for site in sites}
     for site in sites:
-        found.update((one.name, _handles(origins.of(one.node))) for one in site.outputs)
+        found.update(
+            (one.name, _handles(origins.of(one.node, site.layers_on))) for one in site.outputs
+        )
     return {name: handles for name, handles in found.items() if handles}
 
 
@@ -63,7 +65,7 @@ def short_line(line: str) -> str:
 
 def _nodes(site: KernelSite, origins: Origins) -> tuple[Node, ...]:
     """The partition's nodes; Inductor's own where it does not say what they are from."""
-    known = {node for one in site.nodes for node in origins.of(one)}
+    known = {node for one in site.nodes for node in origins.of(one, site.layers_on)}
     ops = {one.name: one for one in site.nodes if one.op == "call_function"}
     return origins.in_order(known) or tuple(node for _, node in sorted(ops.items()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from torch.export import ExportedProgram
@@ -25,6 +25,7 @@ class Origins:
         self._names = {node.name: node_name(node) for node in nodes}
         self._nodes = {node.name: node for node in nodes}
         self._places = {node.name: place for place, node in enumerate(nodes)}
+        self._layers: dict[str, tuple[list[str], int]] = {}
 
     def described(self, node: Node) -> str:
         """The op that a node of Inductor's graph comes from, its place, and how to exclude it."""
@@ -39,10 +40,40 @@ class Origins:
         lines.append(("to leave it outside the delegate", remedy))
         return "\n".join(f"    {label}: {text}" for label, text in lines if text)
 
-    def of(self, node: Node) -> tuple[Node, ...]:
-        """The partition's nodes that a node of Inductor's graph comes from, in order; often one."""
+    def of(self, node: Node, layers_on: int = 0) -> tuple[Node, ...]:
+        """The partition's nodes that a node of Inductor's graph comes from, in order; often one.
+
+        Args:
+            node: the node.
+            layers_on: give those of so many layers further on, where there are.
+        """
         known = {name for name in _names(node.meta.get("from_node", ())) if name in self._ops}
-        return self.in_order(self._nodes[name] for name in known)
+        return self.in_order(self._nodes[self._in_layer(name, layers_on)] for name in known)
+
+    def learn_layers(self, chains: Iterable[Sequence[Node]]) -> bool:
+        """Learn what the nodes of equal layers come from; whether they come from like ones.
+
+        Args:
+            chains: of a graph that passes made of the partition: a node of each layer.
+        """
+        self._layers.clear()
+        for chain in chains:
+            of_each = [self.of(node) or self._same(node) for node in chain]
+            if len(set(map(len, of_each))) > 1:
+                return False
+            for nodes in zip(*of_each, strict=True):
+                names = [node.name for node in nodes]
+                for place, name in enumerate(names):
+                    if self._layers.setdefault(name, (names, place))[0] != names:
+                        return False
+        return True
+
+    def _same(self, node: Node) -> tuple[Node, ...]:
+        return (self._nodes[node.name],) if node.name in self._ops else ()
+
+    def _in_layer(self, name: str, layers_on: int) -> str:
+        names, place = self._layers.get(name, ([name], 0))
+        return names[place + layers_on] if place + layers_on < len(names) else name
 
     def in_order(self, nodes: Iterable[Node]) -> tuple[Node, ...]:
         """Nodes of the partition as it has them, whatever they are called."""

@@ -8,8 +8,8 @@ what the code calls, and compilation; at the end the constants by storage and th
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -45,15 +45,23 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConst
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
+from aoti_plugins.lowering.inductor.loops import NoLoopError, looped
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.versions import torch_version
+from aoti_plugins.lowering.layers.short_program import shortened
 from aoti_plugins.lowering.origins import Origins, forget_histories
 from aoti_plugins.lowering.passes.new_states_stored import new_states_stored
 from aoti_plugins.lowering.passes.restore_views import loosen_views
+from aoti_plugins.lowering.program_constants import value_of
 from aoti_plugins.lowering.ranks import parts as rank_parts
 from aoti_plugins.lowering.ranks.storages import RankStorage, pack_ranks, rank_tag
-from aoti_plugins.lowering.stored_bytes import TensorBytes, digests_meanwhile, sha256_of
+from aoti_plugins.lowering.stored_bytes import (
+    DigestThreads,
+    TensorBytes,
+    digests_meanwhile,
+    sha256_of,
+)
 from aoti_plugins.lowering.values import value_spec, without_gaps
 from aoti_plugins.payload import (
     RANK_KEY,
@@ -74,6 +82,8 @@ from aoti_plugins.types import BlobName, Target
 if TYPE_CHECKING:
     from executorch.exir.backend.compile_spec_schema import CompileSpec
     from torch.export import ExportedProgram
+
+logger = logging.getLogger(__name__)
 
 _SO_ALIGNMENT = 16
 
@@ -134,7 +144,7 @@ class _Lowering:
         with digests_meanwhile() as threads:
             return self._run(program, threads)
 
-    def _run(self, program: ExportedProgram, threads: Executor) -> PreprocessResult:
+    def _run(self, program: ExportedProgram, threads: DigestThreads) -> PreprocessResult:
         inputs, outputs = _interface(program)
         _close_gaps(program)
         forget_histories(program)
@@ -149,6 +159,7 @@ class _Lowering:
         }
         self._origins = Origins(program)
         program = self._transform(program)
+        constants.begin_digests(_own_constants(program), kinds, threads)
         of_ranks = [program, *self._transformed(others)]
         rank_parts.check_same_code(of_ranks)
         artifacts = []
@@ -211,11 +222,8 @@ class _Lowering:
         options = merge(self._inductor_options, custom_op_options(program.graph_module, kernels))
 
         def generated() -> GeneratedCode:
-            environment = self._device.environment(target, self._options)
-            inputs = _example_inputs(program)
-            device = self._device.torch_device
             try:
-                return generate(program.module(), inputs, options, environment, device)
+                return self._generate_layers(program, target, options)
             except Exception as error:
                 blamed = explained(error, options, self._provider_of_option)
                 if blamed is None:
@@ -227,6 +235,22 @@ class _Lowering:
 
         with progress.stage("generate", self._place, target.name):
             return generate_in_steps(generated, is_about_an_op, self._origins.described)
+
+    def _generate_layers(
+        self, program: ExportedProgram, target: Target, options: Mapping[str, Any]
+    ) -> GeneratedCode:
+        """Generate a few of equal layers, and a loop over all; all of them where that is not so."""
+        inputs, device = _example_inputs(program), self._device.torch_device
+        short = shortened(program, options.get("joint_graph_constant_folding", True))
+        if short is not None and self._origins.learn_layers(short.nodes):
+            environment = self._device.environment(target, self._options)
+            code = generate(short.program.module(), inputs, options, environment, device)
+            try:
+                return looped(code, short)
+            except NoLoopError as error:
+                logger.debug("no loop over the layers of %s: %s", self._place, error)
+        environment = self._device.environment(target, self._options)
+        return generate(program.module(), inputs, options, environment, device)
 
     def _provider_of_option(self, name: str) -> str:
         return get_manager().provider_of_option(self._device.name, self._specs, name)
@@ -366,6 +390,13 @@ def _close_gaps(program: ExportedProgram) -> None:
     for node in _user_placeholders(program):
         if isinstance(node.meta["val"], torch.Tensor):
             node.meta["val"] = without_gaps(node.meta["val"])
+
+
+def _own_constants(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """Parameters, buffers and constants by FQN."""
+    fqns = (str(spec.target) for spec in program.graph_signature.input_specs if spec.target)
+    values = {fqn: value_of(program, fqn) for fqn in fqns}
+    return {fqn: value for fqn, value in values.items() if value is not None}
 
 
 def _constant_kinds(program: ExportedProgram, method: str) -> dict[str, ConstantKind]:

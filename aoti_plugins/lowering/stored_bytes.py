@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 from executorch.exir._serialize._cord import FileBackedData
@@ -43,9 +43,9 @@ class TensorBytes(FileBackedData):
         threads: compute the digest, until whoever asks for it waits; ``None``: it is computed now.
     """
 
-    def __init__(self, view: torch.Tensor, threads: Executor | None = None) -> None:
+    def __init__(self, view: torch.Tensor, threads: DigestThreads | None = None) -> None:
         self._view = memoryview(view.numpy())
-        self._sha256 = threads.submit(_digest, self._view) if threads else _digest(self._view)
+        self._sha256 = threads.digest(view) if threads else _digest(self._view)
         self._finalizer = None
 
     def __len__(self) -> int:
@@ -91,14 +91,34 @@ class TensorBytes(FileBackedData):
             )
 
 
-@contextlib.contextmanager
-def digests_meanwhile() -> Iterator[Executor]:
-    """Threads that compute digests; where the block is left early they begin no other.
+class DigestThreads(ThreadPoolExecutor):
+    """Threads that compute digests, of the same bytes once.
 
     They are as many as there are cores, and leave these to the compilers beside them: a compiler
     takes as long as it takes, and digests take what it leaves.
     """
-    threads = ThreadPoolExecutor(usable_cores(), "digests", _give_way)
+
+    def __init__(self) -> None:
+        super().__init__(usable_cores(), "digests", _give_way)
+        # With the bytes, so that no others get their place.
+        self._known: dict[tuple[int, int], tuple[torch.Tensor, Future[bytes]]] = {}
+
+    def digest(self, view: torch.Tensor) -> Future[bytes]:
+        """Compute a digest, or know that of it already.
+
+        Args:
+            view: the bytes, one-dimensional ``uint8``, on the CPU.
+        """
+        place = view.data_ptr(), view.nbytes
+        if place not in self._known:
+            self._known[place] = view, self.submit(_digest, memoryview(view.numpy()))
+        return self._known[place][1]
+
+
+@contextlib.contextmanager
+def digests_meanwhile() -> Iterator[DigestThreads]:
+    """Threads that compute digests; where the block is left early they begin no other."""
+    threads = DigestThreads()
     try:
         yield threads
     finally:
@@ -120,7 +140,11 @@ def _digest(data: bytes | memoryview) -> bytes:
 
 
 def stored(
-    tensor: torch.Tensor, low: int, high: int, may_change: bool, threads: Executor | None = None
+    tensor: torch.Tensor,
+    low: int,
+    high: int,
+    may_change: bool,
+    threads: DigestThreads | None = None,
 ) -> bytes | TensorBytes:
     """Bytes of a tensor's storage, as named data takes them.
 

@@ -97,7 +97,7 @@ def test_digests_give_way_to_compilers(
         raise PermissionError(f"no {increment}")
 
     monkeypatch.setattr(os, "nice", forbidden)
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", stored_bytes.__name__)
     with digests_meanwhile() as threads:
         assert threads.submit(priority).result() == before
     assert "no 10" in caplog.text

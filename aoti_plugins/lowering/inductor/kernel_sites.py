@@ -55,6 +55,8 @@ class KernelSite:
         nbytes_written: of those that it writes; likewise.
         flops: multiplications and additions of products and convolutions; 0 for others.
         outputs: of the tensors that it writes, those that are what an op gives.
+        layers_on: how many layers behind those of the nodes is the one whose work it does
+            (``loops.py``).
     """
 
     name: str
@@ -63,6 +65,7 @@ class KernelSite:
     nbytes_written: int
     flops: int
     outputs: tuple[KernelOutput, ...] = ()
+    layers_on: int = 0
 
 
 @patch(

@@ -109,8 +109,7 @@ def _layer(path: str, nodes: list[Node], kinds: Mapping[str, object]) -> Layer |
     structure = (
         tuple((kinds.get(node.name), _described(node)) for node in inputs),
         tuple(
-            (node.target, _frozen(node.args, places), _frozen(node.kwargs, places))
-            for node in nodes
+            (node.target, frozen(node.args, places), frozen(node.kwargs, places)) for node in nodes
         ),
         tuple(places[node] for node in outputs),
     )
@@ -153,14 +152,14 @@ def _described(node: Node) -> tuple[Any, ...]:
     return value.dtype, tuple(value.size()), value.stride(), str(value.device)
 
 
-def _frozen(value: Any, places: Mapping[Node, str]) -> Any:
+def frozen(value: Any, places: Mapping[Node, str]) -> Any:
     """Arguments of a node as something that can be compared and hashed."""
     if isinstance(value, Node):
         return Node, places[value]
     if isinstance(value, list | tuple):
-        return list, tuple(_frozen(one, places) for one in value)
+        return list, tuple(frozen(one, places) for one in value)
     if isinstance(value, dict):
-        return dict, tuple((key, _frozen(one, places)) for key, one in value.items())
+        return dict, tuple((key, frozen(one, places)) for key, one in value.items())
     if isinstance(value, slice):
-        return slice, _frozen((value.start, value.stop, value.step), places)
+        return slice, frozen((value.start, value.stop, value.step), places)
     return type(value), repr(value)

@@ -9,7 +9,6 @@ in the order of ranks. Read by native/src/delegate/rank_storages_linux.cpp, whic
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 import torch
@@ -19,7 +18,7 @@ from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.constants import PackedConstants, pack
 from aoti_plugins.lowering.inductor.capture import GeneratedConstant
 from aoti_plugins.lowering.program_constants import value_of
-from aoti_plugins.lowering.stored_bytes import TensorBytes, sha256_of
+from aoti_plugins.lowering.stored_bytes import DigestThreads, TensorBytes, sha256_of
 from aoti_plugins.payload import ConstantKind
 
 
@@ -66,7 +65,7 @@ def pack_ranks(
     constants: Sequence[GeneratedConstant],
     programs: Sequence[ExportedProgram],
     kinds: Mapping[str, ConstantKind],
-    threads: Executor | None = None,
+    threads: DigestThreads | None = None,
 ) -> PackedRanks:
     """Collect the storages of constants of all ranks.
 

@@ -1,0 +1,308 @@
+"""A few of many equal layers are generated, and the code of the whole program is a loop."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from decoder_blocks import Block
+from executorch.exir import ExecutorchProgramManager, to_edge_transform_and_lower
+from torch import Tensor, nn
+from torch.export import ExportedProgram, export
+from torch.nn import functional
+from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+from aoti_plugins import CpuPartitioner, CudaPartitioner
+from aoti_plugins.lowering import pipeline
+from aoti_plugins.lowering.inductor.capture import GeneratedCode
+from aoti_plugins.lowering.inductor.loops import NoLoopError, looped
+from aoti_plugins.lowering.layers.short_program import KEPT, LEAST, ShortProgram
+from aoti_plugins.lowering.support import module_path, op_name
+from aoti_plugins.payload import KernelRef, decode
+from aoti_plugins.runtime import Program
+
+WIDTH = 16
+WIDE = 256
+LAYERS = LEAST + 2
+
+
+class Layer(nn.Module):
+    """Products with weights of 8 bits, of which the last is what the next layer gets; and state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.Parameter(torch.rand(WIDTH) + 0.5)
+        self.gate, self.down = nn.Linear(WIDTH, 32), nn.Linear(32, WIDTH)
+        self.register_buffer("seen", torch.zeros(4, WIDTH))
+        self.register_buffer("scale", torch.tensor([0.5]))
+
+    def forward(self, x: Tensor, place: Tensor) -> Tensor:
+        self.seen.index_copy_(0, place, x)
+        x = (x + self.seen.mean(0)) * self.norm * self.scale
+        return self.down(functional.silu(self.gate(x)))
+
+
+class Model(nn.Module):
+    """Layers with what each model has around them."""
+
+    def __init__(self, layers: int = LAYERS, outputs: Sequence[int] = ()) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(8, WIDTH), nn.Linear(WIDTH, 5)
+        self.layers = nn.ModuleList(Layer() for _ in range(layers))
+        self.outputs = outputs
+        quantize_(self.layers, Int8WeightOnlyConfig())
+
+    def forward(self, x: Tensor, place: Tensor) -> list[Tensor]:
+        x = self.first(x)
+        found = []
+        for number, layer in enumerate(self.layers):
+            x = layer(x, place)
+            found += [x] if number in self.outputs else []
+        return [self.last(x), *found]
+
+
+def exported(model: nn.Module) -> ExportedProgram:
+    return export(model.eval(), (torch.randn(1, 8), torch.tensor([1])))
+
+
+def lowered(model: nn.Module, **options: Any) -> ExecutorchProgramManager:
+    partitioner = CpuPartitioner(**options)
+    return to_edge_transform_and_lower(exported(model), partitioner=[partitioner]).to_executorch()
+
+
+@pytest.fixture
+def attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What becomes of attempts to write a loop: ``"loop"``, or why there is none."""
+    said: list[str] = []
+
+    def attempt(code: GeneratedCode, short: ShortProgram) -> GeneratedCode:
+        try:
+            found = looped(code, short)
+        except NoLoopError as error:
+            said.append(str(error))
+            raise
+        said.append("loop")
+        return found
+
+    monkeypatch.setattr(pipeline, "looped", attempt)
+    return said
+
+
+@pytest.fixture
+def without_loops() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "shortened", lambda *args: None)
+        yield patch
+
+
+def test_results_and_state(attempts: list[str], tmp_path: Path) -> None:
+    """Three calls, of which each sees what those before it have left in each layer."""
+    model = Model()
+    program = lowered(model, keep_sources=str(tmp_path))
+    assert attempts == ["loop"]
+    (wrapper,) = tmp_path.rglob("wrapper.cpp")
+    assert wrapper.read_text().count("for (size_t layer = 0; layer < ") > 1
+    runs = Program(bytes(program.buffer))
+    for call in range(3):
+        x, place = torch.randn(1, 8), torch.tensor([call])
+        with torch.no_grad():
+            expected = model(x, place)
+        torch.testing.assert_close(list(map(torch.as_tensor, runs(x, place))), expected)
+
+
+@pytest.mark.parametrize("layers", [LEAST + 1, LEAST + 5])
+def test_as_many_as_there_are(attempts: list[str], layers: int) -> None:
+    model = Model(layers)
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    (found,) = Program(bytes(lowered(model).buffer))(x, place)
+    assert attempts == ["loop"]
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
+
+
+def test_few_layers_are_all_generated(attempts: list[str]) -> None:
+    lowered(Model(LEAST - 1))
+    assert attempts == []
+
+
+def test_results_of_several_layers(attempts: list[str]) -> None:
+    """Nobody but the next layer may use what one makes."""
+    model = Model(outputs=(3, LAYERS - 2))
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    found = Program(bytes(lowered(model).buffer))(x, place)
+    assert attempts == []
+    with torch.no_grad():
+        torch.testing.assert_close(list(map(torch.as_tensor, found)), model(x, place))
+
+
+def test_a_number_that_one_layer_has_otherwise(attempts: list[str]) -> None:
+    """Inductor writes such into the code."""
+    model = Model()
+    model.layers[LAYERS - 3].scale.fill_(2.0)  # none of those that would be generated
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    (found,) = Program(bytes(lowered(model).buffer))(x, place)
+    assert attempts == []
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
+
+
+def test_a_layer_with_other_numbers_between(attempts: list[str]) -> None:
+    class Odd(Layer):
+        def forward(self, x: Tensor, place: Tensor) -> Tensor:
+            return super().forward(x, place) * 3
+
+    model = Model()
+    model.layers[LAYERS // 2] = Odd()
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    (found,) = Program(bytes(lowered(model).buffer))(x, place)
+    assert attempts == []
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
+
+
+class Blocks(nn.Module):
+    """As many blocks of a decoder as make a loop on an NVIDIA GPU, where kernels add residuals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(
+            Block(
+                joined=True, inside=False, bias=False, activation=nn.SiLU(), width=WIDE, hidden=2048
+            )
+            for _ in range(LAYERS)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def said_of_kernels() -> tuple[tuple[KernelRef, ...], dict[str, list[tuple[str, str]]]]:
+    """What a program for a GPU says of its kernels, and of which ops and modules each is."""
+    program = export(Blocks().bfloat16().eval(), (torch.randn(1, 1, WIDE).bfloat16(),))
+    edge = to_edge_transform_and_lower(
+        program, partitioner=[CudaPartitioner(target="h100")], generate_etrecord=True
+    )
+    module = edge.exported_program().graph_module
+    (delegate,) = (one for _, one in module.named_modules() if hasattr(one, "processed_bytes"))
+    ops = {
+        node.meta["debug_handle"]: (op_name(node), module_path(node))
+        for node in delegate.original_module.graph.nodes
+        if node.op == "call_function" and "debug_handle" in node.meta
+    }
+    (target,) = decode(delegate.processed_bytes).targets
+    handles = {
+        kernel: [ops[one] for one in found]
+        for kernel, found in delegate.meta["debug_handle_map"].items()
+        if "." not in kernel  # what it writes is called as the variable, which a loop has but once
+    }
+    return target.kernels, handles
+
+
+def test_what_is_said_of_kernels(attempts: list[str], without_loops: pytest.MonkeyPatch) -> None:
+    """The same as without a loop: ops, modules and lines of each layer's kernels."""
+    kernels, handles = said_of_kernels()
+    without_loops.undo()
+    assert attempts == []
+    assert said_of_kernels() == (kernels, handles)
+    assert attempts == ["loop"]
+    assert len(kernels) >= 2 * LAYERS
+    modules = {name for one in kernels for name in one.modules}
+    assert all(any(f"layers.{number} " in name for name in modules) for number in range(LAYERS))
+
+
+@pytest.fixture(scope="module")
+def generated() -> tuple[GeneratedCode, ShortProgram]:
+    """What Inductor made of a program of which layers were left out."""
+    found: list[tuple[GeneratedCode, ShortProgram]] = []
+
+    def keep(code: GeneratedCode, short: ShortProgram) -> GeneratedCode:
+        found.append((code, short))
+        return looped(code, short)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "looped", keep)
+        lowered(Model())
+    return found[0]
+
+
+def test_constants_of_layers_that_were_left_out(
+    generated: tuple[GeneratedCode, ShortProgram],
+) -> None:
+    code, short = generated
+    assert short.left_out == LAYERS - KEPT
+    constants = looped(code, short).constants
+    assert len(constants) > len(code.constants)
+    assert len({one.name for one in constants}) == len({one.fqn for one in constants})
+    values = {one.fqn: one.value for one in constants}
+    for chain in short.constants:
+        assert all(torch.equal(values[fqn], short.values[fqn]) for fqn in chain if fqn in values)
+    assert {one.fqn for one in constants if one.mutated} == {
+        f"layers.{number}.seen" for number in range(LAYERS)
+    }
+
+
+Edit = Callable[[str, str], str]
+END = "\n} // AOTInductorModel::run_impl"
+
+
+def carried(wrapper: str) -> str:
+    """A variable that a pass gives to the next one."""
+    found = re.search(r"^        (\w+) = std::move\(\w+\);$", wrapper, re.M)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda short, _: short.replace("[[maybe_unused]] auto& first_bias", "auto& first_bias"),
+         "not named once"),
+        (lambda short, _: short.replace("::aotip::describe_constant(", "describe(", 1),
+         "not described as expected"),
+        (lambda short, _: short.replace("AOTInductorModelBase(2,", "AOTInductorModelBase(n,"),
+         "not described as expected"),
+        (lambda short, whole: short.replace(END, f"\n    {carried(whole)}.reset();{END}"),
+         "uses what was in front of it"),
+        (lambda short, _: short.replace(END, f"\n    layers_0_norm.use();{END}"),
+         "used in it and behind it"),
+        (lambda short, _: short.replace(END, f'\n    auto text = R"(\n)";{END}'),
+         "strings of several lines"),
+        (lambda short, _: re.sub(r"layers_(\d)_gate\w*", "layers_2_norm", short),
+         "passes are not|in the next pass|not all"),
+        (lambda short, _: re.sub(r"RAIIAtenTensorHandle (buf\w+)\(", r"Plain \1(", short),
+         "does not own"),
+    ],
+)  # fmt: skip
+def test_texts_that_have_no_loop(
+    generated: tuple[GeneratedCode, ShortProgram], edit: Edit, reason: str
+) -> None:
+    code, short = generated
+    text = edit(code.wrapper, looped(code, short).wrapper)
+    assert text != code.wrapper
+    with pytest.raises(NoLoopError, match=reason):
+        looped(dataclasses.replace(code, wrapper=text), short)
+
+
+def test_where_there_is_no_loop_all_is_generated(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(code: GeneratedCode, short: ShortProgram) -> GeneratedCode:
+        raise NoLoopError("for a test")
+
+    monkeypatch.setattr(pipeline, "looped", refuse)
+    model = Model()
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    with caplog.at_level("DEBUG", logger=pipeline.__name__):
+        (found,) = Program(bytes(lowered(model).buffer))(x, place)
+    assert "for a test" in caplog.text
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
