@@ -1,4 +1,4 @@
-"""Layers that compute the same are one op each while ExecuTorch has the program."""
+"""Layers that compute the same are one op while ExecuTorch has the program."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def expanded(monkeypatch: pytest.MonkeyPatch) -> Expanded:
 
     def expand(program: ExportedProgram) -> None:
         ops = filter(folded_op.is_folded, program.graph.nodes)
-        found.append([folded_op.path_of(node) for node in ops])
+        found.append([one.path for node in ops for one in folded_op.layers_of(node)])
         original(program)
         assert not any(map(folded_op.is_folded, program.graph.nodes))
         program.graph.lint()
@@ -383,10 +383,45 @@ def test_a_layer_that_executorch_refuses_alone(
     assert "layers.0 by itself is no edge program" in caplog.text
 
 
+def test_layers_of_a_row_are_one_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to one of which somebody else uses what it makes."""
+    ops: list[list[list[str]]] = []
+    original = backend.expand
+
+    def expand(program: ExportedProgram) -> None:
+        found = filter(folded_op.is_folded, program.graph.nodes)
+        ops.append([[one.path for one in folded_op.layers_of(node)] for node in found])
+        original(program)
+
+    class Watched(Decoder):
+        def forward(self, tokens: Tensor, places: Tensor) -> Any:
+            x = self.embedding(tokens)
+            mask = torch.arange(32) <= places[:, None]
+            found = []
+            for layer in self.layers:
+                x = layer(x, places, mask)
+                found.append(x)
+            return self.head(x), found[1]
+
+    monkeypatch.setattr(backend, "expand", expand)
+    lowered(decoder())
+    assert ops == [[PATHS]]
+    torch.manual_seed(0)
+    model = Watched([Layer() for _ in range(4)]).eval()
+    inputs = (torch.tensor([[7]]), torch.tensor([3]))
+    program = lowered(export(model, inputs)).to_executorch()
+    assert ops[1:] == [[PATHS[:2], PATHS[2:]]]
+    with torch.no_grad():
+        expected = list(model(*inputs))
+    found = Program(bytes(program.buffer))(*inputs)
+    torch.testing.assert_close(list(map(torch.as_tensor, found)), expected)
+
+
 def test_an_op_whose_partitioner_is_gone() -> None:
     graph = Graph()
     x = graph.placeholder("x")
-    node = folded_op.call(graph, [x], "layer of nobody", [torch.zeros(2)], "layers.0")
+    layer = folded_op.FoldedLayer("layers.0", [x])
+    node = folded_op.call(graph, [layer], "layer of nobody", [(0, 0)], [torch.zeros(2)])
     with pytest.raises(LoweringError, match="what node 'layer_default' stands for is not known"):
         folded_op.folded_of(node)
 
@@ -395,7 +430,9 @@ def test_results_are_described_by_the_op() -> None:
     graph = Graph()
     x = graph.placeholder("x")
     wanted = [torch.zeros(3, 2, dtype=torch.bfloat16).t(), torch.zeros(4, dtype=torch.int64)]
-    node = folded_op.call(graph, [x], "layer of nobody", wanted, "layers.0")
+    layer = folded_op.FoldedLayer("layers.0", [x])
+    results = [(0, 0), (0, 1)]
+    node = folded_op.call(graph, [layer], "layer of nobody", results, wanted)
     with torch._subclasses.FakeTensorMode():
         found = folded_op.op()([torch.zeros(1)], *node.args[1:])
     assert [(one.dtype, one.shape, one.stride()) for one in found] == [

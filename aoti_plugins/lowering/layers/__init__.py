@@ -1,4 +1,4 @@
-"""Equal layers are one op each while ExecuTorch has the program.
+"""Equal layers are one op while ExecuTorch has the program.
 
 Its passes go through the whole program again and again, which takes longer with every layer.
 ``repeated`` finds layers, ``folding`` puts an op in the place of each, ``expanding`` puts back in

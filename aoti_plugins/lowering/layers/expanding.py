@@ -17,11 +17,13 @@ from torch.utils import _pytree as pytree
 from aoti_plugins.errors import LoweringError
 from aoti_plugins.lowering.layers.folded_op import (
     LIFTED,
+    Folded,
+    FoldedLayer,
     Weights,
     folded_of,
-    inputs_of,
     is_folded,
-    path_of,
+    layers_of,
+    results_of,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def expand(program: ExportedProgram) -> None:
-    """Replace, in place, every op that stands for a layer.
+    """Replace, in place, every op that stands for layers.
 
     Args:
         program: a partition, an edge program whose tensors are fake ones.
@@ -56,11 +58,37 @@ def _expand(
     program: ExportedProgram, op: Node, mode: FakeTensorMode, values: dict[Node, Any]
 ) -> None:
     """Replace an op; ``values`` has what equal nodes of all layers share."""
-    folded, graph = folded_of(op), program.graph
-    inputs = [
-        _weight(program, folded.weights, one, mode) if isinstance(one, str) else one
-        for one in inputs_of(op)
-    ]
+    folded = folded_of(op)
+    made: list[list[Node]] = []
+    for layer in layers_of(op):
+        inputs = [
+            _weight(program, folded.weights, one, mode)
+            if isinstance(one, str)
+            else one
+            if isinstance(one, Node)
+            else made[one[0]][one[1]]
+            for one in layer.inputs
+        ]
+        made.append(_expand_layer(program, op, folded, (layer, inputs), mode, values))
+    results = [made[layer][place] for layer, place in results_of(op)]
+    for user in list(op.users):
+        found = results[user.args[1]]
+        user.replace_all_uses_with(found)
+        program.graph_signature.replace_all_uses(user.name, found.name)
+        program.graph.erase_node(user)
+    program.graph.erase_node(op)
+
+
+def _expand_layer(
+    program: ExportedProgram,
+    op: Node,
+    folded: Folded,
+    given: tuple[FoldedLayer, list[Node]],
+    mode: FakeTensorMode,
+    values: dict[Node, Any],
+) -> list[Node]:
+    """Put a layer in front of the op that stands for it; returns its results."""
+    graph, (layer, inputs) = program.graph, given
     nodes: dict[Node, Node] = {}
     for node in folded.graph.nodes:
         if node.op == "placeholder" and node.name in folded.inputs:
@@ -72,14 +100,9 @@ def _expand(
                 nodes[node] = graph.node_copy(node, nodes.__getitem__)
             if node not in values:
                 values[node] = _value(node, mode)
-            nodes[node].meta = _meta(node, op, folded.path) | {"val": values[node]}
-    results = [nodes[node] for node in folded.graph.output_node().args[0]]
-    for user in list(op.users):
-        found = results[user.args[1]]
-        user.replace_all_uses_with(found)
-        program.graph_signature.replace_all_uses(user.name, found.name)
-        graph.erase_node(user)
-    graph.erase_node(op)
+            meta = _meta(node, op, folded.path, layer.path)
+            nodes[node].meta = meta | {"val": values[node]}
+    return [nodes[node] for node in folded.graph.output_node().args[0]]
 
 
 def _constant(program: ExportedProgram, value: Tensor, mode: FakeTensorMode) -> Node:
@@ -141,11 +164,11 @@ def _value(node: Node, mode: FakeTensorMode) -> Any:
     return pytree.tree_map_only(Tensor, lambda one: _fake(one, mode), node.meta.get("val"))
 
 
-def _meta(node: Node, op: Node, path: str) -> dict[str, Any]:
+def _meta(node: Node, op: Node, path: str, to: str) -> dict[str, Any]:
     """What is known of a node, which is one of another layer now."""
     meta = dict(node.meta)
     meta["nn_module_stack"] = {
-        key: (_moved(str(where), path, path_of(op)), kind)
+        key: (_moved(str(where), path, to), kind)
         for key, (where, kind) in (meta.get("nn_module_stack") or {}).items()
     }
     meta.pop("debug_handle", None)

@@ -1,4 +1,4 @@
-"""The op that stands for a layer in ExecuTorch's passes, and what it stands for."""
+"""The op that stands for layers in ExecuTorch's passes, and what it stands for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aoti_plugins.lowering.carried_ops import take_all_dtypes
 LIFTED = "_lifted_tensor_constant"
 """How names begin of constants that ExecuTorch makes of numbers."""
 
-_SCHEMA = "(Tensor[] inputs, str name, str results, str path, str weights) -> Tensor[]"
+_SCHEMA = "(Tensor[] inputs, str name, str results, str layers) -> Tensor[]"
 _NAMESPACE = "aoti_plugins_layers"
 
 
@@ -46,7 +46,7 @@ class Folded:
     """What layers that are equal have become.
 
     Attributes:
-        graph: of one of them as an edge program; its output are the results of the op.
+        graph: of one of them as an edge program.
         path: of the module that this one was.
         inputs: of the layer, by the names of the graph's placeholders.
         constants: of other placeholders, by their names.
@@ -58,6 +58,20 @@ class Folded:
     inputs: Mapping[str, int]
     constants: Mapping[str, Tensor]
     weights: Weights
+
+
+@dataclass(frozen=True)
+class FoldedLayer:
+    """One of the layers that an op stands for.
+
+    Attributes:
+        path: of its module.
+        inputs: a node, the name of a weight, or the number of an earlier layer of the op and of one
+            of its results.
+    """
+
+    path: str
+    inputs: Sequence[Node | str | tuple[int, int]]
 
 
 _numbers = itertools.count()
@@ -87,40 +101,56 @@ def folded_of(node: Node) -> Folded:
     return folded
 
 
-def path_of(node: Node) -> str:
-    """Of the module that a node stands for."""
-    return str(node.args[3])
-
-
-def inputs_of(node: Node) -> list[Node | str]:
-    """The layer's inputs: nodes, and names of weights."""
+def layers_of(node: Node) -> list[FoldedLayer]:
+    """The layers that a node stands for, one after the other."""
     nodes: Any = node.args[0]
-    names: list[str] = json.loads(str(node.args[4]))
-    given = iter(nodes)
-    return [name or next(given) for name in names]
+
+    def given(one: Any) -> Node | str | tuple[int, int]:
+        if isinstance(one, int):
+            found: Node = nodes[one]
+            return found
+        return one if isinstance(one, str) else (one[0], one[1])
+
+    layers = json.loads(str(node.args[3]))["layers"]
+    return [FoldedLayer(path, [given(one) for one in inputs]) for path, inputs in layers]
+
+
+def results_of(node: Node) -> list[tuple[int, int]]:
+    """Of each result of a node the layer that it is of, and which of that one's."""
+    return [(layer, place) for layer, place in json.loads(str(node.args[3]))["results"]]
 
 
 def call(
-    graph: Graph, inputs: Sequence[Node | str], name: str, results: Sequence[Tensor], path: str
+    graph: Graph,
+    layers: Sequence[FoldedLayer],
+    name: str,
+    results: Sequence[tuple[int, int]],
+    values: Sequence[Tensor],
 ) -> Node:
-    """Add an op that stands for a layer where the graph inserts.
+    """Add an op that stands for layers where the graph inserts.
 
     Args:
         graph: of an ATen program.
-        inputs: of the layer: nodes, and names of weights.
+        layers: in their order.
         name: what ``registered`` gave.
-        results: fake tensors of its results.
-        path: of its module.
+        results: as ``results_of``.
+        values: fake tensors of the results.
     """
-    nodes = [one for one in inputs if isinstance(one, Node)]
-    names = json.dumps([one if isinstance(one, str) else "" for one in inputs])
-    node = graph.call_function(op(), (nodes, name, _described(results), path, names))
-    node.meta["val"] = list(results)
+    inputs = [one for layer in layers for one in layer.inputs]
+    nodes = list(dict.fromkeys(one for one in inputs if isinstance(one, Node)))
+    places = {one: place for place, one in enumerate(nodes)}
+    described = [
+        (layer.path, [places[one] if isinstance(one, Node) else one for one in layer.inputs])
+        for layer in layers
+    ]
+    text = json.dumps({"layers": described, "results": list(results)})
+    node = graph.call_function(op(), (nodes, name, _described(values), text))
+    node.meta["val"] = list(values)
     return node
 
 
 def is_folded(node: Node) -> bool:
-    """Whether a node of an ATen or an edge program stands for a layer."""
+    """Whether a node of an ATen or an edge program stands for layers."""
     target = node.target
     found = target._op if isinstance(target, EdgeOpOverload) else target
     return isinstance(found, OpOverload) and found.namespace == _NAMESPACE
@@ -128,7 +158,7 @@ def is_folded(node: Node) -> bool:
 
 @functools.cache
 def op() -> OpOverload:
-    """The op: tensors, its name, its results and the module's path. Nobody runs it."""
+    """The op: tensors, its name, its results and the layers. Nobody runs it."""
     library = _library()
     library.define(f"layer{_SCHEMA}")
     torch.library.register_fake(f"{_NAMESPACE}::layer", _results, lib=library)
@@ -148,10 +178,8 @@ def _described(results: Sequence[Tensor]) -> str:
     )
 
 
-def _results(
-    inputs: list[Tensor], name: str, results: str, path: str, weights: str
-) -> list[Tensor]:
-    del name, path, weights
+def _results(inputs: list[Tensor], name: str, results: str, layers: str) -> list[Tensor]:
+    del name, layers
     return [
         torch.empty_strided(size, stride, dtype=getattr(torch, dtype), device=inputs[0].device)
         for dtype, size, stride in _parsed(results)

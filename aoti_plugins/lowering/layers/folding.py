@@ -1,4 +1,4 @@
-"""Puts an op in the place of each of a program's equal layers.
+"""Puts ops in the place of a program's equal layers, one for all that follow on each other.
 
 One of the layers goes through ExecuTorch's passes as a program of its own. What becomes of it is
 what the op stands for.
@@ -33,7 +33,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from aoti_plugins.errors import AotiPluginsError
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.layers import folded_op
-from aoti_plugins.lowering.layers.folded_op import LIFTED, Folded, Weights
+from aoti_plugins.lowering.layers.folded_op import LIFTED, Folded, FoldedLayer, Weights
 from aoti_plugins.lowering.layers.repeated import Layer, equal_layers, is_fixed_tensor
 from aoti_plugins.lowering.origins import share_histories
 
@@ -94,7 +94,7 @@ class _Made:
 def fold(
     program: ExportedProgram, asked: Asked, config: EdgeCompileConfig
 ) -> tuple[ExportedProgram, list[Folded]]:
-    """The program with an op for each of its equal layers.
+    """The program with ops for its equal layers.
 
     Args:
         program: an ATen program, of which a trace takes nothing apart before ExecuTorch's own.
@@ -294,8 +294,8 @@ def _with_ops(
     written: dict[str, Node] = {}
     for (group, made), one in zip(found, folded, strict=True):
         name = folded_op.registered(one)
-        for layer in group:
-            written |= _replace(graph, layer, made, weights, name, copies)
+        for layers in _in_rows(group):
+            written |= _replace(graph, layers, made, weights, name, copies)
     for name in weights.fqns:
         graph.erase_node(next(iter(graph.find_nodes(op="placeholder", target=name))))
     signature.input_specs = [s for s in signature.input_specs if s.arg.name not in weights.fqns]
@@ -349,26 +349,55 @@ def _renamed(argument: Any, copies: Mapping[Node, Node], node: Any) -> Any:
     return TensorArgument(copies[node].name) if isinstance(argument, TensorArgument) else argument
 
 
+def _in_rows(group: Sequence[Layer]) -> list[list[Layer]]:
+    """Equal layers by rows in which what one makes is for the next one alone."""
+    rows: list[list[Layer]] = []
+    for layer in group:
+        users = {user for node in rows[-1][-1].outputs for user in node.users} if rows else {None}
+        if users <= set(layer.nodes):
+            rows[-1].append(layer)
+        else:
+            rows.append([layer])
+    return rows
+
+
 def _replace(
-    graph: Graph, layer: Layer, made: _Made, weights: Weights, name: str, copies: dict[Node, Node]
+    graph: Graph,
+    layers: Sequence[Layer],
+    made: _Made,
+    weights: Weights,
+    name: str,
+    copies: dict[Node, Node],
 ) -> dict[str, Node]:
-    """Put the op in a layer's place; what it writes, by the names of placeholders."""
-    last = layer.nodes[-1]
-    originals = [copies[node] for node in layer.nodes]
-    taken = [layer.inputs[place] for place in made.inputs]
-    inputs = [one.name if one.name in weights.fqns else copies[one] for one in taken]
+    """Put the op in the place of a row of layers; what it writes, by the names of placeholders."""
+    last = layers[-1].nodes[-1]
+    originals = [copies[node] for layer in layers for node in layer.nodes]
+    known: dict[Node, Node | str | tuple[int, int]] = {}
+    folded: list[FoldedLayer] = []
+    found: list[tuple[int, int]] = []  # the op's results
+    for number, layer in enumerate(layers):
+        for node in (layer.inputs[place] for place in made.inputs):
+            known.setdefault(node, node.name if node.name in weights.fqns else copies[node])
+        folded.append(FoldedLayer(layer.path, [known[layer.inputs[p]] for p in made.inputs]))
+        outputs = iter(layer.outputs)
+        for index, place in enumerate(made.written):
+            if place is None:
+                known[next(outputs)] = (number, index)
+            if place is not None or layer is layers[-1]:
+                found.append((number, index))
     with graph.inserting_after(copies[last]):
-        op = folded_op.call(graph, inputs, name, made.results, layer.path)
+        op = folded_op.call(graph, folded, name, found, [made.results[i] for _, i in found])
     op.meta |= {key: last.meta[key] for key in _PLACE if key in last.meta}
     written = {}
-    outputs = iter(layer.outputs)
+    outputs = iter(layers[-1].outputs)
     after = op
-    for index, place in enumerate(made.written):
+    for item, (number, index) in enumerate(found):
         with graph.inserting_after(after):
-            after = graph.call_function(operator.getitem, (op, index))
+            after = graph.call_function(operator.getitem, (op, item))
         after.meta = {**op.meta, "val": made.results[index]}
+        place = made.written[index]
         if place is not None:
-            written[layer.inputs[place].name] = after
+            written[layers[number].inputs[place].name] = after
             continue
         node = next(outputs)
         copies[node].replace_all_uses_with(after)
