@@ -31,7 +31,9 @@ def hidden_views(modules: Sequence[GraphModule]) -> dict[OpOverload, Callable[..
     for node in nodes:
         if node.target is torch.ops.aten.dropout.default:
             _say_that_it_is_a_view(node)
-    found = {node.target for node in nodes if _says_nothing(node.target) and _is_view(node)}
+    # One of many that are called with the like of it answers for all.
+    asked = {_called_with(node): node for node in nodes if _says_nothing(node.target)}
+    found = {node.target for node in asked.values() if _is_view(node)}
     return {op: functools.partial(op._op_dk, _COMPOSITE) for op in found}
 
 
@@ -62,6 +64,24 @@ def _says_nothing(op: OpOverload) -> bool:
     return bool(is_composite) and all(one.alias_info is None for one in values)
 
 
+def _called_with(node: Node) -> tuple[OpOverload, str]:
+    """An op, and what it is given, as far as it matters for where its results are."""
+    given = pytree.tree_map_only(Node, _described, (node.args, node.kwargs))
+    return node.target, f"{given} {bool(node.meta.get('unbacked_bindings'))}"
+
+
+def _described(node: Node) -> str:
+    values = pytree.tree_leaves(_value(node))
+    return str(
+        [
+            (one.dtype, one.layout, [*one.size()], *([one.stride()] if _is_strided(one) else []))
+            if isinstance(one, torch.Tensor)
+            else one
+            for one in values
+        ]
+    )
+
+
 def _is_view(node: Node) -> bool:
     """Whether a result of a node, computed of tensors without memory, is in that of an argument."""
     if node.meta.get("unbacked_bindings"):
@@ -82,5 +102,9 @@ def _value(node: Node) -> Any:
 
 def _storages(values: Any) -> Iterator[int]:
     for value in pytree.tree_leaves(values):
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided:
+        if isinstance(value, torch.Tensor) and _is_strided(value):
             yield value.untyped_storage()._cdata
+
+
+def _is_strided(value: torch.Tensor) -> bool:
+    return bool(value.layout == torch.strided)

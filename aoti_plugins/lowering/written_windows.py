@@ -33,10 +33,12 @@ def other_views_of_windows(modules: Iterable[GraphModule]) -> None:
             element ends where the tensor does, with gaps between them, or its size is dynamic.
     """
     for module in modules:
-        for node in list(module.graph.find_nodes(op="call_function", target=_aten.unfold.default)):
-            if _is_written(node):
-                _say_otherwise(node)
-        module.recompile()
+        found = module.graph.find_nodes(op="call_function", target=_aten.unfold.default)
+        written = [node for node in found if _is_written(node)]
+        for node in written:
+            _say_otherwise(node)
+        if written:
+            module.recompile()
 
 
 def _is_written(view: Node) -> bool:
