@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 import torch
 from decoder_blocks import Block
 from executorch.exir import ExecutorchProgramManager, to_edge_transform_and_lower
+from support import ROOT
 from torch import Tensor, nn
 from torch.export import ExportedProgram, export
 from torch.nn import functional
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
+from unrolled import has_loop, unrolled
 
 from aoti_plugins import CpuPartitioner, CudaPartitioner
 from aoti_plugins.lowering import pipeline
@@ -25,6 +28,9 @@ from aoti_plugins.lowering.layers.short_program import KEPT, LEAST, ShortProgram
 from aoti_plugins.lowering.support import module_path, op_name
 from aoti_plugins.payload import KernelRef, decode
 from aoti_plugins.runtime import Program
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from gpu_models import Shape, small_weights
 
 WIDTH = 16
 WIDE = 256
@@ -217,6 +223,35 @@ def test_what_is_said_of_kernels(attempts: list[str], without_loops: pytest.Monk
     assert len(kernels) >= 2 * LAYERS
     modules = {name for one in kernels for name in one.modules}
     assert all(any(f"layers.{number} " in name for name in modules) for number in range(LAYERS))
+
+
+def wrapper_of(model: nn.Module, inputs: Any, folder: Path) -> str:
+    """The wrapper of a program for a GPU."""
+    partitioner = CudaPartitioner(target="h100", keep_sources=str(folder))
+    to_edge_transform_and_lower(export(model.eval(), inputs), partitioner=[partitioner])
+    (path,) = folder.glob("*/wrapper.cpp")
+    return path.read_text()
+
+
+def small_decoder(bits: int) -> tuple[nn.Module, Any]:
+    """A token of a language model with caches; ``bits`` of the weights of products."""
+    shape = Shape(LAYERS, 64, capacity=64, width=WIDE, heads=4, kv_heads=2, hidden=512)
+    return small_weights(bits, 32, shape)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_same_statements_in_the_same_order(
+    bits: int, attempts: list[str], without_loops: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a decoder: which kernel is called with which variables and constants, layer by layer."""
+    whole = wrapper_of(*small_decoder(bits), tmp_path / "whole")
+    without_loops.undo()
+    short = wrapper_of(*small_decoder(bits), tmp_path / "short")
+    assert attempts == ["loop"]
+    assert has_loop(short)
+    assert not has_loop(whole)
+    assert len(short) < len(whole)
+    assert unrolled(short) == unrolled(whole)
 
 
 @pytest.fixture(scope="module")
