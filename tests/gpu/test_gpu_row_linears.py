@@ -12,6 +12,7 @@ from torch import nn
 from torch.export import export
 
 from aoti_plugins import CudaPartitioner
+from aoti_plugins.lowering.layers.short_program import LEAST
 from aoti_plugins.runtime import Program
 
 pytestmark = pytest.mark.gpu
@@ -52,6 +53,14 @@ def test_blocks(width: int, hidden: int, joined: bool, graphs: bool) -> None:
         hidden=hidden,
     )
     _check(block, width, torch.bfloat16, graphs)
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+def test_blocks_of_which_the_code_is_a_loop(graphs: bool) -> None:
+    """As many as ``tests/lowering/test_loops.py`` has, whose wrapper it looks at."""
+    options = {"joined": True, "inside": False, "bias": False, "width": 256, "hidden": 2048}
+    blocks = [Block(activation=nn.SiLU(), **options) for _ in range(LEAST + 2)]
+    _check(nn.Sequential(*blocks), 256, torch.bfloat16, graphs)
 
 
 class Sum(nn.Module):

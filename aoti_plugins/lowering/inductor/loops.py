@@ -194,9 +194,7 @@ def _loop(body: _Body, run: Run, known: Mapping[str, _Constant], short: ShortPro
     if carried.keys() & behind:
         raise NoLoopError("what is behind it uses what was in front of it")
     numbers = {number for place in first for number in body.marks[place]}
-    inside = {name: known[name] for name in following if name in known}
-    inside = {name: one for name, one in inside.items() if name in body.names(*_ends(first))}
-    layers = _layers(inside, following, known)
+    layers = _layers(following, known)
     if short.left_out % layers:
         raise NoLoopError(f"a pass is of {layers} layers, and {short.left_out} are to be added")
     loop = _Loop(
@@ -205,9 +203,9 @@ def _loop(body: _Body, run: Run, known: Mapping[str, _Constant], short: ShortPro
         layers=layers,
         carried=carried,
         renamed=_renamed(body, run, following, carried, behind),
-        before={name: known[name] for name in known.keys() & body.names(0, run.start)},
-        inside=inside,
-        behind={name: known[name] for name in known.keys() & behind},
+        before=_among(known, body.names(0, run.start)),
+        inside=_among(known, body.names(first.start, first.stop)),
+        behind=_among(known, behind),
         mark=min(numbers, default=0),
         marks=len(numbers),
     )
@@ -216,8 +214,8 @@ def _loop(body: _Body, run: Run, known: Mapping[str, _Constant], short: ShortPro
     return loop
 
 
-def _ends(places: range) -> tuple[int, int]:
-    return places.start, places.stop
+def _among(known: Mapping[str, _Constant], names: set[str]) -> dict[str, _Constant]:
+    return {name: one for name, one in known.items() if name in names}
 
 
 def _following(body: _Body, run: Run, known: Mapping[str, _Constant]) -> dict[str, str]:
@@ -282,16 +280,15 @@ def _renamed(
     return found
 
 
-def _layers(
-    inside: Mapping[str, _Constant], following: Mapping[str, str], known: Mapping[str, _Constant]
-) -> int:
+def _layers(following: Mapping[str, str], known: Mapping[str, _Constant]) -> int:
     """How many layers a pass is of."""
     found = set()
-    for name, one in inside.items():
-        other = known.get(following[name])
-        if other is None or other.chain != one.chain:
-            raise NoLoopError(f"{name!r} is {following[name]!r} in the next pass")
-        found.add(other.place - one.place)
+    for name, other in following.items():
+        if name not in known:
+            continue
+        if other not in known or known[other].chain != known[name].chain:
+            raise NoLoopError(f"{name!r} is {other!r} in the next pass")
+        found.add(known[other].place - known[name].place)
     if len(found) != 1 or min(found) < 1:
         raise NoLoopError("passes are not of equally many layers")
     return found.pop()

@@ -7,7 +7,8 @@
 namespace aoti_plugins::cpu {
 
 GemmKernels gemm_kernels_avx512() noexcept {
-  return {"avx512", &avx512::gemm<float>, &avx512::gemm<double>};
+  // Few models have products of doubles, and a wheel no room for one more set of kernels.
+  return {"avx512", &avx512::gemm<float>, gemm_kernels_avx2().f64};
 }
 
 }  // namespace aoti_plugins::cpu
