@@ -353,8 +353,8 @@ def _in_rows(group: Sequence[Layer]) -> list[list[Layer]]:
     """Equal layers by rows in which what one makes is for the next one alone."""
     rows: list[list[Layer]] = []
     for layer in group:
-        users = {user for node in rows[-1][-1].outputs for user in node.users} if rows else {None}
-        if users <= set(layer.nodes):
+        before = rows[-1][-1].outputs if rows else ()
+        if rows and all(user in layer.nodes for node in before for user in node.users):
             rows[-1].append(layer)
         else:
             rows.append([layer])
