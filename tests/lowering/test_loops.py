@@ -147,6 +147,21 @@ def test_results_of_several_layers(attempts: list[str]) -> None:
         torch.testing.assert_close(list(map(torch.as_tensor, found)), model(x, place))
 
 
+def test_a_weight_that_is_used_in_front_of_the_layers_as_well(attempts: list[str]) -> None:
+    """One of a layer that is left out."""
+
+    class Tied(Model):
+        def forward(self, x: Tensor, place: Tensor) -> list[Tensor]:
+            return super().forward(x * self.layers[LAYERS - 3].norm[:8], place)
+
+    model = Tied()
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    (found,) = Program(bytes(lowered(model).buffer))(x, place)
+    assert attempts == [f"layers.{LAYERS - 3}.norm is not for its layer alone"]
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
+
+
 def test_a_number_that_one_layer_has_otherwise(attempts: list[str]) -> None:
     """Inductor writes such into the code."""
     model = Model()

@@ -352,6 +352,9 @@ def _table(
     for chain in sorted({one.chain for one in known.values()}):
         fqns = short.constants[chain]
         _check_value(by_fqn[fqns[0]], short)
+        elsewhere = [fqn for fqn in fqns[len(fqns) - short.left_out :] if fqn in by_fqn]
+        if elsewhere:
+            raise NoLoopError(f"{elsewhere[0]} is not for its layer alone")
         chains[chain] = [
             by_fqn.get(fqn) or _constant_like(by_fqn[fqns[0]], fqn, short, taken) for fqn in fqns
         ]
