@@ -16,7 +16,7 @@ _DECLARED = re.compile(
 _ALIAS = re.compile(r"(?:\[\[maybe_unused\]\] )?auto& (\w+) = \(\*constants_\)\[(.*)\];")
 _DESCRIBED = re.compile(r"describe_constant\(constants_info_\[(.*?)\], (.*?), (.*?), \"")
 _NAMES = re.compile(r"static const char\* const (\w+)\[\]\[2\] = \{(.*)\};")
-_LOOP = re.compile(r"    for \(size_t layer = 0; layer < (\d+); \+\+layer\) \{")
+_LOOP = re.compile(r"    for \(size_t aotip_layer = 0; aotip_layer < (\d+); \+\+aotip_layer\) \{")
 
 
 def unrolled(wrapper: str) -> list[str]:
@@ -47,12 +47,12 @@ def _fqns(text: str) -> dict[int, str]:
     names = {one[1]: re.findall(r'\{"[^"]*", "([^"]*)"\}', one[2]) for one in _NAMES.finditer(text)}
     found = {}
     for place, _, fqn in _DESCRIBED.findall(text):
-        listed = re.fullmatch(r"(\w+)\[layer\]\[1\]", fqn)
+        listed = re.fullmatch(r"(\w+)\[aotip_layer\]\[1\]", fqn)
         if listed is None:
             found[int(place)] = fqn.strip('"')
             continue
         first = int(place.partition(" + ")[0])
-        assert place == f"{first} + layer"
+        assert place == f"{first} + aotip_layer"
         found |= {first + layer: one for layer, one in enumerate(names[listed[1]])}
     return found
 
@@ -90,7 +90,9 @@ class _Followed:
             return
         alias = _ALIAS.fullmatch(line)
         if alias is not None:
-            place = sum(layer if one == "layer" else int(one) for one in alias[2].split(" + "))
+            place = sum(
+                layer if one == "aotip_layer" else int(one) for one in alias[2].split(" + ")
+            )
             self._names[alias[1]] = self._fqns[place]
             return
         carried = re.fullmatch(r"(\w+) = std::move\((\w+)\);", line)
@@ -98,7 +100,7 @@ class _Followed:
             self._names[carried[1]] = self._names[carried[2]]
             return
         line = re.sub(
-            r"aotip_marks\[layer\]\[(\d+)\]",
+            r"aotip_marks\[aotip_layer\]\[(\d+)\]",
             lambda found: f'"{self._marks[layer][int(found[1])]}"',
             line,
         )

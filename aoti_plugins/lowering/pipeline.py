@@ -45,9 +45,10 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConst
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
-from aoti_plugins.lowering.inductor.loops import NoLoopError, looped
+from aoti_plugins.lowering.inductor.loops import looped
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
+from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
 from aoti_plugins.lowering.inductor.versions import torch_version
 from aoti_plugins.lowering.layers.short_program import shortened
 from aoti_plugins.lowering.origins import Origins, forget_histories

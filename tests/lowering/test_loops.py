@@ -23,7 +23,8 @@ from unrolled import has_loop, unrolled
 from aoti_plugins import CpuPartitioner, CudaPartitioner
 from aoti_plugins.lowering import pipeline
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
-from aoti_plugins.lowering.inductor.loops import NoLoopError, looped
+from aoti_plugins.lowering.inductor.loops import looped
+from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
 from aoti_plugins.lowering.layers.short_program import KEPT, LEAST, ShortProgram
 from aoti_plugins.lowering.support import module_path, op_name
 from aoti_plugins.payload import KernelRef, decode
@@ -113,7 +114,7 @@ def test_results_and_state(attempts: list[str], tmp_path: Path) -> None:
     program = lowered(model, keep_sources=str(tmp_path))
     assert attempts == ["loop"]
     (wrapper,) = tmp_path.rglob("wrapper.cpp")
-    assert wrapper.read_text().count("for (size_t layer = 0; layer < ") > 1
+    assert wrapper.read_text().count("for (size_t aotip_layer = 0; aotip_layer < ") > 1
     runs = Program(bytes(program.buffer))
     for call in range(3):
         x, place = torch.randn(1, 8), torch.tensor([call])
@@ -158,6 +159,29 @@ def test_a_weight_that_is_used_in_front_of_the_layers_as_well(attempts: list[str
     x, place = torch.randn(1, 8), torch.tensor([2])
     (found,) = Program(bytes(lowered(model).buffer))(x, place)
     assert attempts == [f"layers.{LAYERS - 3}.norm is not for its layer alone"]
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
+
+
+def test_a_constant_that_is_called_as_a_variable_could_be(attempts: list[str]) -> None:
+    """Each layer uses it: in the loop its name stands for nothing else."""
+
+    class Named(Model):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in ("layer", "place", "number"):
+                self.register_buffer(name, torch.rand(WIDTH))
+
+        def forward(self, x: Tensor, place: Tensor) -> list[Tensor]:
+            x = self.first(x)
+            for one in self.layers:
+                x = one(x + self.layer * self.number - self._buffers["place"], place)
+            return [self.last(x)]
+
+    model = Named()
+    x, place = torch.randn(1, 8), torch.tensor([2])
+    (found,) = Program(bytes(lowered(model).buffer))(x, place)
+    assert attempts == ["loop"]
     with torch.no_grad():
         torch.testing.assert_close(torch.as_tensor(found), model(x, place)[0])
 
