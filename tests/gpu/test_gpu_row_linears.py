@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import export
 
 from aoti_plugins import CudaPartitioner
-from aoti_plugins.lowering.layers.short_program import LEAST
+from aoti_plugins.lowering.layers import short_program
 from aoti_plugins.runtime import Program
 
 pytestmark = pytest.mark.gpu
@@ -23,11 +23,8 @@ def _check(model: nn.Module, width: int, dtype: torch.dtype, graphs: bool) -> No
     model = model.to(dtype).eval()
     plain = copy.deepcopy(model).cuda()
     exact = copy.deepcopy(plain).double()
-    edge = to_edge_transform_and_lower(
-        export(model, (torch.randn(1, width).to(dtype),)), partitioner=[CudaPartitioner()]
-    )
     options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
-    with Program(bytes(edge.to_executorch().buffer)) as program:
+    with Program(_lowered(model, torch.randn(1, width).to(dtype))) as program:
         method = program.method(options=options)
         for _ in range(5):
             x = torch.randn(1, width, device="cuda").to(dtype)
@@ -36,6 +33,11 @@ def _check(model: nn.Module, width: int, dtype: torch.dtype, graphs: bool) -> No
             (found,) = method(x)
             error = (found.double() - expected).norm()
             assert error <= 1.05 * (usual - expected).norm() + 1e-9
+
+
+def _lowered(model: nn.Module, x: torch.Tensor) -> bytes:
+    edge = to_edge_transform_and_lower(export(model, (x,)), partitioner=[CudaPartitioner()])
+    return bytes(edge.to_executorch().buffer)
 
 
 @pytest.mark.parametrize("graphs", [False, True])
@@ -55,12 +57,28 @@ def test_blocks(width: int, hidden: int, joined: bool, graphs: bool) -> None:
     _check(block, width, torch.bfloat16, graphs)
 
 
-@pytest.mark.parametrize("graphs", [False, True])
-def test_blocks_of_which_the_code_is_a_loop(graphs: bool) -> None:
+def test_blocks_of_which_the_code_is_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as ``tests/lowering/test_loops.py`` has, whose wrapper it looks at."""
+    torch.manual_seed(1)
     options = {"joined": True, "inside": False, "bias": False, "width": 256, "hidden": 2048}
-    blocks = [Block(activation=nn.SiLU(), **options) for _ in range(LEAST + 2)]
-    _check(nn.Sequential(*blocks), 256, torch.bfloat16, graphs)
+    count = short_program.LEAST + 2
+    model = nn.Sequential(*(Block(activation=nn.SiLU(), **options) for _ in range(count)))
+    model = model.to(torch.bfloat16).eval()
+    x = torch.randn(1, 256).to(torch.bfloat16)
+    with_loop = _lowered(model, x)
+    monkeypatch.setattr(short_program, "LEAST", count + 1)
+    whole = _lowered(model, x)
+    assert len(with_loop) < len(whole)
+    expected = _outputs(whole, x.cuda(), graphs=False)
+    assert torch.equal(_outputs(with_loop, x.cuda(), graphs=False), expected)
+    assert torch.equal(_outputs(with_loop, x.cuda(), graphs=True), expected)
+
+
+def _outputs(program: bytes, x: torch.Tensor, graphs: bool) -> torch.Tensor:
+    options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
+    with Program(program) as opened:
+        method = opened.method(options=options)
+        return torch.stack([method(factor * x)[0].cpu() for factor in (1, 2, 3)])
 
 
 class Sum(nn.Module):

@@ -6,12 +6,14 @@
 
 using namespace aoti_plugins::cuda;
 
-/// What is known of a mask [capacity]: an AttendedRange. One block.
+/// What is known of a mask [capacity]: an AttendedRange. One block. It waits for what is in front
+/// of it before the next kernel may begin: who has such a range may read, before its own wait, what
+/// kernels in front of this one wrote.
 extern "C" __global__ void __launch_bounds__(kRangeThreads)
     aotip_attended_range(const bool* mask, int32_t capacity, int32_t* range) {
   __shared__ int of_warps[kRangeThreads / 32][3];
-  let_next_begin();
   wait_for_inputs();
+  let_next_begin();
   int begin = capacity;
   int end = 0;
   int count = 0;

@@ -29,16 +29,18 @@ class AttentionOfToken {
   static constexpr int kFound = SIZE + 4;   ///< of a head: sums, their weight, the maximum
   static constexpr int kNoBase = -1;
   static constexpr int kOwnKey = kTokenHeads;  ///< behind rows of the query, the token's own key
+  static constexpr int kTogether = 4;          ///< parts that are read at a time
   static constexpr float kNone = -1e30f;       ///< below any score
   static constexpr float kLog2E = 1.44269504f;
 
   struct Shared {
-    float found[kTokenWarps][kTokenHeads][kFound];
-    float of_blocks[kMostSharers][kTokenHeads][kFound];  ///< of the blocks of the cluster
-    uint4 query[kTokenHeads][kLanes];                    ///< of heads that there are not, zeros
-    uint4 key[kLanes];                                   ///< the token's own
+    float found[kTokenWarps + kMostSharers][kTokenHeads][kFound];  ///< of warps, then of blocks
+    uint4 query[kTokenHeads][kLanes];  ///< of heads that there are not, zeros
+    uint4 key[kLanes];                 ///< the token's own
     uint4 value[kLanes];
   };
+  static_assert(kTokenWarps % kTogether == 0 && kMostSharers % kTogether == 0);
+  static_assert(kTokenHeads * SIZE / 4 <= kTokenWarps * 32);
 
   /// Some elements of what was found of a head.
   struct Found {
@@ -58,7 +60,7 @@ class AttentionOfToken {
     const int group = p.heads / p.kv_heads;
     const int parts_of_group = (group + kTokenHeads - 1) / kTokenHeads;
     const int unit = static_cast<int>(blockIdx.x) / p.sharers;
-    rank_ = static_cast<int>(blockIdx.x) % p.sharers;
+    order_ = static_cast<int>(blockIdx.x) % p.sharers;
     head_ = unit / parts_of_group;
     query_head_ = head_ * group + unit % parts_of_group * kTokenHeads;
     heads_ = head_ < p.kv_heads ? min(kTokenHeads, (head_ + 1) * group - query_head_) : 0;
@@ -71,12 +73,19 @@ class AttentionOfToken {
       return;
     }
     begin_cluster();
+    // Who has a range begins when all in front of the range's kernel have ended, and behind that
+    // one nobody else writes to the cache: what was attended to before may be read now.
+    const bool has_range = p_.range != nullptr;
     const int guess = guessed_base();
-    prefetch(guess);
+    if (has_range) {
+      fetch(guess, p_.capacity);
+    }
     prefetch_arguments();
     wait_for_inputs();
     const int64_t position = *p_.position;
-    fetch(guess, p_.capacity);
+    if (!has_range) {
+      fetch(guess, p_.capacity);
+    }
     const int4 range = read_range();
     take_in();
     position_ = position >= 0 && position < p_.capacity ? static_cast<int>(position) : -1;
@@ -85,22 +94,16 @@ class AttentionOfToken {
     mask_ = range.z != 0 ? nullptr : p_.mask;
     __syncthreads();
     const int first = begin_ / kTokenChunk;
-    const int chunks = end_ > begin_ ? (end_ - 1) / kTokenChunk + 1 - first : 0;
-    const int order = order_of(first);
-    write_cache(first + order, order == 0);
-    attend(first, chunks, order, guess);
-    __syncthreads();
+    const int chunks = chunks_of(begin_, end_);
+    const int sharers = sharers_of(chunks);
+    if (order_ == 0 && warp_ == 0 && (position_ < begin_ || position_ >= end_)) {
+      write_unread();
+    }
+    if (order_ < sharers) {
+      attend(first, chunks, sharers, guess);
+    }
     wait_for_cluster();
-    const int sharers = min(chunks, p_.sharers);
-    if (order < max(sharers, 1)) {
-      put_together(first & (p_.sharers - 1), order, sharers);
-    }
-    if (sharers > 1) {
-      meet_cluster();
-      if (order == 0) {
-        write(sharers);
-      }
-    }
+    put_together(sharers);
   }
 
  private:
@@ -113,8 +116,13 @@ class AttentionOfToken {
     }
   }
 
-  /// Which of the chunks from the first one on is this block's first; sharers are a power of two.
-  __device__ int order_of(int first) const { return (rank_ - first) & (p_.sharers - 1); }
+  /// Chunks with positions of [begin, end).
+  __device__ static int chunks_of(int begin, int end) {
+    return end > begin ? (end - 1) / kTokenChunk + 1 - begin / kTokenChunk : 0;
+  }
+
+  /// Blocks that have some of so many chunks; one also of none, which writes zeros.
+  __device__ int sharers_of(int chunks) const { return max(min(chunks, p_.sharers), 1); }
 
   /// The mask's range, or all.
   __device__ int4 read_range() const {
@@ -123,19 +131,29 @@ class AttentionOfToken {
   }
 
   /// The first of this warp's first positions, before one may know: by the range that is in memory,
-  /// which may be of another token.
+  /// which may be of another token. Begins to bring these positions into the GPU's cache, and those
+  /// that come next.
   __device__ int guessed_base() const {
     const int4 range = p_.range != nullptr ? load_hint(reinterpret_cast<const int4*>(p_.range))
                                            : make_int4(0, p_.capacity, 1, 0);
-    const int first = min(max(range.x, 0), p_.capacity) / kTokenChunk;
-    const int base = (first + order_of(first)) * kTokenChunk + warp_ * kRows;
-    return base < min(range.y, p_.capacity) ? base : kNoBase;
+    const int begin = min(max(range.x, 0), p_.capacity);
+    const int end = min(range.y, p_.capacity);
+    const int sharers = sharers_of(chunks_of(begin, end));
+    const int base = (begin / kTokenChunk + order_) * kTokenChunk + warp_ * kRows;
+    if (order_ >= sharers || base >= end) {
+      return kNoBase;
+    }
+    prefetch(base);
+    if (base + sharers * kTokenChunk < end) {
+      prefetch(base + sharers * kTokenChunk);
+    }
+    return base;
   }
 
   /// Begins to bring keys and values of 16 positions into the GPU's cache.
   __device__ void prefetch(int base) const {
     const int row = base + lane_ % kRows;
-    if (base >= 0 && row < p_.capacity) {
+    if (row < p_.capacity) {
       const bool is_key = lane_ < kRows;
       const T* const from = is_key
                                 ? row_of(at(p_.keys, head_ * p_.keys_step), row, p_.keys_row)
@@ -241,31 +259,40 @@ class AttentionOfToken {
     }
   }
 
-  /// Who reads the token's position writes it; the first block if nobody may read it. All take what
-  /// they need of it from shared memory.
-  __device__ void write_cache(int chunk, bool is_first) const {
-    const bool is_inside = position_ >= 0;
-    if (!is_inside && is_first && threadIdx.x == 0 && p_.fault != nullptr) {
-      *p_.fault = kFaultIndex;
-    }
-    const bool is_read = position_ >= begin_ && position_ < end_;
-    const int of_chunk = position_ / kTokenChunk - chunk;
-    const bool is_here = is_read ? of_chunk >= 0 && (of_chunk & (p_.sharers - 1)) == 0 : is_first;
-    if (is_inside && is_here && warp_ < 2 && lane_ < kLanes) {
+  /// The token's own row of the cache, by one warp. All take what they need of it from shared
+  /// memory.
+  __device__ void write_cache() const {
+    const bool is_key = lane_ < kLanes;
+    if (lane_ < 2 * kLanes) {
       const T* const to =
-          warp_ == 0 ? row_of(at(p_.keys, head_ * p_.keys_step), position_, p_.keys_row)
-                     : row_of(at(p_.values, head_ * p_.values_step), position_, p_.values_row);
-      reinterpret_cast<uint4*>(const_cast<T*>(to))[lane_] =
-          warp_ == 0 ? shared_.key[lane_] : shared_.value[lane_];
+          is_key ? row_of(at(p_.keys, head_ * p_.keys_step), position_, p_.keys_row)
+                 : row_of(at(p_.values, head_ * p_.values_step), position_, p_.values_row);
+      const int place = lane_ % kLanes;
+      reinterpret_cast<uint4*>(const_cast<T*>(to))[place] =
+          is_key ? shared_.key[place] : shared_.value[place];
+    }
+  }
+
+  /// A position that is not attended to; none that is outside of the cache.
+  __device__ void write_unread() const {
+    if (position_ >= 0) {
+      write_cache();
+    } else if (lane_ == 0 && p_.fault != nullptr) {
+      *p_.fault = kFaultIndex;
     }
   }
 
   /// The position of the 16 whose value is the `i`-th of four that a lane has.
   __device__ int row_of_value(int i) const { return i / 2 * 8 + lane_ % 4 * 2 + i % 2; }
 
-  /// Sets out to fetch keys and values of 16 positions, if they begin before `end`. Of each 32
-  /// elements of a key a lane has 8, of two positions; of each 64 of a value 8, of four.
+  /// Sets out to fetch keys and values of 16 positions, if they begin before `end`.
   __device__ void fetch(int base, int end) {
+    fetch_keys(base, end);
+    fetch_values(base, end);
+  }
+
+  /// Of each 32 elements of a key a lane has 8, of two positions.
+  __device__ void fetch_keys(int base, int end) {
     if (base < 0 || base >= end) {
       return;
     }
@@ -278,6 +305,13 @@ class AttentionOfToken {
         keys_[part][half] = *reinterpret_cast<const uint4*>(from + part * 32);
       }
     }
+  }
+
+  /// Of each 64 elements of a value a lane has 8, of four positions.
+  __device__ void fetch_values(int base, int end) {
+    if (base < 0 || base >= end) {
+      return;
+    }
     const T* const values = at(p_.values, head_ * p_.values_step + lane_ / 4 * 8);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -289,12 +323,14 @@ class AttentionOfToken {
     }
   }
 
-  /// Puts the token's own key and value, which are in the cache only now, among the 16.
+  /// Puts the token's own key and value among the 16, and into the cache: who reads them writes
+  /// them.
   __device__ void put_own(int base) {
     const int own = position_ - base;
     if (own < 0 || own >= kRows) {
       return;
     }
+    write_cache();
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       const uint4 key = shared_.key[part * 4 + lane_ % 4];
@@ -320,26 +356,35 @@ class AttentionOfToken {
                                       static_cast<uint64_t>(static_cast<uint32_t>(row)) * nbytes);
   }
 
-  /// `fetched`: the first of the positions that are on their way.
-  __device__ void attend(int first, int chunks, int order, int fetched) {
+  /// `fetched`: the first of the positions that are on their way. What comes next is fetched as
+  /// soon as there are registers for it.
+  __device__ void attend(int first, int chunks, int sharers, int fetched) {
     float most = kNone;
     float weight = 0.0f;
     float sums[kRuns * 4][4] = {};
+    int base = (first + order_) * kTokenChunk + warp_ * kRows;
+    int chunk = order_;
+    if (base != fetched) {  // once more without anything, for what comes then
+      base -= sharers * kTokenChunk;
+      chunk -= sharers;
+    }
 #pragma unroll 1
-    for (int chunk = order; chunk < chunks; chunk += p_.sharers) {
-      const int base = (first + chunk) * kTokenChunk + warp_ * kRows;
-      if (base != fetched) {
-        fetch(base, end_);
-      }
-      if (base < end_ && base + kRows > begin_) {
+    for (; chunk < chunks; chunk += sharers) {
+      const int next = base + sharers * kTokenChunk;
+      const bool is_any = chunk >= 0 && base < end_ && base + kRows > begin_;
+      float scores[4];
+      if (is_any) {
         put_own(base);
-        float scores[4];
         multiply(scores);
+      }
+      fetch_keys(next, end_);
+      if (is_any) {
         uint32_t weights[2];
         const float before = weigh(base, scores, most, weight, weights);
         add_values(before, weights, sums);
       }
-      fetched = kNoBase;
+      fetch_values(next, end_);
+      base = next;
     }
     keep(most, weight, sums);
   }
@@ -449,63 +494,61 @@ class AttentionOfToken {
     }
   }
 
-  /// Four elements' sums over parts, each relative to the maximum of its scores. Parts of which
-  /// only the first `count` are there.
-  template <int COUNT>
-  __device__ static Found sum_over(const float (&parts)[COUNT][kTokenHeads][kFound], int count,
-                                   int head, int element) {
+  /// Four elements' sums over some parts, each relative to the maximum of its scores.
+  __device__ Found sum_over(int begin, int count, int head, int element) const {
     Found all{make_float4(0, 0, 0, 0), 0.0f, kNone};
+    const int end = begin + count;
+#pragma unroll 1
+    for (int first = begin; first < end; first += kTogether) {
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-      all.most = i < count ? fmaxf(all.most, parts[i][head][SIZE + 1]) : all.most;
+      for (int i = 0; i < kTogether; ++i) {
+        all.most =
+            first + i < end ? fmaxf(all.most, shared_.found[first + i][head][SIZE + 1]) : all.most;
+      }
     }
+#pragma unroll 1
+    for (int first = begin; first < end; first += kTogether) {
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) {
-      if (i < count) {
-        const float* const part = parts[i][head];
+      for (int i = 0; i < kTogether; ++i) {
+        const float* const part = shared_.found[first + i][head];
         const float factor = exp2f(part[SIZE + 1] - all.most);
         const float4 sums = *reinterpret_cast<const float4*>(part + element);
-        all.sums.x += factor * sums.x;
-        all.sums.y += factor * sums.y;
-        all.sums.z += factor * sums.z;
-        all.sums.w += factor * sums.w;
-        all.weight += factor * part[SIZE];
+        if (first + i < end) {
+          all.sums.x += factor * sums.x;
+          all.sums.y += factor * sums.y;
+          all.sums.z += factor * sums.z;
+          all.sums.w += factor * sums.w;
+          all.weight += factor * part[SIZE];
+        }
       }
     }
     return all;
   }
 
-  /// What the warps found becomes the result, or goes to the block that puts all blocks' together.
-  __device__ void put_together(int leader, int order, int sharers) {
-    float* const to = shared_of_block(&shared_.of_blocks[order][0][0], leader);
-    for_elements([&](int head, int element) {
-      const Found all = sum_over(shared_.found, sharers > 0 ? kTokenWarps : 0, head, element);
-      if (sharers <= 1) {
+  /// What the warps found becomes the result, or goes to the first block, which puts all blocks'
+  /// together. A thread has four elements of a head.
+  __device__ void put_together(int sharers) {
+    const int head = static_cast<int>(threadIdx.x) / (SIZE / 4);
+    const int element = static_cast<int>(threadIdx.x) % (SIZE / 4) * 4;
+    const bool has_elements = head < heads_;
+    __syncthreads();
+    if (has_elements && order_ < sharers) {
+      const Found all = sum_over(0, kTokenWarps, head, element);
+      if (sharers == 1) {
         write_elements(head, element, all);
-        return;
+      } else {
+        float* const to = shared_of_block(&shared_.found[kTokenWarps + order_][head][0], 0);
+        *reinterpret_cast<float4*>(to + element) = all.sums;
+        if (element == 0) {
+          *reinterpret_cast<float2*>(to + SIZE) = make_float2(all.weight, all.most);
+        }
       }
-      *reinterpret_cast<float4*>(to + head * kFound + element) = all.sums;
-      if (element == 0) {
-        to[head * kFound + SIZE] = all.weight;
-        to[head * kFound + SIZE + 1] = all.most;
+    }
+    if (sharers > 1) {
+      meet_cluster();
+      if (order_ == 0 && has_elements) {
+        write_elements(head, element, sum_over(kTokenWarps, sharers, head, element));
       }
-    });
-  }
-
-  /// The result of all blocks.
-  __device__ void write(int sharers) {
-    for_elements([&](int head, int element) {
-      write_elements(head, element, sum_over(shared_.of_blocks, sharers, head, element));
-    });
-  }
-
-  /// Every fourth element of all heads.
-  template <typename Do>
-  __device__ void for_elements(const Do& act) const {
-    constexpr int kFours = SIZE / 4;
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < heads_ * kFours; i += kTokenWarps * 32) {
-      act(i / kFours, i % kFours * 4);
     }
   }
 
@@ -520,8 +563,8 @@ class AttentionOfToken {
   Shared& shared_;
   const int lane_;
   const int warp_;
-  int rank_;  ///< in the cluster
-  int head_;  ///< of the cache
+  int order_;  ///< in the cluster: which of the chunks is this block's first
+  int head_;   ///< of the cache
   int query_head_;
   int heads_;
   int position_ = 0;  ///< of the token; negative for one outside of the cache
@@ -534,8 +577,16 @@ class AttentionOfToken {
 
 }  // namespace
 
+/// Of heads of 128, few enough registers for a block to have room beside one of a product with
+/// small weights; nothing spills.
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1204
+#define AOTIP_TOKEN_BOUNDS(SIZE) __maxnreg__(SIZE == 64 ? 128 : 152)
+#else
+#define AOTIP_TOKEN_BOUNDS(SIZE) __launch_bounds__(kTokenWarps * 32)
+#endif
+
 #define AOTIP_TOKEN_ATTENTION(KIND, TYPE, SIZE)                                          \
-  extern "C" __global__ void __launch_bounds__(kTokenWarps * 32)                         \
+  extern "C" __global__ void AOTIP_TOKEN_BOUNDS(SIZE)                                    \
       aotip_token_attention_##KIND##_##SIZE(const TokenAttention p) {                    \
     static_assert(AttentionOfToken<TYPE, SIZE>::kNbytes <= kTokenAttentionNbytes<SIZE>); \
     AttentionOfToken<TYPE, SIZE>(p, launched_memory()).run();                            \
