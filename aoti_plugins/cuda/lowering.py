@@ -110,6 +110,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.cuda.inductor.padded_views import padded_views
     from aoti_plugins.cuda.inductor.rounded_divisions import rounded_divisions
     from aoti_plugins.cuda.inductor.searches import searches_of_pytorch
+    from aoti_plugins.cuda.inductor.small_kernels import small_kernels_together
     from aoti_plugins.cuda.inductor.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
@@ -129,6 +130,7 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         searches_of_pytorch(),
         known_triton_version(),
         fresh_kernels(),
+        small_kernels_together(),
         attention_target(attention),
     ):
         yield

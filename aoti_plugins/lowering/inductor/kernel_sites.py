@@ -177,10 +177,19 @@ def _sizes(value: torch.Tensor) -> tuple[int, ...] | None:
     return fixed if len(fixed) == value.ndim else None
 
 
+def single_nodes(schedule: Iterable[Any]) -> list[Any]:
+    """What a kernel is made of, with the nodes of those that were put together in its place."""
+    found: list[Any] = []
+    for one in schedule:
+        is_several = hasattr(one, "is_foreach") and one.is_foreach()
+        found += one.get_nodes() if is_several else [one]
+    return found
+
+
 def _fused_site(schedule: Sequence[Any], last: _LastNodes) -> KernelSite:
     from torch._inductor.virtualized import V
 
-    nodes = [one for one in schedule if getattr(one, "node", None) is not None]
+    nodes = [one for one in single_nodes(schedule) if getattr(one, "node", None) is not None]
     written = {dep.name for one in nodes for dep in one.read_writes.writes}
     read = {dep.name for one in nodes for dep in one.read_writes.reads} - written
     origins = [origin for one in nodes for origin in one.node.get_origins()]
