@@ -68,6 +68,15 @@ class Origins:
                         return False
         return True
 
+    def layer(self, node: Node) -> int | None:
+        """Which of the layers a node of Inductor's graph is of, by ``learn_layers``; the last one.
+
+        Returns:
+            ``None`` if it comes from none of them.
+        """
+        known = (one.name for one in self.of(node))
+        return max((self._layers[name][1] for name in known if name in self._layers), default=None)
+
     def _same(self, node: Node) -> tuple[Node, ...]:
         return (self._nodes[node.name],) if node.name in self._ops else ()
 

@@ -46,11 +46,13 @@ from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
 from aoti_plugins.lowering.inductor.generate import forget_pending_sizes, generate, shims_called
 from aoti_plugins.lowering.inductor.inputs_in_memory import generate_in_steps
 from aoti_plugins.lowering.inductor.loops import looped
+from aoti_plugins.lowering.inductor.memory_of_layers import memory_of_layers
 from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
 from aoti_plugins.lowering.inductor.versions import torch_version
 from aoti_plugins.lowering.layers.short_program import shortened
+from aoti_plugins.lowering.layers.stored_between import store_between_layers
 from aoti_plugins.lowering.origins import Origins, forget_histories
 from aoti_plugins.lowering.passes.new_states_stored import new_states_stored
 from aoti_plugins.lowering.passes.restore_views import loosen_views
@@ -208,6 +210,7 @@ class _Lowering:
                 loosen_views(program)
         if torch_version() < (2, 13):
             new_states_stored(program)
+        store_between_layers(program)
         return program
 
     def _transformed(self, programs: list[ExportedProgram]) -> list[ExportedProgram]:
@@ -242,16 +245,20 @@ class _Lowering:
     ) -> GeneratedCode:
         """Generate a few of equal layers, and a loop over all; all of them where that is not so."""
         inputs, device = _example_inputs(program), self._device.torch_device
-        short = shortened(program, options.get("joint_graph_constant_folding", True))
-        if short is not None and self._origins.learn_layers(short.nodes):
+
+        def generated(one: ExportedProgram) -> GeneratedCode:
             environment = self._device.environment(target, self._options)
-            code = generate(short.program.module(), inputs, options, environment, device)
+            return generate(one.module(), inputs, options, environment, device)
+
+        short = shortened(program, options.get("joint_graph_constant_folding", True))
+        if short is None or not self._origins.learn_layers(short.nodes):
+            return generated(program)
+        with memory_of_layers(self._origins.layer):
             try:
-                return looped(code, short)
+                return looped(generated(short.program), short)
             except NoLoopError as error:
                 logger.debug("no loop over the layers of %s: %s", self._place, error)
-        environment = self._device.environment(target, self._options)
-        return generate(program.module(), inputs, options, environment, device)
+            return generated(program)
 
     def _provider_of_option(self, name: str) -> str:
         return get_manager().provider_of_option(self._device.name, self._specs, name)

@@ -6,6 +6,7 @@ same others, and all else is equal.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ MARK = re.compile(r'"(?P<kernel>\w+):(?P<number>\d+)(?P<output>\.\w+)?"')
 _DECLARATION = re.compile(
     r" *(?:static |constexpr |const )*[\w:]+[*&]? ([A-Za-z_]\w*)(?:\[\])?(?:;|\(| = )"
 )
+_RELEASE = re.compile(r" *([A-Za-z_]\w*)\.reset\(\);")
 _OWNER = re.compile(
     r" *(?:RAIIAtenTensorHandle \w+\(\w+\);"
     r"|auto \w+ = (?:std::move|wrap_with_raii_handle_if_needed)\()"
@@ -46,7 +48,8 @@ class Body:
     """The statements of ``run_impl``.
 
     Attributes:
-        lines: all of them, with comments.
+        lines: all of them, with comments. Where several variables are released one after the other,
+            which Inductor does in the order of their names, they are in that of declarations.
         code: numbers of those that are not.
         words: what each line of code consists of, without the numbers of marks.
         marks: these, of each line of code.
@@ -55,7 +58,7 @@ class Body:
     """
 
     def __init__(self, text: str) -> None:
-        self.lines = text.split("\n")
+        self.lines = _with_releases_in_order(text.split("\n"))
         stripped = enumerate(map(str.lstrip, self.lines))
         self.code = [number for number, line in stripped if line and not line.startswith("//")]
         texts = [self.lines[number] for number in self.code]
@@ -75,6 +78,23 @@ class Body:
     def names(self, start: int, stop: int) -> set[str]:
         """Words in lines of code."""
         return {word for words in self.words[start:stop] for word in words}
+
+
+def _with_releases_in_order(lines: Sequence[str]) -> list[str]:
+    declared: dict[str, int] = {}
+    for line in lines:
+        found = _DECLARATION.match(line)
+        if found is not None:
+            declared.setdefault(found[1], len(declared))
+
+    def place(line: str) -> int:
+        return declared.get(line.strip().partition(".")[0], -1)
+
+    ordered: list[str] = []
+    for is_release, group in itertools.groupby(lines, lambda line: bool(_RELEASE.fullmatch(line))):
+        together = list(group)
+        ordered += sorted(together, key=place) if is_release else together
+    return ordered
 
 
 @dataclass(frozen=True)

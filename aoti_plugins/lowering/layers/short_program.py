@@ -74,9 +74,8 @@ def shortened(program: ExportedProgram, may_fold: bool) -> ShortProgram | None:
         what others than the last of them make.
     """
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
-    kinds = {name: spec.kind for name, spec in specs.items() if spec.kind in _CONSTANTS}
-    layers = _equal_layers(program.graph, kinds)
-    if layers is None:
+    layers = equal_layers(program)
+    if layers is None or not all(map(is_in_memory, layers.handed_on)):
         return None
     constants = tuple(
         tuple(str(specs[node.name].target) for node in chain) for chain in layers.constants
@@ -94,7 +93,7 @@ def shortened(program: ExportedProgram, may_fold: bool) -> ShortProgram | None:
 
 
 @dataclass(frozen=True)
-class _Layers:
+class Layers:
     """Equal layers, each of which uses what the one before it made.
 
     Attributes:
@@ -102,18 +101,25 @@ class _Layers:
         constants: placeholders of which each layer has one, by layer.
         nodes: those that compute, likewise. As constants, some have one more: behind the last whole
             layer may be a part of one.
+        handed_on: what the second layer takes from the first.
     """
 
     run: Run
     constants: tuple[tuple[Node, ...], ...]
     nodes: tuple[tuple[Node, ...], ...]
+    handed_on: tuple[Node, ...]
 
     @property
     def left_out(self) -> int:
+        """How many more there are than ``KEPT``."""
         return self.run.count - KEPT
 
 
-def _equal_layers(graph: Graph, kinds: Mapping[str, InputKind]) -> _Layers | None:
+def equal_layers(program: ExportedProgram) -> Layers | None:
+    """The layers of a program, if ``LEAST`` or more in a row are equal."""
+    specs = program.graph_signature.input_specs
+    kinds = {spec.arg.name: spec.kind for spec in specs if spec.kind in _CONSTANTS}
+    graph = program.graph
     nodes = [node for node in graph.nodes if node.op not in ("placeholder", "output")]
     places = {node: place for place, node in enumerate(nodes)}
     found = longest_run([_symbol(node, kinds) for node in nodes], LEAST)
@@ -153,13 +159,12 @@ def _equal_layers(graph: Graph, kinds: Mapping[str, InputKind]) -> _Layers | Non
         return None
     if any(places.get(node, -1) >= run.start for node in shared):
         return None
-    if not all(map(_is_in_memory, _handed_on(run, inputs, places))):
-        return None
     of_nodes = (
         tuple(nodes[place] for place in range(first, end + period, period))
         for first in range(run.start, run.start + period)
     )
-    return _Layers(run, _chains(following), tuple(of_nodes))
+    handed_on = tuple(dict.fromkeys(_handed_on(run, inputs, places)))
+    return Layers(run, _chains(following), tuple(of_nodes), handed_on)
 
 
 def _handed_on(
@@ -171,10 +176,11 @@ def _handed_on(
     return [one for at in second for one in inputs[at] if places.get(one) in first]
 
 
-def _is_in_memory(node: Node) -> bool:
+def is_in_memory(node: Node) -> bool:
     """Whether a node's result is stored whatever uses it: Inductor knows nothing of the op.
 
-    What it generates itself it computes anew in the next layers, so that one is not like the other.
+    What it generates itself it may compute anew in the next layers, so that one is not like the
+    other (``stored_between.py``).
     """
     while node.target is operator.getitem or getattr(node.target, "overloadpacket", None) in _VIEWS:
         node = node.all_input_nodes[0]
@@ -231,7 +237,7 @@ def _is_uniform(value: Tensor) -> bool:
     return bool((few == few[0]).all()) and bool((value == few[0]).all())
 
 
-def _without(program: ExportedProgram, layers: _Layers) -> ExportedProgram | None:
+def _without(program: ExportedProgram, layers: Layers) -> ExportedProgram | None:
     """The program without layers; ``None`` if what is behind them uses more than the last one."""
     try:
         graph, output_specs = _short_graph(program, layers)
@@ -251,7 +257,7 @@ def _without(program: ExportedProgram, layers: _Layers) -> ExportedProgram | Non
     return short
 
 
-def _short_graph(program: ExportedProgram, layers: _Layers) -> tuple[Graph, list[OutputSpec]]:
+def _short_graph(program: ExportedProgram, layers: Layers) -> tuple[Graph, list[OutputSpec]]:
     """The graph without layers, and what its outputs are.
 
     Raises:
@@ -293,7 +299,7 @@ def _short_graph(program: ExportedProgram, layers: _Layers) -> tuple[Graph, list
     return graph, specs
 
 
-def _seen_from_behind(layers: _Layers) -> dict[Node, Any]:
+def _seen_from_behind(layers: Layers) -> dict[Node, Any]:
     """What to use behind the layers in the place of a node or a constant of theirs.
 
     Of those that only one layer but the last has, nothing, which no copy is of.
@@ -314,7 +320,7 @@ def _seen_from_behind(layers: _Layers) -> dict[Node, Any]:
 
 
 def _places_of_buffers(
-    program: ExportedProgram, layers: _Layers
+    program: ExportedProgram, layers: Layers
 ) -> dict[str, tuple[list[str], int]]:
     """The buffers of the same role, and which of them it is, by FQN."""
     targets = {spec.arg.name: str(spec.target) for spec in program.graph_signature.input_specs}
