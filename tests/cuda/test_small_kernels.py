@@ -15,7 +15,7 @@ from aoti_plugins.cli._pte import inspect_program
 
 
 class Several(nn.Module):
-    """A row of a table, angles and a mask, as in front of a language model's layers; and a state."""
+    """A row of a table, angles and a mask, as in front of layers of a decoder; and a state."""
 
     def __init__(self) -> None:
         super().__init__()
