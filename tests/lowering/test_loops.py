@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +32,7 @@ from aoti_plugins.payload import KernelRef, decode
 from aoti_plugins.runtime import Program
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from gpu_models import Shape, small_weights
+from gpu_models import Shape, llama, prompt, small_weights
 
 WIDTH = 16
 WIDE = 256
@@ -102,9 +103,14 @@ def attempts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def without_loops() -> Iterator[pytest.MonkeyPatch]:
+def without_loops(attempts: list[str]) -> Iterator[pytest.MonkeyPatch]:
+    """Until it is undone, whole programs are generated."""
+
+    def refuse(code: GeneratedCode, short: ShortProgram) -> GeneratedCode:
+        raise NoLoopError("for a test")
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "shortened", lambda *args: None)
+        patch.setattr(pipeline, "looped", refuse)
         yield patch
 
 
@@ -264,9 +270,11 @@ def test_what_is_said_of_kernels(attempts: list[str], without_loops: pytest.Monk
     assert all(any(f"layers.{number} " in name for name in modules) for number in range(LAYERS))
 
 
-def wrapper_of(model: nn.Module, inputs: Any, folder: Path) -> str:
-    """The wrapper of a program for a GPU."""
-    partitioner = CudaPartitioner(target="h100", keep_sources=str(folder))
+def wrapper_of(model: nn.Module, inputs: Any, folder: Path, target: str = "h100") -> str:
+    """The wrapper of a program for a GPU, or for the CPU."""
+    folder.mkdir(exist_ok=True)
+    make = CpuPartitioner if target == "cpu" else functools.partial(CudaPartitioner, target=target)
+    partitioner = make(keep_sources=str(folder))
     to_edge_transform_and_lower(export(model.eval(), inputs), partitioner=[partitioner])
     (path,) = folder.glob("*/wrapper.cpp")
     return path.read_text()
@@ -291,6 +299,58 @@ def test_the_same_statements_in_the_same_order(
     assert not has_loop(whole)
     assert len(short) < len(whole)
     assert unrolled(short) == unrolled(whole)
+
+
+def encoder() -> tuple[nn.Module, Any]:
+    """Layers whose sums and norms are Inductor's."""
+    torch.manual_seed(0)
+    layers = (nn.TransformerEncoderLayer(16, 2, 32, batch_first=True) for _ in range(LAYERS))
+    return nn.Sequential(*layers).eval(), (torch.randn(2, 7, 16),)
+
+
+def token() -> tuple[nn.Module, Any]:
+    """A token of a language model: a mask and angles that all layers use, and caches."""
+    model, inputs = llama(Shape(LAYERS, 64, capacity=128, width=32, heads=4, kv_heads=2, hidden=48))
+    return model.float(), inputs
+
+
+def prompt_of_halves() -> tuple[nn.Module, Any]:
+    """A prompt for a GPU, with weights of 16 bits."""
+    shape = Shape(LAYERS, 64, capacity=512, width=WIDE, heads=4, kv_heads=2, hidden=512)
+    return prompt(llama(shape))
+
+
+@pytest.mark.parametrize(
+    ("make", "target"),
+    [(encoder, "cpu"), (token, "cpu"), (encoder, "h100"), (prompt_of_halves, "h100")],
+)
+def test_layers_that_add_to_a_sum(
+    make: Callable[[], Any],
+    target: str,
+    attempts: list[str],
+    without_loops: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The sums are stored, and so is what all layers share: each is like the one before it."""
+    whole = wrapper_of(*make(), tmp_path / "whole", target)
+    without_loops.undo()
+    short = wrapper_of(*make(), tmp_path / "short", target)
+    assert attempts == ["loop"]
+    assert has_loop(short)
+    assert not has_loop(whole)
+    assert unrolled(short) == unrolled(whole)
+
+
+@pytest.mark.parametrize("make", [encoder, token])
+def test_results_of_layers_that_add_to_a_sum(make: Callable[[], Any], attempts: list[str]) -> None:
+    model, inputs = make()
+    edge = to_edge_transform_and_lower(export(model, inputs), partitioner=[CpuPartitioner()])
+    runs = Program(bytes(edge.to_executorch().buffer))
+    assert attempts == ["loop"]
+    for _ in range(3):  # caches are written to
+        with torch.no_grad():
+            expected = model(*inputs)
+        torch.testing.assert_close(torch.as_tensor(runs(*inputs)[0]), expected)
 
 
 @pytest.fixture(scope="module")

@@ -180,8 +180,10 @@ def is_in_memory(node: Node) -> bool:
     """Whether a node's result is stored whatever uses it: Inductor knows nothing of the op.
 
     What it generates itself it may compute anew in the next layers, so that one is not like the
-    other (``stored_between.py``).
+    other, unless all that uses it is the op that stores it (``stored_between.py``).
     """
+    if all(user.target is torch.ops.aoti_plugins.stored.default for user in node.users):
+        return True
     while node.target is operator.getitem or getattr(node.target, "overloadpacket", None) in _VIEWS:
         node = node.all_input_nodes[0]
     return getattr(node.target, "namespace", "aten") not in ("aten", "prims")
