@@ -10,7 +10,7 @@ VERSION_TESTS := tests/lowering/test_patches.py tests/cuda/test_cuda_patches.py 
 	tests/cuda/test_cuda_lowering.py tests/cuda/test_cuda_programs.py tests/mps/test_mps_lowering.py tests/e2e/test_results.py \
 	tests/e2e/test_index_errors.py tests/lowering/test_gathered_rows.py tests/lowering/test_kernel_sites.py \
 	tests/lowering/test_alike.py tests/lowering/test_layers.py tests/lowering/test_questions_together.py tests/lowering/test_settled.py \
-	tests/lowering/test_short_wrappers.py tests/lowering/test_loops.py tests/kinds/test_corners.py
+	tests/lowering/test_short_wrappers.py tests/lowering/test_loops.py tests/cuda/test_small_kernels.py tests/kinds/test_corners.py
 
 # What `make fuzz` gives each target.
 FUZZ_SECONDS ?= 60

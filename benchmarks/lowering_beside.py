@@ -1,10 +1,12 @@
 """Time to make a program of a language model on a GPU host, beside others who measure there.
 
-The model has a token as its input (``gpu_models.DECODERS``). Each way has a process of its own and
-caches of its own, which are empty; what is timed:
+The model is one of ``gpu_models.DECODERS``; its input is a token, or a prompt of 512 if ``_prompt``
+is behind its name. Each way has a process of its own and caches of its own, which are empty; what
+is timed:
 
     ours           export excluded, ``to_edge_transform_and_lower`` and ``to_executorch``
     measured       the same with ``max_autotune=True``, which measures on this GPU
+    cpu            as ours, for this machine's processor
     torch.compile  the first call with ``mode="max-autotune"``
     upstream       as ours, with ``CudaPartitioner`` of the executorch wheel
 
@@ -51,13 +53,20 @@ print(json.dumps({"seconds": time.perf_counter() - start}))
 _EXPORTED = """
 import sys, torch, gpu_models
 from executorch.exir import to_edge_transform_and_lower
-model, inputs = gpu_models.DECODERS[sys.argv[1]]()
+model, inputs = gpu_models.DECODERS[sys.argv[1].removesuffix("_prompt")]()
+if sys.argv[1].endswith("_prompt"):
+    model, inputs = gpu_models.prompt((model, inputs))
 exported = torch.export.export(model, inputs)
 """
 
 _OURS = """
 from aoti_plugins import CudaPartitioner
 partitioner = CudaPartitioner(target=sys.argv[2], max_autotune={measured})
+"""
+
+_CPU = """
+from aoti_plugins import CpuPartitioner
+partitioner = CpuPartitioner()
 """
 
 _UPSTREAM = """
@@ -81,6 +90,7 @@ print(json.dumps({"seconds": time.perf_counter() - start}))
 WAYS = {
     "ours": _EXPORTED + _OURS.format(measured=False) + _LOWERED,
     "measured": _EXPORTED + _OURS.format(measured=True) + _LOWERED,
+    "cpu": _EXPORTED + _CPU + _LOWERED,
     "torch.compile": _COMPILED,
     "upstream": _EXPORTED + _UPSTREAM + _LOWERED,
 }
@@ -122,7 +132,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("models", nargs="+", help="names in gpu_models.DECODERS")
+    parser.add_argument("models", nargs="+", help="names in gpu_models.DECODERS, or NAME_prompt")
     parser.add_argument("--ways", nargs="*", choices=WAYS, default=list(WAYS))
     parser.add_argument("--target", default="native", help="of our ways: this GPU, or a name")
     parser.add_argument("--output", type=Path, default=RESULTS)

@@ -48,6 +48,7 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "begin": lambda: lambda tuner: None,
     "cores": lambda: 10,
     "gpu": lambda: gpu_properties(GPU),
+    "layer_of": lambda: lambda node: None,
     "name": lambda: "scalar",
     "ops": tuple,
     "placement": _placement,

@@ -181,7 +181,7 @@ def test_a_constant_that_is_called_as_a_variable_could_be(attempts: list[str]) -
         def forward(self, x: Tensor, place: Tensor) -> list[Tensor]:
             x = self.first(x)
             for one in self.layers:
-                x = one(x + self.layer * self.number - self._buffers["place"], place)
+                x = one(x * self.layer + self.number - self._buffers["place"], place)
             return [self.last(x)]
 
     model = Named()

@@ -22,7 +22,7 @@ _MOST_ELEMENTS = 1 << 15
 
 
 @patch(
-    "torch._inductor.scheduler.ForeachKernelSchedulerNode.group_nodes_for_combo_kernels(scheduler)",
+    "torch._inductor.scheduler.ForeachKernelSchedulerNode.combinable_nodes(nodes)",
     "torch._inductor.utils.aggregate_origins(node_schedule)",
     "torch._inductor.config.combo_kernels",
     "torch._inductor.config.combo_kernel_allow_mixed_sizes",
@@ -35,8 +35,8 @@ def small_kernels_together() -> Iterator[None]:
     from torch._inductor import config
     from torch._inductor.scheduler import ForeachKernelSchedulerNode
 
-    def groups(original: Any, scheduler: Any) -> list[list[Any]]:
-        return [list(filter(_is_small, nodes)) for nodes in original(scheduler)]
+    def combinable(original: Any, nodes: Any) -> list[Any]:
+        return list(filter(_is_small, original(nodes)))
 
     def origins(original: Any, node_schedule: Any) -> Any:
         is_list = isinstance(node_schedule, list)
@@ -44,7 +44,7 @@ def small_kernels_together() -> Iterator[None]:
 
     with (
         config.patch(combo_kernels=True, combo_kernel_allow_mixed_sizes=2),
-        replaced(ForeachKernelSchedulerNode, "group_nodes_for_combo_kernels", groups),
+        replaced(ForeachKernelSchedulerNode, "combinable_nodes", combinable),
         replaced(torch._inductor.utils, "aggregate_origins", origins),
     ):
         yield

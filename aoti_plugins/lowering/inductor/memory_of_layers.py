@@ -5,7 +5,8 @@ keeps it back where the estimate of the whole program's peak says so: of equal l
 something else. So what a layer releases is there for this layer alone, and is given to it in the
 order of buffers.
 
-Patched: how lines of a wrapper that allocate and release are planned.
+Patched: how lines of a wrapper that allocate and release are planned, and what is kept of them when
+they are made.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from aoti_plugins.lowering.inductor.patching import patch, replaced
 
 
 @patch(
+    "torch._inductor.codegen.wrapper.AllocateLine.__post_init__(self)",
     "torch._inductor.codegen.wrapper.AllocateLine.plan(self, state)",
     "torch._inductor.codegen.wrapper.AllocateLine.should_reuse_buffer(self, free_line, size)",
+    "torch._inductor.codegen.wrapper.FreeIfNotReusedLine.__post_init__(self)",
     "torch._inductor.codegen.wrapper.FreeIfNotReusedLine.plan(self, state)",
     "torch._inductor.codegen.wrapper.MemoryPlanningState.pop(self, key)",
     "torch._inductor.codegen.wrapper.buffer_reuse_key(node)",
@@ -39,21 +42,26 @@ def memory_of_layers(layer_of: Callable[[Node], int | None]) -> Iterator[None]:
     from torch._inductor.virtualized import V
 
     layers: dict[Any, list[int | None]] = {}
-    now: int | None = None
+    now: tuple[int, int] | None = None
 
-    def plan(original: Any, self: Any, state: Any) -> Any:
-        nonlocal now
+    def make(original: Any, self: Any) -> None:
+        original(self)
         scheduler = V.graph.scheduler
         if scheduler not in layers:
             layers[scheduler] = _layers(scheduler.nodes, layer_of)
-        now = layers[scheduler][self.scheduler_node_index]
+        layer = layers[scheduler][self.scheduler_node_index]
+        self.layer = None if layer is None else (id(scheduler), layer)  # of a graph within, another
+
+    def plan(original: Any, self: Any, state: Any) -> Any:
+        nonlocal now
+        now = self.layer
         return original(self, state)
 
     def key(original: Any, node: Any) -> Any:
         return (*original(node), now)
 
     def should_reuse(original: Any, self: Any, free_line: Any, size: int) -> bool:
-        return bool(now is not None or original(self, free_line, size))
+        return bool(self.layer is not None or original(self, free_line, size))
 
     def pop(original: Any, self: Any, key: Any) -> Any:
         # The last one is taken.
@@ -61,6 +69,8 @@ def memory_of_layers(layer_of: Callable[[Node], int | None]) -> Iterator[None]:
         return original(self, key)
 
     with (
+        replaced(wrapper.AllocateLine, "__post_init__", make),
+        replaced(wrapper.FreeIfNotReusedLine, "__post_init__", make),
         replaced(wrapper.AllocateLine, "plan", plan),
         replaced(wrapper.FreeIfNotReusedLine, "plan", plan),
         replaced(wrapper.AllocateLine, "should_reuse_buffer", should_reuse),
