@@ -27,6 +27,7 @@ from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.loops import looped
 from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
 from aoti_plugins.lowering.layers.short_program import KEPT, LEAST, ShortProgram
+from aoti_plugins.lowering.layers.stored_between import store_between_layers
 from aoti_plugins.lowering.support import module_path, op_name
 from aoti_plugins.payload import KernelRef, decode
 from aoti_plugins.runtime import Program
@@ -339,6 +340,32 @@ def test_layers_that_add_to_a_sum(
     assert has_loop(short)
     assert not has_loop(whole)
     assert unrolled(short) == unrolled(whole)
+
+
+@pytest.mark.parametrize(
+    ("make", "target", "has_mask"), [(token, "cpu", False), (prompt_of_halves, "h100", True)]
+)
+def test_what_is_stored_of_what_layers_share(
+    make: Callable[[], Any], target: str, has_mask: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Angles, and a mask if a kernel of ours reads it: one that Inductor generates computes it."""
+    found: list[ExportedProgram] = []
+
+    def keep(program: ExportedProgram) -> None:
+        store_between_layers(program)
+        found.append(program)
+
+    monkeypatch.setattr(pipeline, "store_between_layers", keep)
+    model, inputs = make()
+    partitioner = CpuPartitioner() if target == "cpu" else CudaPartitioner(target=target)
+    to_edge_transform_and_lower(export(model, inputs), partitioner=[partitioner])
+    (program,) = found
+    stored = program.graph.find_nodes(
+        op="call_function", target=torch.ops.aoti_plugins.stored.default
+    )
+    dtypes = [node.meta["val"].dtype for node in stored]
+    assert dtypes.count(torch.bool) == has_mask
+    assert len(stored) > LAYERS - 2  # a sum of each layer
 
 
 @pytest.mark.parametrize("make", [encoder, token])

@@ -186,7 +186,12 @@ def is_in_memory(node: Node) -> bool:
         return True
     while node.target is operator.getitem or getattr(node.target, "overloadpacket", None) in _VIEWS:
         node = node.all_input_nodes[0]
-    return getattr(node.target, "namespace", "aten") not in ("aten", "prims")
+    return not is_generated(node)
+
+
+def is_generated(node: Node) -> bool:
+    """Whether Inductor knows the op, and may compute it within another kernel."""
+    return getattr(node.target, "namespace", "aten") in ("aten", "prims")
 
 
 def _symbol(node: Node, kinds: Mapping[str, InputKind]) -> Hashable:
