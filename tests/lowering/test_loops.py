@@ -26,7 +26,13 @@ from aoti_plugins.lowering import pipeline
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.loops import looped
 from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
-from aoti_plugins.lowering.layers.short_program import KEPT, LEAST, ShortProgram
+from aoti_plugins.lowering.layers.short_program import (
+    KEPT,
+    LEAST,
+    ShortProgram,
+    is_generated,
+    is_in_memory,
+)
 from aoti_plugins.lowering.layers.stored_between import store_between_layers
 from aoti_plugins.lowering.support import module_path, op_name
 from aoti_plugins.payload import KernelRef, decode
@@ -366,6 +372,22 @@ def test_what_is_stored_of_what_layers_share(
     dtypes = [node.meta["val"].dtype for node in stored]
     assert dtypes.count(torch.bool) == has_mask
     assert len(stored) > LAYERS - 2  # a sum of each layer
+
+
+@pytest.mark.parametrize(
+    ("target", "is_known"),
+    [
+        (torch.ops.aten.add.Tensor, True),
+        (torch.ops.dim_order_ops._clone_dim_order.default, True),  # ExecuTorch's name for clone
+        (torch.ops.aoti_plugins.stored.default, False),
+    ],
+)
+def test_what_inductor_may_compute_anew(target: Any, is_known: bool) -> None:
+    graph = torch.fx.Graph()
+    node = graph.call_function(target, (graph.placeholder("x"),))
+    graph.call_function(torch.ops.aten.relu.default, (node,))
+    assert is_generated(node) == is_known
+    assert is_in_memory(node) != is_known
 
 
 @pytest.mark.parametrize("make", [encoder, token])

@@ -191,7 +191,7 @@ def is_in_memory(node: Node) -> bool:
 
 def is_generated(node: Node) -> bool:
     """Whether Inductor knows the op, and may compute it within another kernel."""
-    return getattr(node.target, "namespace", "aten") in ("aten", "prims")
+    return getattr(node.target, "namespace", "aten") in ("aten", "prims", "dim_order_ops")
 
 
 def _symbol(node: Node, kinds: Mapping[str, InputKind]) -> Hashable:
