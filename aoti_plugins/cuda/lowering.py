@@ -30,11 +30,12 @@ def environment(target: Target, options: LoweringOptions) -> Iterator[None]:
     Elsewhere nothing needs a GPU: records and estimates decide.
     """
     from aoti_plugins.cuda.inductor.assembler_files import assembler_files
+    from aoti_plugins.cuda.inductor.small_kernels import small_kernels_together
 
     gpu = cuda_target_of(target)
     measured = _is_here(gpu) and not options.tuning
     chosen = _on_gpu if measured else _without_gpu
-    with _common(gpu), assembler_files(), chosen(gpu, options):
+    with _common(gpu), small_kernels_together(), assembler_files(), chosen(gpu, options):
         yield
 
 
@@ -110,7 +111,6 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
     from aoti_plugins.cuda.inductor.padded_views import padded_views
     from aoti_plugins.cuda.inductor.rounded_divisions import rounded_divisions
     from aoti_plugins.cuda.inductor.searches import searches_of_pytorch
-    from aoti_plugins.cuda.inductor.small_kernels import small_kernels_together
     from aoti_plugins.cuda.inductor.triton_version import known_triton_version
     from aoti_plugins.lowering.inductor.libtorch_only import no_onednn
     from aoti_plugins.lowering.inductor.vector_isa import vector_isa
@@ -130,7 +130,6 @@ def _common(gpu: CudaTarget) -> Iterator[None]:
         searches_of_pytorch(),
         known_triton_version(),
         fresh_kernels(),
-        small_kernels_together(),
         attention_target(attention),
     ):
         yield
