@@ -7,7 +7,11 @@ done. The operator's lowering is in ``aoti_plugins.lowering.inductor.stored_valu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
+from torch.fx import Node
 from torch.library import custom_op
 
 
@@ -20,3 +24,17 @@ def stored(x: torch.Tensor) -> torch.Tensor:
 @stored.register_fake
 def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
+
+
+def store_result(node: Node, meta: Mapping[str, Any]) -> Node:
+    """Put the operator behind a node, in the place of which all that used it uses the result.
+
+    Args:
+        node: makes a tensor.
+        meta: what is known of the new node, which is returned.
+    """
+    with node.graph.inserting_after(node):
+        made = node.graph.call_function(torch.ops.aoti_plugins.stored.default, (node,))
+    made.meta = dict(meta)
+    node.replace_all_uses_with(made, delete_user_cb=lambda user: user is not made)
+    return made

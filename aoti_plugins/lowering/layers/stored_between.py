@@ -10,13 +10,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
-from torch.fx import Graph, Node
+from torch.fx import Node
 
+from aoti_plugins.lowering.decompositions.stored import store_result
 from aoti_plugins.lowering.layers.short_program import (
     equal_layers,
     is_generated,
     is_in_memory,
 )
+from aoti_plugins.lowering.passes.restore_views import returns_alias
 
 
 def store_between_layers(program: ExportedProgram) -> None:
@@ -29,7 +31,8 @@ def store_between_layers(program: ExportedProgram) -> None:
     between |= {node for one in layers.handed_on for node in inside[one]}
     for node in list(program.graph.nodes):
         if node in between and _may_be_stored(node):
-            _store(program.graph, node)
+            # Not where it comes from: it is no op of the user's.
+            store_result(node, {"val": node.meta["val"]})
 
 
 def _may_be_stored(node: Node) -> bool:
@@ -48,19 +51,6 @@ def _is_read_from_memory(mask: Node) -> bool:
     of 512 tokens took a third more time on a CPU with its mask in memory.
     """
     return any(
-        _is_read_from_memory(user) if _is_view(user) else not is_generated(user)
+        _is_read_from_memory(user) if returns_alias(user) else not is_generated(user)
         for user in mask.users
     )
-
-
-def _is_view(node: Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and any(one.alias_info is not None for one in schema.returns)
-
-
-def _store(graph: Graph, node: Node) -> None:
-    with graph.inserting_after(node):
-        stored = graph.call_function(torch.ops.aoti_plugins.stored.default, (node,))
-    # Not where it comes from: it is no op of the user's.
-    stored.meta = {"val": node.meta["val"]}
-    node.replace_all_uses_with(stored, delete_user_cb=lambda user: user is not stored)

@@ -11,6 +11,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
+from aoti_plugins.lowering.decompositions.stored import store_result
+
 
 def new_states_stored(program: ExportedProgram) -> None:
     """Put new values of buffers and inputs that others read into memory of their own, in place."""
@@ -23,12 +25,7 @@ def new_states_stored(program: ExportedProgram) -> None:
     for node in list(graph.nodes):
         if node.op != "call_function" or node.name not in written or not _is_computed_anew(node):
             continue
-        with graph.inserting_after(node):
-            stored = graph.call_function(torch.ops.aoti_plugins.stored.default, (node,))
-        stored.meta = dict(node.meta)
-        node.replace_all_uses_with(
-            stored, delete_user_cb=lambda user, made=stored: user is not made
-        )
+        stored = store_result(node, node.meta)
         for spec in program.graph_signature.output_specs:
             if spec.arg.name == node.name:
                 spec.arg.name = stored.name

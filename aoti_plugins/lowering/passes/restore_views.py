@@ -120,7 +120,7 @@ def _memory_roots(module: GraphModule) -> dict[Node, Node]:
 def _base(node: Node) -> Node | None:
     if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
         return None
-    if _is_getitem(node) or node.target in VIEWS or _returns_alias(node):
+    if _is_getitem(node) or node.target in VIEWS or returns_alias(node):
         return node.args[0]
     return None
 
@@ -129,7 +129,8 @@ def _is_getitem(node: Node) -> bool:
     return node.target is operator.getitem
 
 
-def _returns_alias(node: Node) -> bool:
+def returns_alias(node: Node) -> bool:
+    """Whether a node's result may be a view of what the node is given."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and any(out.alias_info is not None for out in schema.returns)
 
