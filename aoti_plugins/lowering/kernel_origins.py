@@ -22,17 +22,18 @@ def described(sites: Sequence[KernelSite], origins: Origins) -> tuple[KernelRef,
     Of the paths of files only the last two parts are kept: a program is the same wherever the
     model's code lies, and says nothing of who made it.
     """
-    return tuple(
-        KernelRef(
-            name=site.name,
-            ops=_unique(op_name(node) for node in _nodes(site, origins)),
-            modules=_unique(module_path(node) for node in _nodes(site, origins)),
-            lines=_unique(short_line(source_line(node)) for node in _nodes(site, origins)),
-            nbytes_read=site.nbytes_read,
-            nbytes_written=site.nbytes_written,
-            flops=site.flops,
-        )
-        for site in sites
+    return tuple(_kernel_ref(site, _nodes(site, origins)) for site in sites)
+
+
+def _kernel_ref(site: KernelSite, nodes: Sequence[Node]) -> KernelRef:
+    return KernelRef(
+        name=site.name,
+        ops=_unique(map(op_name, nodes)),
+        modules=_unique(map(module_path, nodes)),
+        lines=_unique(short_line(source_line(node)) for node in nodes),
+        nbytes_read=site.nbytes_read,
+        nbytes_written=site.nbytes_written,
+        flops=site.flops,
     )
 
 

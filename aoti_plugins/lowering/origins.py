@@ -20,7 +20,7 @@ class Origins:
     """
 
     def __init__(self, program: ExportedProgram) -> None:
-        nodes = list(_nodes(program))
+        nodes = list(nodes_of(program))
         self._ops = {node.name: op_name(node) for node in nodes if node.op == "call_function"}
         self._names = {node.name: node_name(node) for node in nodes}
         self._nodes = {node.name: node for node in nodes}
@@ -102,7 +102,7 @@ def share_histories(program: ExportedProgram) -> None:
     PyTorch copies all of a node's history with every node that it makes of it, so that one
     decomposition takes longer than the one before.
     """
-    for node in _nodes(program):
+    for node in nodes_of(program):
         if "from_node" in node.meta:
             node.meta["from_node"] = _History(node.meta["from_node"])
 
@@ -112,11 +112,12 @@ def forget_histories(program: ExportedProgram) -> None:
 
     PyTorch copies all of a node's history with every node that it makes of it, in each pass.
     """
-    for node in _nodes(program):
+    for node in nodes_of(program):
         node.meta.pop("from_node", None)
 
 
-def _nodes(program: ExportedProgram) -> Iterator[Node]:
+def nodes_of(program: ExportedProgram) -> Iterator[Node]:
+    """The nodes of all graphs of a program."""
     for module in program.graph_module.modules():
         if isinstance(module, GraphModule):
             yield from module.graph.nodes

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ from aoti_plugins.lowering.artifacts.shared_object import (
     check_machine,
 )
 from aoti_plugins.lowering.artifacts.shared_parts import any_build, compile_shared
-from aoti_plugins.lowering.decompositions import ONLY_FOR
+from aoti_plugins.lowering.decompositions import is_decomposed
 from aoti_plugins.lowering.inductor.blame import explained, is_about_the_op
 from aoti_plugins.lowering.inductor.capture import GeneratedCode, GeneratedConstant
 from aoti_plugins.lowering.inductor.custom_ops import custom_op_options, merge
@@ -51,9 +51,9 @@ from aoti_plugins.lowering.inductor.no_triton import no_launch_in_decompositions
 from aoti_plugins.lowering.inductor.options import check_options
 from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
 from aoti_plugins.lowering.inductor.versions import torch_version
-from aoti_plugins.lowering.layers.short_program import shortened
+from aoti_plugins.lowering.layers.short_program import ShortProgram, shortened
 from aoti_plugins.lowering.layers.stored_between import store_between_layers
-from aoti_plugins.lowering.origins import Origins, forget_histories
+from aoti_plugins.lowering.origins import Origins, forget_histories, nodes_of
 from aoti_plugins.lowering.passes.new_states_stored import new_states_stored
 from aoti_plugins.lowering.passes.restore_views import loosen_views
 from aoti_plugins.lowering.program_constants import value_of
@@ -121,6 +121,19 @@ def lower(
         raise LoweringError(f"cannot lower {place}: {what}") from error
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """What code is generated of, its ops decomposed.
+
+    Attributes:
+        short: with few of equal layers, if there are many.
+        whole: gives the program with all of them, which is decomposed when it is first asked for.
+    """
+
+    short: ShortProgram | None
+    whole: Callable[[], ExportedProgram]
+
+
 class _Lowering:
     """The state that the steps of one lowering share."""
 
@@ -140,6 +153,7 @@ class _Lowering:
         self._inductor_options = manager.inductor_options(device.name, compile_specs, check_options)
         kernels = manager.fallback_kernels(device.name)
         self._shims = runtime_shims.available(device, kernels)
+        self._decompositions = manager.decompositions(device.name)
         self._store = NamedDataStore()
         self._blobs_named = blobs_named.current()
 
@@ -164,14 +178,17 @@ class _Lowering:
         program = self._transform(program)
         constants.begin_digests(_own_constants(program), kinds, threads)
         of_ranks = [program, *self._transformed(others)]
+        if num_ranks > 1:
+            of_ranks = list(map(self._decomposed, of_ranks))
         rank_parts.check_same_code(of_ranks)
+        parts = self._in_parts(of_ranks[0])
         artifacts = []
         needed: list[GeneratedConstant] = []
         handles: dict[str, tuple[int, ...]] = {}
         for target in self._targets:
             shared = functools.partial(compile_shared, self._device, target, self._options)
             with compiled_meanwhile(shared) as wait:
-                code = self._generate(program, target)
+                code = self._generate(parts, target)
                 self._check(code)
                 needed += code.constants
                 if target is self._targets[-1]:
@@ -198,19 +215,10 @@ class _Lowering:
             )
 
     def _transform(self, program: ExportedProgram) -> ExportedProgram:
-        manager = get_manager()
-        for graph_pass in manager.graph_passes(self._device.name, self._specs):
+        for graph_pass in get_manager().graph_passes(self._device.name, self._specs):
             with progress.stage("pass", self._place, graph_pass.name):
                 program = graph_pass.run(program) or program
-        table = manager.decompositions(self._device.name)
-        if _uses_any(program, table):
-            with progress.stage("decompose", self._place), no_launch_in_decompositions():
-                forget_pending_sizes(_example_inputs(program))
-                program = program.run_decompositions(table)
-                loosen_views(program)
-        if torch_version() < (2, 13):
-            new_states_stored(program)
-        store_between_layers(program)
+        store_between_layers(program, self._is_decomposed)
         return program
 
     def _transformed(self, programs: list[ExportedProgram]) -> list[ExportedProgram]:
@@ -221,13 +229,35 @@ class _Lowering:
                 found.append(self._transform(program))
         return found
 
-    def _generate(self, program: ExportedProgram, target: Target) -> GeneratedCode:
-        kernels = [registered.kernel for registered in self._shims.kernels.values()]
-        options = merge(self._inductor_options, custom_op_options(program.graph_module, kernels))
+    def _is_decomposed(self, node: torch.fx.Node) -> bool:
+        return is_decomposed(node, self._decompositions)
+
+    def _decomposed(self, program: ExportedProgram) -> ExportedProgram:
+        if any(map(self._is_decomposed, nodes_of(program))):
+            with progress.stage("decompose", self._place), no_launch_in_decompositions():
+                forget_pending_sizes(_example_inputs(program))
+                program = program.run_decompositions(self._decompositions)
+                loosen_views(program)
+        if torch_version() < (2, 13):
+            new_states_stored(program)
+        return program
+
+    def _in_parts(self, program: ExportedProgram) -> _Parts:
+        """What code is generated of: of equal layers, only those that it takes are decomposed."""
+        may_fold = self._inductor_options.get("joint_graph_constant_folding", True)
+        short = shortened(program, may_fold, self._is_decomposed)
+        if short is None or not self._origins.learn_layers(short.nodes):
+            whole = self._decomposed(program)
+            return _Parts(None, lambda: whole)
+        short = replace(short, program=self._decomposed(short.program))
+        return _Parts(short, functools.cache(lambda: self._decomposed(program)))
+
+    def _generate(self, parts: _Parts, target: Target) -> GeneratedCode:
+        options = self._inductor_options
 
         def generated() -> GeneratedCode:
             try:
-                return self._generate_layers(program, target, options)
+                return self._generate_layers(parts, target)
             except Exception as error:
                 blamed = explained(error, options, self._provider_of_option)
                 if blamed is None:
@@ -240,25 +270,23 @@ class _Lowering:
         with progress.stage("generate", self._place, target.name):
             return generate_in_steps(generated, is_about_an_op, self._origins.described)
 
-    def _generate_layers(
-        self, program: ExportedProgram, target: Target, options: Mapping[str, Any]
-    ) -> GeneratedCode:
+    def _generate_layers(self, parts: _Parts, target: Target) -> GeneratedCode:
         """Generate a few of equal layers, and a loop over all; all of them where that is not so."""
-        inputs, device = _example_inputs(program), self._device.torch_device
-
-        def generated(one: ExportedProgram) -> GeneratedCode:
-            environment = self._device.environment(target, self._options)
-            return generate(one.module(), inputs, options, environment, device)
-
-        short = shortened(program, options.get("joint_graph_constant_folding", True))
-        if short is None or not self._origins.learn_layers(short.nodes):
-            return generated(program)
+        if parts.short is None:
+            return self._generate_all(parts.whole(), target)
         with memory_of_layers(self._origins.layer):
             try:
-                return looped(generated(short.program), short)
+                return looped(self._generate_all(parts.short.program, target), parts.short)
             except NoLoopError as error:
                 logger.debug("no loop over the layers of %s: %s", self._place, error)
-            return generated(program)
+            return self._generate_all(parts.whole(), target)
+
+    def _generate_all(self, program: ExportedProgram, target: Target) -> GeneratedCode:
+        kernels = [registered.kernel for registered in self._shims.kernels.values()]
+        options = merge(self._inductor_options, custom_op_options(program.graph_module, kernels))
+        environment = self._device.environment(target, self._options)
+        inputs, device = _example_inputs(program), self._device.torch_device
+        return generate(program.module(), inputs, options, environment, device)
 
     def _provider_of_option(self, name: str) -> str:
         return get_manager().provider_of_option(self._device.name, self._specs, name)
@@ -435,15 +463,6 @@ def _options_for_constants(
         # Small ones that only this code does not write to, or that other ranks have otherwise.
         options["always_keep_tensor_constants"] = True
     return options
-
-
-def _uses_any(program: ExportedProgram, table: dict[Any, Any]) -> bool:
-    return any(
-        node.target in table and ONLY_FOR.get(table[node.target], lambda node: True)(node)
-        for module in program.graph_module.modules()
-        if isinstance(module, torch.fx.GraphModule)
-        for node in module.graph.nodes
-    )
 
 
 def _built_with() -> tuple[tuple[str, str], ...]:

@@ -17,12 +17,14 @@ from executorch.exir import ExecutorchProgramManager, to_edge_transform_and_lowe
 from support import ROOT
 from torch import Tensor, nn
 from torch.export import ExportedProgram, export
+from torch.fx import Node
 from torch.nn import functional
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 from unrolled import has_loop, unrolled
 
 from aoti_plugins import CpuPartitioner, CudaPartitioner
 from aoti_plugins.lowering import pipeline
+from aoti_plugins.lowering.decompositions import CPU_DECOMPOSITIONS, is_decomposed
 from aoti_plugins.lowering.inductor.capture import GeneratedCode
 from aoti_plugins.lowering.inductor.loops import looped
 from aoti_plugins.lowering.inductor.repeated_statements import NoLoopError
@@ -357,8 +359,8 @@ def test_what_is_stored_of_what_layers_share(
     """Angles, and a mask if a kernel of ours reads it: one that Inductor generates computes it."""
     found: list[ExportedProgram] = []
 
-    def keep(program: ExportedProgram) -> None:
-        store_between_layers(program)
+    def keep(program: ExportedProgram, is_decomposed: Callable[[Node], bool]) -> None:
+        store_between_layers(program, is_decomposed)
         found.append(program)
 
     monkeypatch.setattr(pipeline, "store_between_layers", keep)
@@ -379,6 +381,7 @@ def test_what_is_stored_of_what_layers_share(
     [
         (torch.ops.aten.add.Tensor, True),
         (torch.ops.dim_order_ops._clone_dim_order.default, True),  # ExecuTorch's name for clone
+        (torch.ops.aoti_plugins.packed_weight.default, True),  # of which another op is made
         (torch.ops.aoti_plugins.stored.default, False),
     ],
 )
@@ -386,8 +389,47 @@ def test_what_inductor_may_compute_anew(target: Any, is_known: bool) -> None:
     graph = torch.fx.Graph()
     node = graph.call_function(target, (graph.placeholder("x"),))
     graph.call_function(torch.ops.aten.relu.default, (node,))
-    assert is_generated(node) == is_known
-    assert is_in_memory(node) != is_known
+    is_ours = functools.partial(is_decomposed, table=CPU_DECOMPOSITIONS)
+    assert is_generated(node, is_ours) == is_known
+    assert is_in_memory(node, is_ours) != is_known
+
+
+def nodes_by_stage(model: nn.Module) -> dict[str, list[int]]:
+    """How many nodes each program has that is decomposed, and how often code is generated."""
+    found: dict[str, list[int]] = {"decomposed": [], "generated": []}
+    decompose, generate = ExportedProgram.run_decompositions, pipeline.generate
+
+    def decomposed(program: ExportedProgram, *args: Any) -> ExportedProgram:
+        found["decomposed"].append(len(program.graph.nodes))
+        return decompose(program, *args)
+
+    def generated(module: Any, *args: Any) -> GeneratedCode:
+        found["generated"].append(len(module.graph.nodes))
+        return generate(module, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        program = exported(model)
+        edge = to_edge_transform_and_lower(program)
+        patch.setattr(ExportedProgram, "run_decompositions", decomposed)
+        patch.setattr(pipeline, "generate", generated)
+        edge.to_backend(CpuPartitioner())
+    return found
+
+
+def test_layers_that_are_left_out_are_not_decomposed(attempts: list[str]) -> None:
+    """Each writes to its state by an op that is: twice as many layers, and as many nodes."""
+    few, many = nodes_by_stage(Model()), nodes_by_stage(Model(2 * LAYERS))
+    assert attempts == ["loop", "loop"]
+    assert few == many
+    assert len(few["decomposed"]) == len(few["generated"]) == 1
+
+
+def test_where_there_is_no_loop_all_layers_are_decomposed(without_loops: object) -> None:
+    """Once, when the attempt has failed."""
+    found = nodes_by_stage(Model())
+    short, whole = found["decomposed"]
+    assert short < whole
+    assert found["generated"][0] < found["generated"][1]
 
 
 @pytest.mark.parametrize("make", [encoder, token])

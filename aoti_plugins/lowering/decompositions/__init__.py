@@ -320,3 +320,9 @@ ONLY_FOR: dict[Callable[..., Any], Callable[[Node], bool]] = {
     **dict.fromkeys(complex_numbers.MOVES.values(), _is_complex),
 }
 """Functions of the tables that leave most nodes of their ops alone, and which they do not."""
+
+
+def is_decomposed(node: Node, table: Table) -> bool:
+    """Whether a node is of an op of a table, and of a form that its function is for."""
+    how = table.get(node.target) if isinstance(node.target, OpOverload) else None
+    return how is not None and (how not in ONLY_FOR or ONLY_FOR[how](node))

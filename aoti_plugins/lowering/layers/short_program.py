@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,12 +62,15 @@ class ShortProgram:
     values: Mapping[str, Tensor] = field(repr=False)
 
 
-def shortened(program: ExportedProgram, may_fold: bool) -> ShortProgram | None:
+def shortened(
+    program: ExportedProgram, may_fold: bool, is_decomposed: Callable[[Node], bool]
+) -> ShortProgram | None:
     """Leave layers out of a program that has many of them.
 
     Args:
         program: a partition after all passes; it stays as it is.
         may_fold: whether Inductor may look for constants that are one value throughout.
+        is_decomposed: whether a node's op is taken apart before Inductor sees it.
 
     Returns:
         ``None`` where there are not ``LEAST`` equal layers in a row, or something behind them uses
@@ -75,7 +78,7 @@ def shortened(program: ExportedProgram, may_fold: bool) -> ShortProgram | None:
     """
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
     layers = equal_layers(program)
-    if layers is None or not all(map(is_in_memory, layers.handed_on)):
+    if layers is None or not all(is_in_memory(one, is_decomposed) for one in layers.handed_on):
         return None
     constants = tuple(
         tuple(str(specs[node.name].target) for node in chain) for chain in layers.constants
@@ -176,7 +179,7 @@ def _handed_on(
     return [one for at in second for one in inputs[at] if places.get(one) in first]
 
 
-def is_in_memory(node: Node) -> bool:
+def is_in_memory(node: Node, is_decomposed: Callable[[Node], bool]) -> bool:
     """Whether a node's result is stored whatever uses it: Inductor knows nothing of the op.
 
     What it generates itself it may compute anew in the next layers, so that one is not like the
@@ -186,12 +189,13 @@ def is_in_memory(node: Node) -> bool:
         return True
     while node.target is operator.getitem or getattr(node.target, "overloadpacket", None) in _VIEWS:
         node = node.all_input_nodes[0]
-    return not is_generated(node)
+    return not is_generated(node, is_decomposed)
 
 
-def is_generated(node: Node) -> bool:
-    """Whether Inductor knows the op, and may compute it within another kernel."""
-    return getattr(node.target, "namespace", "aten") in ("aten", "prims", "dim_order_ops")
+def is_generated(node: Node, is_decomposed: Callable[[Node], bool]) -> bool:
+    """Whether Inductor knows the op or its parts, and may compute it within another kernel."""
+    namespace = getattr(node.target, "namespace", "aten")
+    return namespace in ("aten", "prims", "dim_order_ops") or is_decomposed(node)
 
 
 def _symbol(node: Node, kinds: Mapping[str, InputKind]) -> Hashable:
@@ -250,14 +254,16 @@ def _without(program: ExportedProgram, layers: Layers) -> ExportedProgram | None
         graph, output_specs = _short_graph(program, layers)
     except KeyError:  # a node that is left out
         return None
-    moving = {node.name for chain in layers.constants for node in chain}
     placeholders = {node.name: node for node in graph.find_nodes(op="placeholder")}
-    unused = {name for name in moving if not placeholders[name].users}
-    for name in unused:
-        graph.erase_node(placeholders[name])
+    written = {spec.target for spec in output_specs}
+    input_specs = []
+    for spec in program.graph_signature.input_specs:
+        is_used = placeholders[spec.arg.name].users or spec.target in written
+        if is_used or spec.kind not in _CONSTANTS:
+            input_specs.append(spec)
+        else:
+            graph.erase_node(placeholders[spec.arg.name])
     graph.lint()
-    signature = program.graph_signature
-    input_specs = [spec for spec in signature.input_specs if spec.arg.name not in unused]
     short = copy.copy(program)
     short._graph_module = GraphModule(program.graph_module, graph)
     short._graph_signature = ExportGraphSignature(input_specs, output_specs)

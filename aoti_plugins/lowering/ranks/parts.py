@@ -81,7 +81,8 @@ def parts_of_constants(program: ExportedProgram) -> None:
     Raises:
         LoweringError: what it takes a part of is no constant.
     """
-    for node in [one for one in program.graph.nodes if is_of_rank(one)]:
+    found = [one for one in program.graph.nodes if is_of_rank(one)]
+    for node in found:
         stacked = constant_of(program, node.args[0])
         if stacked is None:
             raise LoweringError(
@@ -94,7 +95,8 @@ def parts_of_constants(program: ExportedProgram) -> None:
         part = add_constant(program, f"{node.args[0].name}_of_rank", part)
         node.replace_all_uses_with(part)
         program.graph.erase_node(node)
-    program.graph_module.recompile()
+    if found:
+        program.graph_module.recompile()
 
 
 def of_ranks(program: ExportedProgram, count: int) -> list[ExportedProgram]:
