@@ -27,16 +27,24 @@ import torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # torchao's, about itself
-    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from executorch.extension.llm.export.mx import ExportableMXConfig
+    from executorch.extension.llm.export.nvfp4 import ExportableNVFP4Config
+    from torchao.quantization import Float8WeightOnlyConfig, IntxWeightOnlyConfig, quantize_
     from torchao.quantization.granularity import PerAxis, PerGroup
 
 RESULTS = Path(__file__).parent / "results" / "cuda_small_products.json"
 PLAIN_FORMS = ("int4_plain", "int5_plain", "int6_plain", "int8_plain")
 OWN_FORMS = ("int4_32", "int4_128", "int8_row")
+FLOAT_FORMS = {
+    "float8": (8, 0, Float8WeightOnlyConfig),
+    "mxfp8": (8, 32, ExportableMXConfig),
+    "nvfp4": (4, 16, ExportableNVFP4Config),
+}
+"""Bits, weights that have a scale of a byte (none: a float32 for a row), and who makes them."""
 PLAIN_SHAPES = [(2048, 2048), (8192, 2048), (2048, 8192), (14336, 4096)]
 OWN_SHAPES = [(2048, 2048), (4096, 4096), (2048, 8192), (28672, 4096), (4096, 14336)]
 """Rows of the weight, and their elements."""
-PLAIN_ROWS, OWN_ROWS = (1, 4), (1, 8, 64, 512, 2048)
+PLAIN_ROWS, OWN_ROWS, FLOAT_ROWS = (1, 4), (1, 8, 64, 512, 2048), (1,)
 COLD_NBYTES = 128 << 20
 """More than a cache; what is read again is not in it any more."""
 
@@ -92,17 +100,23 @@ class OwnProducts(torch.nn.Module):
 
     def __init__(self, form: str, n: int, k: int) -> None:
         super().__init__()
-        bits, groups = form.removeprefix("int").split("_")
-        granularity = PerAxis(0) if groups == "row" else PerGroup(int(groups))
-        config = IntxWeightOnlyConfig(torch.int4 if bits == "4" else torch.int8, granularity)
         count = range(count_of(form, n, k))
         linears = (torch.nn.Linear(k, n, bias=False, dtype=torch.bfloat16) for _ in count)
         self.linears = torch.nn.ModuleList(linears)
-        quantize_(self.linears, config)
+        quantize_(self.linears, config_of(form))
 
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """The products ``[m, n]`` of ``x[i]``."""
         return tuple(linear(x[i]) for i, linear in enumerate(self.linears))
+
+
+def config_of(form: str) -> Any:
+    """What makes weights of a form of ours."""
+    if form in FLOAT_FORMS:
+        return FLOAT_FORMS[form][2]()
+    bits, groups = form.removeprefix("int").split("_")
+    granularity = PerAxis(0) if groups == "row" else PerGroup(int(groups))
+    return IntxWeightOnlyConfig(torch.int4 if bits == "4" else torch.int8, granularity)
 
 
 def sizes_of(name: str) -> tuple[str, int, int, int]:
@@ -115,7 +129,7 @@ def sizes_of(name: str) -> tuple[str, int, int, int]:
 def products_of(name: str) -> torch.nn.Module:
     """The model of a name."""
     form, _, n, k = sizes_of(name)
-    if form in OWN_FORMS:
+    if form not in PLAIN_FORMS:
         return OwnProducts(form, n, k)
     import executorch.backends.cuda.quantize_op_dispatch  # noqa: F401  registers the ops
 
@@ -133,6 +147,9 @@ def bytes_of(form: str, n: int, k: int) -> int:
     """Of one weight, with its scales and zeros."""
     if form in PLAIN_FORMS:
         return sum(part.nbytes for part in planes(form, n, k))
+    if form in FLOAT_FORMS:
+        width, group, _ = FLOAT_FORMS[form]
+        return n * k * width // 8 + (n * k // group if group else 4 * n)
     bits, groups = form.removeprefix("int").split("_")
     return n * k * int(bits) // 8 + 2 * n * (1 if groups == "row" else k // int(groups))
 
@@ -143,9 +160,9 @@ def count_of(form: str, n: int, k: int) -> int:
 
 
 def program_of(name: str) -> str:
-    """The file of a name: one for all numbers of rows with weights of ours."""
+    """The file of a name: one for all numbers of rows with integers of ours."""
     form, _, n, k = sizes_of(name)
-    return f"{name}.pte" if form in PLAIN_FORMS else f"{form}_{n}x{k}.pte"
+    return f"{form}_{n}x{k}.pte" if form in OWN_FORMS else f"{name}.pte"
 
 
 def lower(name: str, target: str, path: str) -> None:
@@ -155,7 +172,7 @@ def lower(name: str, target: str, path: str) -> None:
     from aoti_plugins import CudaPartitioner
 
     form, _, n, k = sizes_of(name)
-    if form in PLAIN_FORMS:
+    if form not in OWN_FORMS:
         exported = torch.export.export(products_of(name), (input_of(name),))
     else:
         rows = torch.export.Dim("rows", min=1, max=max(OWN_ROWS))
@@ -226,6 +243,7 @@ def main() -> None:
         f"{form}_{m}x{n}x{k}"
         for forms, rows, shapes in (
             (OWN_FORMS, OWN_ROWS, OWN_SHAPES),
+            (FLOAT_FORMS, FLOAT_ROWS, OWN_SHAPES),
             (PLAIN_FORMS, PLAIN_ROWS, PLAIN_SHAPES),
         )
         for form in forms

@@ -62,7 +62,7 @@ def _passes(options: LoweringOptions) -> Iterable[GraphPass]:
     has_half_scales = all(one == (9, 0) for one in capabilities)
     yield own("small_weights", after="scaled_products", has_half_scales=has_half_scales)
     yield own("q6_k_linears", after="gathered_rows")
-    yield own("float8_rows", after="small_weights")
+    yield own("float_rows", after="small_weights")
     yield own("rows_of_tiles", after="small_weights")
     yield own("fused_linears", after="rows_of_tiles")
     linears = functools.partial(own, after="fused_linears", before="separate_bias")

@@ -7,18 +7,26 @@ import copy
 import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
+from executorch.extension.llm.export.mx import ExportableMXConfig
+from executorch.extension.llm.export.nvfp4 import ExportableNVFP4Config
 from exportable_weights import OneProduct, Tied, gguf_of
 from exportable_weights import values_of as values_of_blocks
 from small_tables import TABLES
 from small_tables import values_of as values_of_table
 from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised, values_of
 from torch.export import Dim, export
-from torchao.quantization import quantize_
+from torchao.quantization import Float8WeightOnlyConfig, quantize_
 
 from aoti_plugins import CudaPartitioner
 from aoti_plugins.runtime import Program
 
 pytestmark = pytest.mark.gpu
+
+FLOATS = {
+    "float8": Float8WeightOnlyConfig,
+    "mxfp8": ExportableMXConfig,
+    "nvfp4": ExportableNVFP4Config,
+}
 
 MOST_ROWS = 64
 ROWS = (1, 2, 8, 9, 16, 17, MOST_ROWS)
@@ -45,6 +53,30 @@ def test_errors_are_those_of_16_bits(name: str, dtype: torch.dtype, graphs: bool
                 (found,) = method(x)
                 error = (found.double() - expected).norm()
                 assert error <= 1.2 * (usual - expected).norm(), (count, error)
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", FLOATS)
+def test_errors_of_a_row_of_floats_are_those_of_16_bits(
+    name: str, dtype: torch.dtype, graphs: bool
+) -> None:
+    torch.manual_seed(3)
+    model = torch.nn.Linear(2080, 264, dtype=torch.bfloat16).eval().requires_grad_(False)
+    quantize_(model, FLOATS[name]())
+    values = model.weight.dequantize(torch.float32).double()
+    model, x = model.to(dtype), torch.randn(1, 2080).to(dtype)
+    edge = to_edge_transform_and_lower(export(model, (x,)), partitioner=[CudaPartitioner()])
+    expected = x.double() @ values.t() + model.bias.double()
+    usual = torch.nn.functional.linear(x, values.to(dtype), model.bias).double()
+    program = bytes(edge.to_executorch().buffer)
+    assert b"one_row" in program
+    options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
+    method = Program(program).method(options=options)
+    for _ in range(3 if graphs else 1):
+        (found,) = method(x.cuda())
+        error = (found.double().cpu() - expected).norm()
+        assert error <= 1.2 * (usual - expected).norm()
 
 
 @pytest.mark.parametrize("name", ["int4, groups of 128, zeros", "int4, rows", "int8, rows"])

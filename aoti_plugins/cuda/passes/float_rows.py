@@ -1,0 +1,55 @@
+"""Products of one row with weights of floats of 8 and 4 bits read these, and no matrix.
+
+Inductor writes such a weight as 16-bit floats and has a library multiply it: five bytes for each of
+one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from aoti_plugins.lowering.added_nodes import call_instead
+from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.lowering.small_weights.float_weights import product_of_floats
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def float_rows(program: ExportedProgram) -> None:
+    """Replace them by ``aoti_plugins::float_row``, in place; expects ATen ops.
+
+    Those whose weight is a constant without E4M3 that are not numbers, in the outermost graph.
+    """
+    for node in list(program.graph.nodes):
+        if not _is_one_row(node):
+            continue
+        found = product_of_floats(program, node)
+        if found is None:
+            continue
+        (x, _, bias), (codes, scale, whole, kind) = found
+        if kind.endswith("e4m3") and _has_no_numbers(program, codes):
+            continue
+        # The op needs triton where it is registered, so not before it is used.
+        import aoti_plugins.cuda.float_row.op  # noqa: F401
+
+        call_instead(
+            node, torch.ops.aoti_plugins.float_row.default, x, codes, scale, bias, whole, kind
+        )
+    program.graph.eliminate_dead_code()
+
+
+def _is_one_row(product: Node) -> bool:
+    value = product.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS:
+        return False
+    rows = math.prod(value.shape[:-1])
+    return isinstance(rows, int) and rows == 1
+
+
+def _has_no_numbers(program: ExportedProgram, codes: Node) -> bool:
+    value = constant_of(program, codes)
+    return value is None or bool(((value.view(torch.uint8) & 0x7F) == 0x7F).any())
