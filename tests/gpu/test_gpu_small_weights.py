@@ -56,16 +56,23 @@ def test_errors_are_those_of_16_bits(name: str, dtype: torch.dtype, graphs: bool
 
 
 @pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, torch.bfloat16) for name in FLOATS),
+        *(
+            (name, torch.float16) for name in ("float8", "mxfp8")
+        ),  # NVFP4 is made of no such weights
+    ],
+)
 def test_errors_of_a_row_of_floats_are_those_of_16_bits(
     name: str, dtype: torch.dtype, graphs: bool
 ) -> None:
     torch.manual_seed(3)
-    model = torch.nn.Linear(2080, 264, dtype=torch.bfloat16).eval().requires_grad_(False)
+    model = torch.nn.Linear(2080, 272, dtype=dtype).eval().requires_grad_(False)
     quantize_(model, FLOATS[name]())
     values = model.weight.dequantize(torch.float32).double()
-    model, x = model.to(dtype), torch.randn(1, 2080).to(dtype)
+    x = torch.randn(1, 2080).to(dtype)
     edge = to_edge_transform_and_lower(export(model, (x,)), partitioner=[CudaPartitioner()])
     expected = x.double() @ values.t() + model.bias.double()
     usual = torch.nn.functional.linear(x, values.to(dtype), model.bias).double()
