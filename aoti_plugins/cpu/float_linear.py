@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from aoti_plugins.lowering.small_weights.float_weights import values
+from aoti_plugins.lowering.small_weights.float_weights import product, values
 
 
 @torch.library.custom_op("aoti_plugins::float_linear", mutates_args=(), device_types="cpu")
@@ -27,9 +27,7 @@ def float_linear(
     Returns:
         ``[..., n]``, the dtype of x.
     """
-    weight = values(codes, scale, whole, kind)
-    found = torch.nn.functional.linear(x.float(), weight, None if bias is None else bias.float())
-    return found.to(x.dtype)
+    return product(x, values(codes, scale, whole, kind), bias)
 
 
 @float_linear.register_fake

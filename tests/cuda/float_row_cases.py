@@ -60,8 +60,11 @@ def error_of(kind: str, dtype: str, n: int, k: int, device: str) -> float:
     bias = torch.randn(n).to(x.dtype)
     expected = x.double() @ weight.t() + bias.double()
     out = torch.empty(1, n, dtype=x.dtype, device=device)
-    given = [one.to(device) for one in (x, codes, scale, bias)]
-    run(*given, whole, kind, out)
+    factor = torch.full((n, 1), whole) if kind == "nvfp4" else scale
+    scales = None if scale.dtype == torch.float32 else scale.to(device)
+    factors = None if kind.startswith("mx_") else factor.to(device)
+    x, codes, bias = (one.to(device) for one in (x, codes, bias))
+    run(x, codes, scales, factors, bias, kind, out)
     return ((out.cpu().double() - expected).norm() / expected.norm()).item()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import float_row_cases
 import pytest
 import torch
 from decoder_blocks import as_pipeline_has_it
+from executorch.extension.llm.export.nvfp4 import ExportableNVFP4Config
 from exportable_weights import FORMS, OneProduct, WithBias, values_of
 from support import lower
 from torch import Tensor, nn
@@ -166,3 +168,16 @@ def test_lowered_whole(name: str, rows: int) -> None:
     data = bytes(program.buffer)
     assert (b"one_row" in data) is (rows == 1)
     assert rows > 1 or b"mm_out" not in data
+
+
+def test_weights_with_other_scales_share_a_kernel(tmp_path: Path) -> None:
+    """NVFP4 has a number for all of a weight, which would be part of the code."""
+    torch.manual_seed(4)
+    model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))).bfloat16()
+    for number, one in enumerate(model):
+        one.weight.data *= number + 1
+    quantize_(model.requires_grad_(False), ExportableNVFP4Config())
+    partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
+    lower(model.eval(), (torch.randn(1, WIDTH).bfloat16(),), partitioner=partitioner)
+    (wrapper,) = tmp_path.rglob("wrapper.cpp")
+    assert len(set(re.findall(r"\bone_row_\d+\b", wrapper.read_text()))) == 1

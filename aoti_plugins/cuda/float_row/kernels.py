@@ -19,10 +19,10 @@ E5M2 = tl.constexpr(1)
 E2M1 = tl.constexpr(2)
 """A float has so many bits for its exponent and for its fraction."""
 
-OF_ROWS = tl.constexpr(0)
+NONE = tl.constexpr(0)
 OF_32 = tl.constexpr(1)
 OF_16 = tl.constexpr(2)
-"""What has a scale: a row (float32), 32 weights (an exponent of float32), 16 (an E4M3)."""
+"""What has a scale: nothing, 32 weights (an exponent of float32), 16 (an E4M3)."""
 
 
 @triton.jit
@@ -127,11 +127,11 @@ def _sums(
 
 @triton.jit
 def _write(
-    total, scales, bias, out, row, FACTOR: tl.constexpr, SCALES: tl.constexpr, BIAS: tl.constexpr
+    total, factors, bias, out, row, LACKS: tl.constexpr, FACTOR: tl.constexpr, BIAS: tl.constexpr
 ):
-    result = tl.sum(total, 0) * FACTOR
-    if SCALES == OF_ROWS:
-        result *= tl.load(scales + row)
+    result = tl.sum(total, 0) * LACKS
+    if FACTOR:
+        result *= tl.load(factors + row)
     if BIAS:
         result += tl.load(bias + row).to(tl.float32)
     tl.store(out + row, result.to(out.dtype.element_ty))
@@ -142,13 +142,15 @@ def one_row(
     x,
     codes,
     scales,
+    factors,
     bias,
     out,
     n,
     k,
-    FACTOR: tl.constexpr,
+    LACKS: tl.constexpr,
     KIND: tl.constexpr,
     SCALES: tl.constexpr,
+    FACTOR: tl.constexpr,
     BIAS: tl.constexpr,
     ROWS: tl.constexpr,
     PIECES: tl.constexpr,
@@ -156,8 +158,9 @@ def one_row(
     """Write ``out [n]``, the product of ``x [k]``; k is a multiple of 32.
 
     A program has one row of the weight, or two (``ROWS``), which read x together, and takes
-    ``PIECES`` of each at a time. ``FACTOR``: of the result, with all by which numbers are too
-    small. Grid: ``[ceil(n / ROWS)]``.
+    ``PIECES`` of each at a time. ``LACKS``: by how much numbers and scales are too small.
+    ``factors [n, 1]``, float32, and ``bias [n]`` are not read without ``FACTOR`` and ``BIAS``.
+    Grid: ``[ceil(n / ROWS)]``.
     """
     row = tl.program_id(0).to(tl.int64) * ROWS
     next_row = tl.minimum(row + ROWS - 1, n - 1)
@@ -176,6 +179,6 @@ def one_row(
         total += _sums(codes, scales, row, pieces, count, values, above, KIND, SCALES)
         if ROWS == 2:
             next_total += _sums(codes, scales, next_row, pieces, count, values, above, KIND, SCALES)
-    _write(total, scales, bias, out, row, FACTOR, SCALES, BIAS)
+    _write(total, factors, bias, out, row, LACKS, FACTOR, BIAS)
     if ROWS == 2:
-        _write(next_total, scales, bias, out, next_row, FACTOR, SCALES, BIAS)
+        _write(next_total, factors, bias, out, next_row, LACKS, FACTOR, BIAS)

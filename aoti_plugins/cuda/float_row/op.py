@@ -7,15 +7,15 @@ from torch import Tensor
 from torch.library import triton_op
 
 from aoti_plugins.cuda.triton_kernels import wrapped
-from aoti_plugins.lowering.small_weights.float_weights import values
+from aoti_plugins.lowering.small_weights.float_weights import product, values
 
 # Bytes of a row of the weight from which on four warps share it, two pieces to a lane each.
 _LONG_ROW = 8192
 
 # Codes, scales, and what numbers as the kernel makes them are too small by.
 _KINDS = {
-    "e4m3": ("E4M3", "OF_ROWS", 2.0**8),
-    "e5m2": ("E5M2", "OF_ROWS", 1.0),
+    "e4m3": ("E4M3", "NONE", 2.0**8),
+    "e5m2": ("E5M2", "NONE", 1.0),
     "mx_e4m3": ("E4M3", "OF_32", 2.0**8),
     "mx_e5m2": ("E5M2", "OF_32", 1.0),
     "nvfp4": ("E2M1", "OF_16", 2.0 ** (14 + 8)),
@@ -24,47 +24,51 @@ _KINDS = {
 
 @triton_op("aoti_plugins::float_row", mutates_args=())
 def float_row(
-    x: Tensor, codes: Tensor, scale: Tensor, bias: Tensor | None, whole: float, kind: str
+    x: Tensor,
+    codes: Tensor,
+    scale: Tensor | None,
+    factor: Tensor | None,
+    bias: Tensor | None,
+    kind: str,
 ) -> Tensor:
     """One row times the transpose of a weight ``[n, k]`` of floats of 8 or 4 bits.
 
     Args:
         x: ``[..., k]``, float32, float16 or bfloat16, with one row.
-        codes: as ``small_weights.float_weights.FloatWeight`` has them, as the others; no E4M3 is
-            not a number.
-        scale: likewise.
+        codes: as ``small_weights.float_weights.FloatWeight`` has them; no E4M3 is NaN.
+        scale: likewise, of groups; none of ``"e4m3"`` and ``"e5m2"``.
+        factor: ``[n, 1]``, float32, of rows; none of MX.
         bias: ``[n]``, floats.
-        whole: what all of the weight is multiplied by.
         kind: ``"e4m3"``, ``"e5m2"``, ``"mx_e4m3"``, ``"mx_e5m2"`` or ``"nvfp4"``.
 
     Returns:
         ``[..., n]``, the dtype of x; sums are float32.
     """
     out = torch.empty((*x.shape[:-1], codes.size(0)), dtype=x.dtype, device=x.device)
-    run(x.contiguous(), codes, scale, bias, whole, kind, out)
+    run(x.contiguous(), codes, scale, factor, bias, kind, out)
     return out
 
 
 @float_row.register_fake
-def _(x, codes, scale, bias, whole, kind):  # type: ignore[no-untyped-def]
-    del scale, bias, whole, kind
+def _(x, codes, scale, factor, bias, kind):  # type: ignore[no-untyped-def]
+    del scale, factor, bias, kind
     return x.new_empty((*x.shape[:-1], codes.size(0)))
 
 
 @float_row.register_kernel("cpu")
-def _(x, codes, scale, bias, whole, kind):  # type: ignore[no-untyped-def]
+def _(x, codes, scale, factor, bias, kind):  # type: ignore[no-untyped-def]
     """Without the kernel, for a program that is run before its tensors move to a GPU."""
-    weight = values(codes, scale, whole, kind)
-    found = torch.nn.functional.linear(x.float(), weight, None if bias is None else bias.float())
-    return found.to(x.dtype)
+    ones = codes.new_ones((codes.size(0), 1), dtype=torch.float32)
+    weight = values(codes, ones if scale is None else scale, 1.0, kind)
+    return product(x, weight if factor is None else weight * factor, bias)
 
 
 def run(
     x: Tensor,
     codes: Tensor,
-    scale: Tensor,
+    scale: Tensor | None,
+    factor: Tensor | None,
     bias: Tensor | None,
-    whole: float,
     kind: str,
     out: Tensor,
 ) -> None:
@@ -72,19 +76,21 @@ def run(
     from aoti_plugins.cuda.float_row import kernels
 
     n, nbytes = codes.shape
-    number, scales, factor = _KINDS[kind]
+    number, scales, lacks = _KINDS[kind]
     rows, pieces, warps = _configuration(nbytes, kind)
     wrapped(kernels.one_row)[((n + rows - 1) // rows,)](
         x,
         codes,
-        scale,
+        out if scale is None else scale,
+        out if factor is None else factor,
         out if bias is None else bias,
         out,
         n,
         x.shape[-1],
-        FACTOR=whole * factor,
+        LACKS=lacks,
         KIND=getattr(kernels, number).value,
         SCALES=getattr(kernels, scales).value,
+        FACTOR=factor is not None,
         BIAS=bias is not None,
         ROWS=rows,
         PIECES=pieces,

@@ -58,6 +58,12 @@ def values(codes: Tensor, scale: Tensor, whole: float, kind: str) -> Tensor:
     return rows.flatten(-2) * whole
 
 
+def product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """What kernels compute, by PyTorch in float32: ``[..., n]`` of x ``[..., k]``, in its dtype."""
+    found = torch.nn.functional.linear(x.float(), weight, None if bias is None else bias.float())
+    return found.to(x.dtype)
+
+
 def product_of_floats(program: ExportedProgram, node: Node) -> tuple[Factors, FloatWeight] | None:
     """The product that a node computes, if its weight is made from constants that are floats.
 
