@@ -132,13 +132,14 @@ def chosen_nbytes(experts: gpu_models.Experts) -> float:
 
 
 def stored_nbytes(weight: torch.Tensor) -> int:
-    """Bytes that a weight needs: of one of few bits, codes and scales."""
-    if hasattr(weight, "ggml_type"):
-        return weight.raw.nbytes
+    """Bytes that a weight needs: of one of few bits, codes and scales, or blocks of them."""
     bits = {torch.int4: 4, torch.int8: 8}.get(getattr(weight, "target_dtype", None))
-    if bits is None:
+    if bits is not None:
+        return weight.qdata.numel() * bits // 8 + weight.scale.nbytes
+    if not hasattr(weight, "__tensor_flatten__"):
         return weight.nbytes
-    return weight.qdata.numel() * bits // 8 + weight.scale.nbytes
+    parts, _ = weight.__tensor_flatten__()
+    return sum(getattr(weight, part).nbytes for part in parts)
 
 
 def measure(name: str, folder: Path, bytes_a_us: float, products_a_us: float) -> dict[str, Any]:

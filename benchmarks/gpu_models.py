@@ -333,6 +333,27 @@ def small_weights(bits: int, group_size: int | None, shape: Shape) -> Model:
     return model, inputs
 
 
+def small_floats(kind: str, shape: Shape) -> Model:
+    """CachedDecoder, bfloat16, one token; weights of products are floats of 8 or 4 bits.
+
+    Args:
+        kind: ``"float8"``, ``"mxfp8"`` or ``"nvfp4"``.
+        shape: of the model.
+    """
+    from executorch.extension.llm.export.mx import ExportableMXConfig
+    from executorch.extension.llm.export.nvfp4 import ExportableNVFP4Config
+    from torchao.quantization import Float8WeightOnlyConfig, quantize_
+
+    configs: dict[str, Callable[[], Any]] = {
+        "float8": Float8WeightOnlyConfig,
+        "mxfp8": ExportableMXConfig,
+        "nvfp4": ExportableNVFP4Config,
+    }
+    model, inputs = llama(shape)
+    quantize_(model, configs[kind]())
+    return model, inputs
+
+
 def q4_k_m(shape: Shape) -> Model:
     """CachedDecoder, bfloat16, one token; random blocks of GGUF as files of ``Q4_K_M`` have them.
 
@@ -501,6 +522,9 @@ DECODERS: dict[str, Callable[[], Model]] = {
     "llama_16_layers_int4_separate": lambda: small_weights(4, 128, Shape(separate=True)),
     "llama_16_layers_int4_groups_of_32": lambda: small_weights(4, 32, Shape()),
     "llama_16_layers_int4_cache_of_32768": lambda: small_weights(4, 128, Shape(capacity=32_768)),
+    "llama_16_layers_float8": lambda: small_floats("float8", Shape()),
+    "llama_16_layers_mxfp8": lambda: small_floats("mxfp8", Shape()),
+    "llama_16_layers_nvfp4": lambda: small_floats("nvfp4", Shape()),
     "llama_16_layers_q4_k_m": lambda: q4_k_m(Shape(separate=True)),
     "llama_32_layers_int4": lambda: small_weights(
         4, 128, Shape(layers=32, width=4096, hidden=14_336)
