@@ -85,8 +85,9 @@ BOOST_AUTO_TEST_CASE(sorts_lines_of_any_length) {
   for (const int64_t length :
        {1,   2,   3,   5,    16,   17,   31,   32,   33,   63,   64,   65,   100,  127,  128, 129,
         255, 256, 257, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 5000, 8193}) {
-    for (const int32_t dtype : {kFloat32, kInt64, kBFloat16}) {
-      const Handle host = host_numbers({length < 300 ? 7 : 2, length}, dtype, length);
+    for (const int32_t dtype : {kFloat32, kInt64, kBFloat16, kInt8}) {
+      const Handle host =
+          host_numbers({length < 300 ? 7 : 2, length}, dtype, dtype == kInt8 ? 100 : length);
       check_sort(host, to_gpu(host), 1, (length + (dtype == kInt64 ? 1 : 0)) % 2 == 0);
     }
   }

@@ -218,7 +218,6 @@ const Kernel* find_kernel(const std::string& name) {
       FAKE_KERNEL(aotip_sort_short_8_2),
       FAKE_KERNEL(aotip_sort_short_8_4),
       FAKE_KERNEL(aotip_sort_block_1_1),
-      FAKE_KERNEL(aotip_sort_block_1_4),
       FAKE_KERNEL(aotip_sort_block_1_16),
       FAKE_KERNEL(aotip_sort_block_2_1),
       FAKE_KERNEL(aotip_sort_block_2_4),

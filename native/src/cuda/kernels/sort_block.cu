@@ -91,7 +91,6 @@ __device__ void sort_block(const SortTensors& tensors, const Lines& lines) {
   }
 
 AOTIP_SORT_BLOCK(1, uint8_t, 1)
-AOTIP_SORT_BLOCK(1, uint8_t, 4)
 AOTIP_SORT_BLOCK(1, uint8_t, 16)
 AOTIP_SORT_BLOCK(2, uint16_t, 1)
 AOTIP_SORT_BLOCK(2, uint16_t, 4)

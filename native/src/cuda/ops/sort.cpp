@@ -105,9 +105,10 @@ Status sort_short(Sort& s) {
 }
 
 Status sort_block(Sort& s) {
-  const int64_t items = s.lines.length <= kDigits       ? 1
-                        : s.lines.length <= 4 * kDigits ? 4
-                                                        : s.tile() / kDigits;
+  // Of single bytes there are two: a wheel has no room for a third.
+  const int64_t items = s.lines.length <= kDigits                         ? 1
+                        : s.lines.length <= 4 * kDigits && s.itemsize > 1 ? 4
+                                                                          : s.tile() / kDigits;
   char name[32];
   (void)std::snprintf(name, sizeof(name), "sort_block_%d", s.itemsize);
   void* arguments[] = {&s.tensors, &s.lines};
