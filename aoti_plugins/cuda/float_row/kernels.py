@@ -26,32 +26,31 @@ OF_16 = tl.constexpr(2)
 
 
 @triton.jit
-def float8_numbers(codes, KIND: tl.constexpr):
-    """Bytes as float16; an E4M3 256 times too small, as float16 has other exponents.
-
-    Four bytes at a time: two of them move to the upper halves of two float16, and there their bits
-    without the sign move on by one.
-    """
-    if KIND == E5M2:
-        return tl.inline_asm_elementwise(
-            "prmt.b32 $0, $2, 0, 0x1404; prmt.b32 $1, $2, 0, 0x3424;",
-            "=&r,=r,r",
-            [codes],
-            dtype=tl.float16,
-            is_pure=True,
-            pack=4,
-        )
+def _moved(codes, WORD: tl.constexpr, BITS: tl.constexpr, KEPT: tl.constexpr):
+    # Bytes as float16, four at a time: two of them move to the upper halves of two float16, and
+    # there their bits without the sign move on. ``WORD`` makes the four of a register, ``$2``.
     return tl.inline_asm_elementwise(
         """{
-        .reg .b32 pair, moved;
-        prmt.b32 pair, $2, 0, 0x1404;
-        shr.u32 moved, pair, 1;
+        .reg .b32 pair, moved, word;
+        """
+        + WORD
+        + """
+        prmt.b32 pair, word, 0, 0x1404;
+        shr.u32 moved, pair, """
+        + BITS
+        + """;
         and.b32 pair, pair, 0x80008000;
-        lop3.b32 $0, moved, 0x3fff3fff, pair, 0xea;
-        prmt.b32 pair, $2, 0, 0x3424;
-        shr.u32 moved, pair, 1;
+        lop3.b32 $0, moved, """
+        + KEPT
+        + """, pair, 0xea;
+        prmt.b32 pair, word, 0, 0x3424;
+        shr.u32 moved, pair, """
+        + BITS
+        + """;
         and.b32 pair, pair, 0x80008000;
-        lop3.b32 $1, moved, 0x3fff3fff, pair, 0xea;
+        lop3.b32 $1, moved, """
+        + KEPT
+        + """, pair, 0xea;
         }""",
         "=&r,=&r,r",
         [codes],
@@ -62,31 +61,26 @@ def float8_numbers(codes, KIND: tl.constexpr):
 
 
 @triton.jit
+def float8_numbers(codes, KIND: tl.constexpr):
+    """Bytes as float16; an E4M3 256 times too small, as float16 has other exponents."""
+    if KIND == E5M2:
+        return tl.inline_asm_elementwise(
+            "prmt.b32 $0, $2, 0, 0x1404; prmt.b32 $1, $2, 0, 0x3424;",
+            "=&r,=r,r",
+            [codes],
+            dtype=tl.float16,
+            is_pure=True,
+            pack=4,
+        )
+    return _moved(codes, "mov.b32 word, $2;", "1", "0x3fff3fff")
+
+
+@triton.jit
 def float4_numbers(codes, ABOVE: tl.constexpr):
     """The lower or the upper halves of bytes as float16, 16384 times too small."""
     # What else comes into a byte's upper half is masked.
-    move: tl.constexpr = "mov.b32 word, $2;" if ABOVE else "shl.b32 word, $2, 4;"
-    return tl.inline_asm_elementwise(
-        """{
-        .reg .b32 pair, moved, word;
-        """
-        + move
-        + """
-        prmt.b32 pair, word, 0, 0x1404;
-        shr.u32 moved, pair, 3;
-        and.b32 pair, pair, 0x80008000;
-        lop3.b32 $0, moved, 0x0e000e00, pair, 0xea;
-        prmt.b32 pair, word, 0, 0x3424;
-        shr.u32 moved, pair, 3;
-        and.b32 pair, pair, 0x80008000;
-        lop3.b32 $1, moved, 0x0e000e00, pair, 0xea;
-        }""",
-        "=&r,=&r,r",
-        [codes],
-        dtype=tl.float16,
-        is_pure=True,
-        pack=4,
-    )
+    word: tl.constexpr = "mov.b32 word, $2;" if ABOVE else "shl.b32 word, $2, 4;"
+    return _moved(codes, word, "3", "0x0e000e00")
 
 
 @triton.jit
