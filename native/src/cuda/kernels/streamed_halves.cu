@@ -51,11 +51,14 @@ class StreamedHalves : StreamedBlock<T, false> {
     uint4 factors[kLoads];
     fetch(factors, p_.norm, 0);
     Around around = this->wait_for_row();
+    // As in streamed_row.cu, no load of the row waits behind the weights.
+    uint4 eight[kLoads];
+    uint4 more[kLoads];
+    fetch(eight, p_.x, 0);
+    fetch(more, p_.x, kLoads * kSharesOfWarp);
     float square = 0.0f;
 #pragma unroll 1
     for (int first = 0; first < pieces_; first += kLoads * kSharesOfWarp) {
-      uint4 eight[kLoads];
-      fetch(eight, p_.x, first);
       if (first != 0) {
         fetch(factors, p_.norm, first);
       }
@@ -65,7 +68,9 @@ class StreamedHalves : StreamedBlock<T, false> {
         if (at < p_.k) {
           row_[at / 8] = p_.norm != nullptr ? scaled(eight[i], factors[i], square) : eight[i];
         }
+        eight[i] = more[i];
       }
+      fetch(more, p_.x, first + 2 * kLoads * kSharesOfWarp);
     }
     __syncwarp();
     int stage = 0;
@@ -87,7 +92,7 @@ class StreamedHalves : StreamedBlock<T, false> {
   }
 
   __device__ void fetch(uint4 (&eight)[kLoads], const void* from, int first) const {
-    if (from == nullptr) {
+    if (from == nullptr || first >= pieces_) {
       return;
     }
 #pragma unroll

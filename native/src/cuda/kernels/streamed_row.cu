@@ -105,16 +105,14 @@ class StreamedRow : RingOfCodes<BITS, T, SHIFT, PRODUCT, ZEROS> {
     if constexpr (kOfExperts) {
       let_next_begin();  // it may read the experts' numbers then
     }
-    const uint4* const x = static_cast<const uint4*>(p_.x);
+    // Once the row is there all of the ring is asked for: what else is loaded now comes before it.
+    uint4 eight[kLoads];
+    uint4 more[kLoads];
+    fetch_row(eight, warp_);
+    fetch_row(more, warp_ + kLoads * kStreamedWarps);
     float square = 0.0f;
 #pragma unroll 1
     for (int chunk = warp_; chunk < chunks_; chunk += kLoads * kStreamedWarps) {
-      uint4 eight[kLoads];
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
-        eight[i] = at * 8 < p_.k ? x[at] : make_uint4(0, 0, 0, 0);
-      }
       if (chunk != warp_) {
         fetch_norm(factors, chunk);
       }
@@ -123,13 +121,28 @@ class StreamedRow : RingOfCodes<BITS, T, SHIFT, PRODUCT, ZEROS> {
         if (chunk + i * kStreamedWarps < chunks_) {
           square += divide(eight[i], factors[i], chunk + i * kStreamedWarps);
         }
+        eight[i] = more[i];
       }
+      fetch_row(more, chunk + 2 * kLoads * kStreamedWarps);
     }
     __syncwarp();
     compute(around, square);
   }
 
  private:
+  /// Reads this warp's next chunks of the row from `chunk` on, if there are any.
+  __device__ void fetch_row(uint4 (&eight)[kLoads], int chunk) const {
+    if (chunk >= chunks_) {
+      return;
+    }
+    const uint4* const x = static_cast<const uint4*>(p_.x);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
+      eight[i] = at * 8 < p_.k ? x[at] : make_uint4(0, 0, 0, 0);
+    }
+  }
+
   __device__ void fetch_norm(uint4 (&factors)[kLoads], int chunk) const {
     if (p_.norm == nullptr) {
       return;
