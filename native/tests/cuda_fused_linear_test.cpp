@@ -27,12 +27,14 @@ AOTITorchError call(const Handle& x, const Weight& weight, const Form& form,
   return call(x, weight, form, Around{}, ret);
 }
 
-void check_product(const Form& form, int64_t m, int64_t n, int64_t k, const Parts& parts = {}) {
+void check_product(const Form& form, int64_t m, int64_t n, int64_t k, const Parts& parts = {},
+                   bool has_factors = false) {
   BOOST_TEST_INFO_SCOPE(form.bits << " bits, groups of " << form.group_size << ", zeros "
                                   << form.zero_kind << ", [" << m << ", " << k << "] x " << n
                                   << ", norm " << parts.norm << ", gate " << parts.gate
                                   << ", residual " << parts.residual);
-  const Weight weight = weight_of(form, n, k);
+  const Weight weight =
+      form.zero_kind > 2 ? float_weight_of(form, n, k, has_factors) : weight_of(form, n, k);
   const double worst = worst_error(weight.values, form.dtype, m, n, k, parts,
                                    [&](const Handle& x, const Around& around, auto* ret) {
                                      return call(x, weight, form, around, ret);
@@ -53,6 +55,22 @@ void for_streamed_sizes(const Check& check) {
   check(40, 9216, Parts{false, false, true});
   check(4 * 16 * 33 + 8, 64, Parts{true, false, true});
   check(4 * 16 * 35, 128, Parts{true, true, false, 1});
+}
+
+using Codes = std::vector<uint32_t>;
+
+/// A weight of floats which are all the same.
+Weight constant_weight(const Form& form, int64_t n, int64_t k, uint32_t code, uint32_t scale) {
+  Weight weight = float_weight_of(form, n, k, false);
+  const Handle codes = make(sizes_of(weight.codes), kUInt8);
+  const Handle scales = make(sizes_of(weight.scale), kUInt8);
+  std::memset(data_of<uint8_t>(codes), static_cast<int>(form.bits == 4 ? code * 17 : code),
+              static_cast<size_t>(unwrap(codes.get())->numel()));
+  std::memset(data_of<uint8_t>(scales), static_cast<int>(scale),
+              static_cast<size_t>(unwrap(scales.get())->numel()));
+  weight.codes = to_gpu(codes);
+  weight.scale = to_gpu(scales);
+  return weight;
 }
 
 }  // namespace
@@ -228,6 +246,94 @@ BOOST_AUTO_TEST_CASE(streams_weights_with_zeros_through_shared_memory) {
   };
   for_streamed_sizes(check);
   check(24, 96, {});
+}
+
+/// Floats of 8 bits with a scale for each row, and with powers of two; E4M3 and E5M2. Of 4 bits
+/// with E4M3, with and without factors of rows.
+template <typename Check>
+void for_floats(const Check& check) {
+  for (const int64_t kind : {3, 4}) {
+    for (const bool is_row : {true, false}) {
+      check([=](int64_t m, int64_t n, int64_t k, const Parts& parts) {
+        check_product({8, is_row ? k : 32, kind, kBFloat16, kBFloat16}, m, n, k, parts);
+      });
+    }
+  }
+  for (const bool has_factors : {true, false}) {
+    check([=](int64_t m, int64_t n, int64_t k, const Parts& parts) {
+      check_product({4, 16, 3, kBFloat16, kBFloat16}, m, n, k, parts, has_factors);
+    });
+  }
+}
+
+// Narrow weights and wide ones, k that ends in a tile, and more places along k than are fetched
+// ahead.
+BOOST_AUTO_TEST_CASE(multiplies_few_rows_with_floats) {
+  for_floats([](const auto& check) {
+    for (const int64_t m : {1, 2, 8, 9, 16}) {
+      check(m, 24, 96, {true});
+    }
+    check(1, 48, 256, {true, true, true, 1});
+    check(5, 72, 160, {false, true, true});
+    check(3, 8, 128 * 40 + 32, {});
+    check(4, 1096, 64, {true});
+  });
+}
+
+BOOST_AUTO_TEST_CASE(multiplies_many_rows_with_floats) {
+  for_floats([](const auto& check) {
+    check(18, 136, 256, {true});
+    check(65, 8, 96, {});
+    check(30, 264, 1056, {true, true, true});
+    check(130, 272, 320, {true, false, true, 1});
+    check(250, 136, 160, {});
+    check(20, 24, 544, {});
+  });
+}
+
+// Scales of zero, and codes and scales that bfloat16 has no exponents for in the kernels' form.
+BOOST_AUTO_TEST_CASE(floats_may_be_the_smallest_and_the_largest) {
+  for (const int64_t m : {1, 18}) {
+    for (const auto& [bits, kind] : {std::pair<int64_t, int64_t>{4, 3}, {8, 3}, {8, 4}}) {
+      const Form form{bits, bits == 4 ? 16 : 32, kind, kBFloat16, kBFloat16};
+      const int exponent = bits == 4 ? 2 : kind == 4 ? 5 : 4;
+      const int fraction = static_cast<int>(bits) - 1 - exponent;
+      const auto most = bits == 4 ? 7u : kind == 4 ? 123u : 126u;
+      for (const uint32_t code : {1u, most}) {
+        for (const uint32_t scale : bits == 4 ? Codes{0, 1, 126} : Codes{60, 127, 147}) {
+          const Weight weight = constant_weight(form, 16, 64, code, scale);
+          const Handle x = to_gpu(host_numbers({m, 64}, kBFloat16));
+          double sum = 0;
+          for (int64_t i = 0; i < 64; ++i) {
+            sum += numbers(x)[static_cast<size_t>(i)];
+          }
+          const double all = bits == 4 ? number_of(scale, 4, 3) : std::ldexp(1.0, int(scale) - 127);
+          const double expected = sum * number_of(code, exponent, fraction) * all;
+          const Handle found = one([&](auto* ret) { return call(x, weight, form, ret); });
+          BOOST_TEST(std::abs(numbers(found)[0] - expected) <= std::abs(expected) / 256);
+        }
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(refuses_floats_that_do_not_go_together) {
+  const Form form{8, 32, 3, kBFloat16, kBFloat16};
+  const Weight weight = float_weight_of(form, 16, 64, false);
+  const Handle x = to_gpu(host_numbers({1, 64}, kBFloat16));
+  AtenTensorHandle raw = nullptr;
+  const auto refused = [&](const Handle& input, const Form& other, const char* reason) {
+    check_refused(call(input, weight, other, &raw), reason);
+  };
+  refused(to_gpu(host_numbers({1, 64}, kFloat16)), form, "x is float16, expected bfloat16 for");
+  refused(to_gpu(host_numbers({1, 56}, kBFloat16)), form, "rows of 56 floats in groups of 32");
+  refused(x, {8, 64, 3, 0, 0}, "scale is uint8, expected float32");
+  refused(x, {8, 16, 3, 0, 0}, "rows of 64 floats in groups of 16, expected a multiple of 32 in");
+  refused(x, {8, 32, 5, 0, 0}, "zeros of kind 5 do not go with the arguments");
+  const Form narrow{4, 16, 4, kBFloat16, kBFloat16};
+  check_refused(call(x, float_weight_of({4, 16, 3, 0, 0}, 16, 64, false), narrow, &raw),
+                "weights of 4 bits are no E5M2");
+  BOOST_TEST(raw == nullptr);
 }
 
 // Of any number of rows, on any kernel.

@@ -14,6 +14,12 @@ ROWS = 8
 DEPTH = {4: 128, 8: 64}
 """Weights of a row in a tile, by bits."""
 
+FLOAT, FLOAT_E5M2 = 3, 4
+"""What codes are that are floats, beside kinds of zeros: E2M1 of 4 bits, E4M3 of 8, or E5M2."""
+
+FLOAT_GROUPS = {4: 16, 8: 32}
+"""Weights of a row that have a scale of one byte, by bits: E4M3, powers of two."""
+
 _SMALLEST_GROUP = 32
 _PART = 32
 _LANES_OF_ROW = 4

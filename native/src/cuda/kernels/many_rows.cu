@@ -7,6 +7,7 @@
 // next ones are on their way. Blocks of a cluster may divide k; then each adds up a share of the
 // columns of all. Gate and residual are taken care of where sums become a result.
 
+#include "cuda/kernels/float_codes.cuh"
 #include "cuda/kernels/many_rows.h"
 #include "cuda/kernels/many_rows_end.cuh"
 #include "cuda/kernels/pair_weights.cuh"
@@ -68,8 +69,8 @@ class PairExchange {
   const bool is_upper_;
 };
 
-/// One block's tile of COLUMNS rows of x.
-template <int BITS, typename T, int COLUMNS>
+/// One block's tile of COLUMNS rows of x. WEIGHTS makes pairs of weights of codes.
+template <int BITS, typename T, int COLUMNS, typename WEIGHTS = PairWeights<BITS, T>>
 class ManyRows {
  public:
   __device__ ManyRows(const SmallWeightProduct& product, const ManyRowsShape& shape,
@@ -223,16 +224,28 @@ class ManyRows {
     if (!weights_.has_groups()) {
       return;
     }
-    const int group = (min(next_, p_.k - 1) >> p_.group_shift) * p_.scale_group_step;
+    const int last = WEIGHTS::kIsFloat ? p_.k - 32 : p_.k - 1;
+    const int group = (min(next_, last) >> p_.group_shift) * p_.scale_group_step;
     next_ += kDepth;
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      held_.scale[t] = static_cast<const uint16_t*>(p_.scale)[scale_[t] + group];
-    }
-    if (p_.zero_kind != kNoZero) {
+    if constexpr (WEIGHTS::kIsFloat) {
+      const auto* const scales = static_cast<const uint8_t*>(p_.scale) + group;
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        held_.zero[t] = static_cast<const uint16_t*>(p_.zero)[scale_[t] + group];
+        held_.scale[t] = scales[scale_[t]];
+        if (BITS == 4) {
+          held_.scale[t] |= scales[scale_[t] + kWeightTileRows] << 8;
+        }
+      }
+    } else {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+        held_.scale[t] = static_cast<const uint16_t*>(p_.scale)[scale_[t] + group];
+      }
+      if (p_.zero_kind != kNoZero) {
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+          held_.zero[t] = static_cast<const uint16_t*>(p_.zero)[scale_[t] + group];
+        }
       }
     }
   }
@@ -267,8 +280,12 @@ class ManyRows {
     if (weights_.has_groups()) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        group_[t] = weights_.of_group(HalfPair<T>::floats(held_.scale[t]).x,
-                                      HalfPair<T>::floats(held_.zero[t]).x);
+        if constexpr (WEIGHTS::kIsFloat) {
+          group_[t] = weights_.of_group(held_.scale[t]);
+        } else {
+          group_[t] = weights_.of_group(HalfPair<T>::floats(held_.scale[t]).x,
+                                        HalfPair<T>::floats(held_.zero[t]).x);
+        }
       }
     }
   }
@@ -409,9 +426,14 @@ class ManyRows {
     const int row = first_row_ + (warp_ - half * 4) * 16 + lane_ / 4;
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
-      const uint32_t scale = static_cast<const uint16_t*>(p_.scale)[scale_[t]];
-      sum_factor_[t] =
-          weights_.whole(HalfPair<T>::floats(__shfl_sync(kAllLanes, scale, lane_ / 4)).x);
+      if constexpr (WEIGHTS::kIsFloat) {
+        sum_factor_[t] =
+            weights_.whole(float_row_factor(p_, half * rows + min(row + t * 8, rows - 1)));
+      } else {
+        const uint32_t scale = static_cast<const uint16_t*>(p_.scale)[scale_[t]];
+        sum_factor_[t] =
+            weights_.whole(HalfPair<T>::floats(__shfl_sync(kAllLanes, scale, lane_ / 4)).x);
+      }
       bias_[t] = p_.bias == nullptr
                      ? 0.0f
                      : HalfPair<T>::floats(static_cast<const uint16_t*>(
@@ -423,7 +445,7 @@ class ManyRows {
   const SmallWeightProduct& p_;
   const ManyRowsShape& shape_;
   const TensorMap& map_;
-  const PairWeights<BITS, T> weights_;
+  const WEIGHTS weights_;
   const PairExchange<BITS> pairs_;
   char* const memory_;  ///< slabs, and at the end sums
   const SharedLines lines_;
@@ -466,20 +488,30 @@ class ManyRows {
 #define AOTIP_MANY_ROWS_BODY(BODY) __trap();
 #endif
 
-#define AOTIP_MANY_ROWS(BITS, KIND, TYPE, COLUMNS, BLOCKS)                                       \
-  extern "C" __global__ void __launch_bounds__(kManyRowsThreads, BLOCKS)                         \
-      aotip_many_rows_##BITS##_##KIND##_##COLUMNS(const SmallWeightProduct p,                    \
-                                                  const ManyRowsShape shape,                     \
-                                                  const __grid_constant__ TensorMap map) {       \
-    AOTIP_MANY_ROWS_BODY((ManyRows<BITS, TYPE, COLUMNS>(p, shape, map, launched_lines()).run())) \
+#define AOTIP_MANY_ROWS(NAME, BITS, COLUMNS, BLOCKS, ...)                                      \
+  extern "C" __global__ void __launch_bounds__(kManyRowsThreads, BLOCKS)                       \
+      NAME##_##COLUMNS(const SmallWeightProduct p, const ManyRowsShape shape,                  \
+                       const __grid_constant__ TensorMap map) {                                \
+    AOTIP_MANY_ROWS_BODY((ManyRows<BITS, __VA_ARGS__>(p, shape, map, launched_lines()).run())) \
   }
 
-#define AOTIP_MANY_ROWS_OF(BITS, KIND, TYPE)                \
-  AOTIP_MANY_ROWS(BITS, KIND, TYPE, 64, 2)                  \
-  AOTIP_MANY_ROWS(BITS, KIND, TYPE, 128, BITS == 4 ? 2 : 1) \
-  AOTIP_MANY_ROWS(BITS, KIND, TYPE, 256, 1)
+#define AOTIP_MANY_ROWS_OF(BITS, KIND, TYPE)                                                \
+  AOTIP_MANY_ROWS(aotip_many_rows_##BITS##_##KIND, BITS, 64, 2, TYPE, 64)                   \
+  AOTIP_MANY_ROWS(aotip_many_rows_##BITS##_##KIND, BITS, 128, BITS == 4 ? 2 : 1, TYPE, 128) \
+  AOTIP_MANY_ROWS(aotip_many_rows_##BITS##_##KIND, BITS, 256, 1, TYPE, 256)
+
+#define AOTIP_MANY_FLOATS(BITS, COLUMNS, BLOCKS)                                                  \
+  AOTIP_MANY_ROWS(aotip_many_floats_##BITS##_bf16, BITS, COLUMNS, BLOCKS, __nv_bfloat16, COLUMNS, \
+                  FloatWeights<BITS>)
+
+#define AOTIP_MANY_FLOATS_OF(BITS)                \
+  AOTIP_MANY_FLOATS(BITS, 64, 2)                  \
+  AOTIP_MANY_FLOATS(BITS, 128, BITS == 4 ? 2 : 1) \
+  AOTIP_MANY_FLOATS(BITS, 256, 1)
 
 AOTIP_MANY_ROWS_OF(4, bf16, __nv_bfloat16)
 AOTIP_MANY_ROWS_OF(4, f16, __half)
 AOTIP_MANY_ROWS_OF(8, bf16, __nv_bfloat16)
 AOTIP_MANY_ROWS_OF(8, f16, __half)
+AOTIP_MANY_FLOATS_OF(4)
+AOTIP_MANY_FLOATS_OF(8)

@@ -73,6 +73,8 @@ struct CutOut<__half> {
 template <int BITS, typename T>
 class PairWeights {
  public:
+  static constexpr bool kIsFloat = false;
+
   /// `has_groups`: a row has more than one scale, or zeros. Without, sums are multiplied by it.
   __device__ PairWeights(int32_t zero_kind, bool has_groups)
       : zero_kind_(zero_kind),

@@ -7,6 +7,7 @@
 // again for a whole group, with the sums of x that a product with ones gives. The warps of a block
 // have every n-th tile of the same rows and add up what they found at the end.
 
+#include "cuda/kernels/float_codes.cuh"
 #include "cuda/kernels/ptx.cuh"
 #include "cuda/kernels/small_weights.h"
 #include "cuda/kernels/warp.cuh"
@@ -17,12 +18,14 @@ using namespace aoti_plugins::cuda;
 namespace {
 
 /// What a warp holds of one place along k: tiles of all its rows. A lane has the scale of row
-/// `lane % 8` for the weights 32 * (lane / 8) and on, and what a sum of x adds for each of them.
+/// `lane % 8` for the weights 32 * (lane / 8) and on, and what a sum of x adds for each of them; of
+/// floats four of the scales, as they lie in memory.
 template <int TILES>
 struct Held {
   uint4 codes[TILES];
   float scale[TILES];
   float shift[TILES];
+  uint32_t scales[TILES];
 };
 
 /// Rows of x and of the result, one behind the other.
@@ -33,15 +36,18 @@ struct RowsInOrder {
 
 /// One block's share of a product: TILES * 8 rows of the weight, BLOCKS * 8 rows of x. Groups end
 /// every PARTS * 32 weights, or there where that does no harm because the next has the same scale.
-/// TILE_PACKED: the weight is as PyTorch packs it. ROWS says which rows of memory they are.
+/// TILE_PACKED: the weight is as PyTorch packs it. ROWS says which rows of memory they are. FLOATS:
+/// codes are floats, T is bfloat16, and PARTS does not matter.
 template <int BITS, typename T, int TILES, int BLOCKS, int PARTS, bool TILE_PACKED = false,
-          typename ROWS = RowsInOrder>
+          typename ROWS = RowsInOrder, bool FLOATS = false>
 struct SmallProduct {
   using Code = Codes<BITS>;
   static constexpr int kDepth = Code::kDepth;
   static constexpr int kParts = kDepth / 32;
   /// Places along k whose bytes are on their way, as many as registers have room for.
   static constexpr int kAhead = TILES * BLOCKS == 2 ? 3 : 2;
+  static constexpr int kFloatGroup = group_of_floats(BITS);
+  static constexpr int kScaleWords = kDepth / kFloatGroup * 2;  ///< of floats, in a tile
   static constexpr float kOffset = (Code::kIsOffset ? HalfPair<T>::kOffset : 0.0f) + Code::kMiddle;
 
   __device__ SmallProduct(const SmallWeightProduct& product, uint32_t of_block, ROWS which = {})
@@ -51,13 +57,15 @@ struct SmallProduct {
         warp(threadIdx.x / 32),
         warps(blockDim.x / 32),
         tiles_along_k((p.k + kDepth - 1) / kDepth),
+        floats(p.zero_kind),
+        has_groups(p.group_shift != kGroupOfRow),
         first_tile(static_cast<int>(of_block) * TILES) {
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       const int tile = min(first_tile + t, p.n / 8 - 1);
       weight[t] = static_cast<const uint4*>(p.weight) +
                   (static_cast<int64_t>(tile) * tiles_along_k + warp) * 32 + lane;
-      scale[t] = tile * p.scale_tile_step + lane % 8 * p.scale_row_step;
+      scale[t] = tile * p.scale_tile_step + (FLOATS ? 0 : lane % 8 * p.scale_row_step);
     }
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block) {
@@ -67,13 +75,21 @@ struct SmallProduct {
 
   /// The next tiles of this warp, at `at` along k.
   __device__ void fetch(int at, Held<TILES>& held) {
-    const int begin = min(at * kDepth + lane / 8 % kParts * 32, p.k - 1);
-    const int group = begin >> p.group_shift;
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       held.codes[t] = load_once(weight[t]);
       weight[t] += warps * 32;
     }
+    if constexpr (FLOATS) {
+      fetch_float_scales(at, held);
+    } else {
+      fetch_scales(at, held);
+    }
+  }
+
+  __device__ void fetch_scales(int at, Held<TILES>& held) const {
+    const int begin = min(at * kDepth + lane / 8 % kParts * 32, p.k - 1);
+    const int group = begin >> p.group_shift;
 #pragma unroll
     for (int t = 0; t < TILES; ++t) {
       const int i = scale[t] + group * p.scale_group_step;
@@ -81,6 +97,17 @@ struct SmallProduct {
       if (p.zero_kind != kNoZero) {
         held.shift[t] = load_scale<T>(p.zero, i, p.has_float_scale);
       }
+    }
+  }
+
+  __device__ void fetch_float_scales(int at, Held<TILES>& held) const {
+    if (!has_groups) {
+      return;
+    }
+    const int word = min(at * kScaleWords + lane % kScaleWords, p.scale_tile_step / 4 - 1);
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+      held.scales[t] = static_cast<const uint32_t*>(p.scale)[scale[t] / 4 + word];
     }
   }
 
@@ -165,6 +192,45 @@ struct SmallProduct {
     }
   }
 
+  /// Of floats: what a group's weights are multiplied with is so before their product.
+  __device__ void compute_floats(const Held<TILES>& held, const uint4 (&b)[BLOCKS][kParts]) {
+    // Of the four scales that a lane has, that of this lane's row, in the upper byte of both
+    // halves.
+    const uint32_t byte = 0x0404 | lane / 4 % 4 * 0x1010;
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const int group = (part * 32 + lane % 4 * 8) / kFloatGroup;
+      uint32_t factor[TILES];
+#pragma unroll
+      for (int t = 0; t < TILES; ++t) {
+        factor[t] = floats.factor_of_row();
+        if (has_groups) {
+          const uint32_t scales = __shfl_sync(kAllLanes, held.scales[t], group * 2 + lane / 16);
+          factor[t] = floats.factor_of(__byte_perm(scales, 0, byte));
+        }
+      }
+#pragma unroll
+      for (int step = part * 2; step < part * 2 + 2; ++step) {
+#pragma unroll
+        for (int t = 0; t < TILES / 2; ++t) {
+          uint32_t a[4];
+          floats.pairs(held.codes[2 * t], step, a[0], a[2]);
+          floats.pairs(held.codes[2 * t + 1], step, a[1], a[3]);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            a[i] = fused_pairs<T>(a[i], factor[2 * t + i % 2], 0);
+          }
+#pragma unroll
+          for (int block = 0; block < BLOCKS; ++block) {
+            const uint4& eight = b[block][step / 2];
+            multiply_tile<T>(sums_of_floats[t][block], a, step % 2 ? eight.z : eight.x,
+                             step % 2 ? eight.w : eight.y);
+          }
+        }
+      }
+    }
+  }
+
   __device__ void run() {
     let_next_begin();
     Held<TILES> held[kAhead];
@@ -182,8 +248,12 @@ struct SmallProduct {
         if (at < tiles_along_k) {
           uint4 b[BLOCKS][kParts];
           fetch_x(at, b);
-          finish(held[ahead]);
-          compute(held[ahead], b);
+          if constexpr (FLOATS) {
+            compute_floats(held[ahead], b);
+          } else {
+            finish(held[ahead]);
+            compute(held[ahead], b);
+          }
           if (at + warps * kAhead < tiles_along_k) {
             fetch(at + warps * kAhead, held[ahead]);
           }
@@ -205,7 +275,7 @@ struct SmallProduct {
 #pragma unroll
         for (int column = 0; column < 2; ++column) {
           parts[warp][block * 8 + lane % 4 * 2 + column][t * 8 + lane / 4] =
-              total[t][block][column];
+              FLOATS ? sums_of_floats[t / 2][block][t % 2 * 2 + column] : total[t][block][column];
         }
       }
     }
@@ -214,10 +284,14 @@ struct SmallProduct {
       const int row = i % kRows;
       const int to = first_tile * 8 + row;
       if (to < p.n) {
-        float sum =
+        const float bias =
             p.bias != nullptr ? static_cast<float>(static_cast<const T*>(p.bias)[to]) : 0.0f;
+        float sum = FLOATS ? 0.0f : bias;
         for (int other = 0; other < warps; ++other) {
           sum += parts[other][i / kRows][row];
+        }
+        if constexpr (FLOATS) {
+          sum = sum * (kFloatWhole * float_row_factor(p, to)) + bias;
         }
         static_cast<T*>(p.out)[static_cast<int64_t>(rows.of_out(i / kRows)) * p.n + to] =
             static_cast<T>(sum);
@@ -231,11 +305,14 @@ struct SmallProduct {
   const int warp;
   const int warps;
   const int tiles_along_k;
+  const FloatCodes<BITS> floats;
+  const bool has_groups;
   const int first_tile;
   const uint4* weight[TILES];
   int scale[TILES];
   const T* x[BLOCKS];
   float total[TILES][BLOCKS][2] = {};
+  float sums_of_floats[TILES / 2][BLOCKS][4] = {};
 };
 
 /// Eight weights in a row.
@@ -244,8 +321,24 @@ struct alignas(16) Eight {
   T values[8];
 };
 
-/// Weights as floats, `rows` from row `first` on: a block of 32 threads for each tile.
+/// Eight weights in a row, of a part of 32; the scale of their group is the `i`-th.
 template <int BITS, typename T>
+__device__ void unpack_floats(const SmallWeightProduct& p, const uint4& codes, int part, int i,
+                              int row, Eight<T>& ret) {
+  const FloatCodes<BITS> floats(p.zero_kind);
+  const uint32_t factor =
+      p.group_shift == kGroupOfRow
+          ? floats.factor_of_row()
+          : floats.factor_of(uint32_t{static_cast<const uint8_t*>(p.scale)[i]} << 8);
+  const float all = HalfPair<T>::floats(factor).x * kFloatWhole * float_row_factor(p, row);
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    ret.values[j] = static_cast<T>(floats.value(codes, part, j) * all);
+  }
+}
+
+/// Weights as floats, `rows` from row `first` on: a block of 32 threads for each tile.
+template <int BITS, typename T, bool FLOATS = false>
 __device__ void unpack(const SmallWeightProduct& p, int first) {
   using Code = Codes<BITS>;
   constexpr int kParts = Code::kDepth / 32;
@@ -264,14 +357,20 @@ __device__ void unpack(const SmallWeightProduct& p, int first) {
     }
     const int i = tile * p.scale_tile_step + (begin >> p.group_shift) * p.scale_group_step +
                   row * p.scale_row_step;
-    const float scale = load_scale<T>(p.scale, i, p.has_float_scale);
-    const float zero = p.zero_kind == kNoZero ? 0.0f : load_scale<T>(p.zero, i, p.has_float_scale);
     Eight<T> eight;
+    if constexpr (FLOATS) {
+      unpack_floats<BITS>(p, codes, part, i, tile * 8 + row, eight);
+    } else {
+      const float scale = load_scale<T>(p.scale, i, p.has_float_scale);
+      const float zero =
+          p.zero_kind == kNoZero ? 0.0f : load_scale<T>(p.zero, i, p.has_float_scale);
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float code = Code::value(codes, part, j);
-      eight.values[j] = static_cast<T>(
-          p.zero_kind == kZeroPoint ? (code + Code::kMiddle - zero) * scale : code * scale + zero);
+      for (int j = 0; j < 8; ++j) {
+        const float code = Code::value(codes, part, j);
+        eight.values[j] =
+            static_cast<T>(p.zero_kind == kZeroPoint ? (code + Code::kMiddle - zero) * scale
+                                                     : code * scale + zero);
+      }
     }
     const int64_t to = static_cast<int64_t>(tile * 8 + row - first) * p.k + begin;
     if (BITS == 4 && p.is_tile_packed) {
@@ -332,3 +431,22 @@ AOTIP_UNPACK_WEIGHTS(4, bf16, __nv_bfloat16)
 AOTIP_UNPACK_WEIGHTS(4, f16, __half)
 AOTIP_UNPACK_WEIGHTS(8, bf16, __nv_bfloat16)
 AOTIP_UNPACK_WEIGHTS(8, f16, __half)
+
+#define AOTIP_SMALL_FLOATS(BITS, TILES, BLOCKS)                                                  \
+  extern "C" __global__ void __launch_bounds__(kProductWarps * 32)                               \
+      aotip_small_floats_##BITS##_bf16_##TILES##_##BLOCKS(const SmallWeightProduct p) {          \
+    SmallProduct<BITS, __nv_bfloat16, TILES, BLOCKS, 1, false, RowsInOrder, true>(p, blockIdx.x) \
+        .run();                                                                                  \
+  }
+
+#define AOTIP_FLOATS(BITS)                                                                 \
+  AOTIP_SMALL_FLOATS(BITS, 4, 1)                                                           \
+  AOTIP_SMALL_FLOATS(BITS, 2, 1)                                                           \
+  AOTIP_SMALL_FLOATS(BITS, 2, 2)                                                           \
+  extern "C" __global__ void aotip_unpack_floats_##BITS##_bf16(const SmallWeightProduct p, \
+                                                               int32_t first) {            \
+    unpack<BITS, __nv_bfloat16, true>(p, first);                                           \
+  }
+
+AOTIP_FLOATS(4)
+AOTIP_FLOATS(8)

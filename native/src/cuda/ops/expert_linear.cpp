@@ -62,6 +62,7 @@ Status check(const Tensor& x, const ExpertLinear& linear) {
   AOTIP_CHECK(experts.numel() <= std::numeric_limits<int32_t>::max() / kExpertRows,
               "too many rows");
   AOTIP_RETURN_IF_FAILED(check_small_weight(x, linear.weight, x.size(1)));
+  AOTIP_CHECK(!is_float(linear.weight.zero_kind), "weights of experts are floats of few bits");
   AOTIP_CHECK(linear.weight.scale->dtype() != kFloat16 || x.dtype() == kFloat16,
               "scale is float16, expected bfloat16 or float32");
   AOTIP_CHECK(linear.count > 0 && linear.count <= kMostExperts &&

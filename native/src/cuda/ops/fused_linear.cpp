@@ -62,7 +62,7 @@ Status multiply(const Tensor& rows, const void* product, Tensor& out) {
 Status compute(const Tensor& x, const void* product, const Tensor* residual, Tensor& out) {
   FusedLinear linear = *static_cast<const FusedLinear*>(product);
   SmallWeight& weight = linear.weight;
-  const bool is_one = x.size(0) == 1 && fits_one_row(x.size(1));
+  const bool is_one = x.size(0) == 1 && fits_one_row(x.size(1)) && !is_float(weight.zero_kind);
   WideGroups wide;
   if (weight.scale->dtype() == kFloat16 && x.dtype() != kFloat16) {
     const Gpu* gpu = find_gpu(x.device().index);

@@ -43,7 +43,8 @@ Status launch(const Gpu& gpu, const Tensor& x, int64_t bits, bool is_constant,
   CUtensorMap map;
   AOTIP_RETURN_IF_FAILED(encode(x, one.tile.columns, &map));
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_many_rows_%d_%s_%d", static_cast<int>(bits),
+  (void)std::snprintf(name, sizeof(name), "aotip_many_%s_%d_%s_%d",
+                      is_float(product.zero_kind) ? "floats" : "rows", static_cast<int>(bits),
                       kind_of_halves(x), one.tile.columns);
   ManyRowsShape shape = one.shape;
   shape.gate = static_cast<int32_t>(end.gate);

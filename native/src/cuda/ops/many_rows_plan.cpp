@@ -52,8 +52,9 @@ int64_t quotient(int64_t of, int64_t by) {
 
 /// Parts of 32 weights of a row, of the first four, for which there are new factors.
 int32_t scaled_parts(const SmallWeightProduct& product) {
-  const bool is_row = product.group_shift == kGroupOfRow && product.zero_kind == kNoZero;
-  return product.group_shift == 5 ? 15 : product.group_shift == 6 ? 5 : is_row ? 0 : 1;
+  const bool is_row = product.group_shift == kGroupOfRow &&
+                      (product.zero_kind == kNoZero || is_float(product.zero_kind));
+  return product.group_shift <= 5 ? 15 : product.group_shift == 6 ? 5 : is_row ? 0 : 1;
 }
 
 /// For `tiles` tiles of the weight.

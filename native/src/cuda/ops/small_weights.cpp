@@ -24,17 +24,43 @@ int64_t groups_of(const SmallWeight& weight, int64_t k) {
   return weight.group_size >= k ? 1 : k / weight.group_size;
 }
 
+Status check_group_sizes(const Tensor& groups, const char* name, const Tensor& x, int64_t tiles,
+                         int64_t count) {
+  AOTIP_CHECK(groups.ndim() == 3 && groups.size(0) == tiles && groups.size(1) == count &&
+                  groups.size(2) == kWeightTileRows && groups.is_contiguous(),
+              "%s does not have the sizes [%lld, %lld, %d] without gaps", name,
+              static_cast<long long>(tiles), static_cast<long long>(count), kWeightTileRows);
+  AOTIP_CHECK(groups.device() == x.device(), "%s and x are on different devices", name);
+  return Status::kOk;
+}
+
 Status check_groups(const Tensor& groups, const char* name, const Tensor& x, int64_t tiles,
                     int64_t count) {
   AOTIP_CHECK(
       groups.dtype() == x.dtype() || groups.dtype() == kFloat32 || groups.dtype() == kFloat16,
       "%s is %s, expected %s, float32 or float16", name, dtype_name(groups.dtype()),
       dtype_name(x.dtype()));
-  AOTIP_CHECK(groups.ndim() == 3 && groups.size(0) == tiles && groups.size(1) == count &&
-                  groups.size(2) == kWeightTileRows && groups.is_contiguous(),
-              "%s does not have the sizes [%lld, %lld, %d] without gaps", name,
-              static_cast<long long>(tiles), static_cast<long long>(count), kWeightTileRows);
-  AOTIP_CHECK(groups.device() == x.device(), "%s and x are on different devices", name);
+  return check_group_sizes(groups, name, x, tiles, count);
+}
+
+/// What is around codes that are floats.
+Status check_floats(const Tensor& x, const SmallWeight& weight, int64_t k) {
+  const Tensor& scale = *weight.scale;
+  const bool is_row = weight.group_size == k;
+  AOTIP_CHECK(weight.zero_kind == kFloat || weight.bits == 8, "weights of 4 bits are no E5M2");
+  AOTIP_CHECK(x.dtype() == kBFloat16, "x is %s, expected bfloat16 for weights that are floats",
+              dtype_name(x.dtype()));
+  const int64_t tiles = weight.codes->size(0);
+  const int32_t expected = is_row ? kFloat32 : kUInt8;
+  AOTIP_CHECK(scale.dtype() == expected, "scale is %s, expected %s", dtype_name(scale.dtype()),
+              dtype_name(expected));
+  AOTIP_RETURN_IF_FAILED(check_group_sizes(scale, "scale", x, tiles, groups_of(weight, k)));
+  AOTIP_CHECK(is_aligned(scale), "scale is not aligned to 16 bytes");
+  if (weight.zero != nullptr) {
+    AOTIP_CHECK(!is_row && weight.zero->dtype() == kFloat32,
+                "factors of rows are float32, and only beside groups");
+    AOTIP_RETURN_IF_FAILED(check_group_sizes(*weight.zero, "zero", x, tiles, 1));
+  }
   return Status::kOk;
 }
 
@@ -55,16 +81,26 @@ Status check_small_weight(const Tensor& x, const SmallWeight& weight, int64_t k)
               "the weight is too large");
   AOTIP_CHECK(codes.device() == x.device(), "weight and x are on different devices");
   const int64_t g = weight.group_size;
-  AOTIP_CHECK(g == k || (g >= 32 && (g & (g - 1)) == 0 && k % g == 0),
+  const bool has_floats = is_float(weight.zero_kind);
+  AOTIP_CHECK(has_floats || g == k || (g >= 32 && (g & (g - 1)) == 0 && k % g == 0),
               "groups of %lld weights, expected k or a power of two from 32 on that divides k",
               static_cast<long long>(g));
-  AOTIP_CHECK((weight.zero == nullptr) == (weight.zero_kind == kNoZero) && weight.zero_kind >= 0 &&
-                  weight.zero_kind <= kAddedZero,
+  AOTIP_CHECK(
+      !has_floats ||
+          (k % 32 == 0 && (g == group_of_floats(weight.bits) || (g == k && weight.bits == 8))),
+      "rows of %lld floats in groups of %lld, expected a multiple of 32 in groups of %d, or "
+      "of 8 bits in one",
+      static_cast<long long>(k), static_cast<long long>(g), group_of_floats(weight.bits));
+  AOTIP_CHECK(has_floats || ((weight.zero == nullptr) == (weight.zero_kind == kNoZero) &&
+                             weight.zero_kind >= 0 && weight.zero_kind <= kAddedZero),
               "zeros of kind %lld do not go with the arguments",
               static_cast<long long>(weight.zero_kind));
   const int64_t groups = groups_of(weight, k);
   AOTIP_CHECK(codes.size(0) * groups * kWeightTileRows <= std::numeric_limits<int32_t>::max(),
               "the weight has too many groups");
+  if (has_floats) {
+    return check_floats(x, weight, k);
+  }
   AOTIP_RETURN_IF_FAILED(check_groups(*weight.scale, "scale", x, codes.size(0), groups));
   if (weight.zero != nullptr) {
     AOTIP_RETURN_IF_FAILED(check_groups(*weight.zero, "zero", x, codes.size(0), groups));
@@ -85,7 +121,8 @@ SmallWeightProduct product_of(const SmallWeight& weight, const Tensor& x, int64_
   product.scale_group_step = kWeightTileRows;
   product.scale_row_step = 1;
   product.group_shift = group_shift_of(weight.group_size, k);
-  product.has_float_scale = weight.scale->dtype() == kFloat32 ? 1 : 0;
+  const bool has_number = !is_float(weight.zero_kind);  // of any dtype
+  product.has_float_scale = has_number && weight.scale->dtype() == kFloat32 ? 1 : 0;
   product.has_half_scale = weight.scale->dtype() == kFloat16 && x.dtype() != kFloat16 ? 1 : 0;
   product.zero_kind = static_cast<int32_t>(weight.zero_kind);
   return product;
@@ -146,6 +183,9 @@ Status few_rows(const Gpu& gpu, const Tensor& x, const SmallWeightKind& kind,
   if (product.is_tile_packed != 0) {
     (void)std::snprintf(name, sizeof(name), "aotip_tile_packed_%d_%d_%d", shape.tiles,
                         shape.x_blocks, kind.parts);
+  } else if (is_float(product.zero_kind)) {
+    (void)std::snprintf(name, sizeof(name), "aotip_small_floats_%d_bf16_%d_%d",
+                        static_cast<int>(kind.bits), shape.tiles, shape.x_blocks);
   } else {
     (void)std::snprintf(name, sizeof(name), "aotip_small_weights_%d_%s_%d_%d_%d",
                         static_cast<int>(kind.bits), kind_of_halves(x), shape.tiles, shape.x_blocks,
@@ -161,7 +201,8 @@ Status few_rows(const Gpu& gpu, const Tensor& x, const SmallWeightKind& kind,
 Status by_parts(const Tensor& x, int64_t bits, SmallWeightProduct& product, const Tensor* bias,
                 Tensor& out) {
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_unpack_weights_%d_%s", static_cast<int>(bits),
+  (void)std::snprintf(name, sizeof(name), "aotip_unpack_%s_%d_%s",
+                      is_float(product.zero_kind) ? "floats" : "weights", static_cast<int>(bits),
                       kind_of_halves(x));
   const int64_t depth = tile_depth(bits);
   const int64_t tiles_along_k = (product.k + depth - 1) / depth;

@@ -12,9 +12,9 @@ namespace aoti_plugins::cuda {
 struct SmallWeight {
   const Tensor* codes;  ///< [n / 8, tiles along k, 512] of uint8
   const Tensor* scale;  ///< [n / 8, groups, 8], as x, float32, or of `fused_linear` float16
-  const Tensor* zero;   ///< as scale; null for none
+  const Tensor* zero;   ///< as scale; null for none; of floats as kernels/small_weights.h says
   int64_t bits;
-  int64_t group_size;   ///< a power of two from 32 on, or k
+  int64_t group_size;   ///< a power of two from 32 on, or k; of floats 32 of 8 bits, 16 of 4
   int64_t zero_kind;    ///< a GroupZero of kernels/small_weights.h
   bool is_new = false;  ///< whether a kernel in front, of the same call, writes scales and zeros
 };
