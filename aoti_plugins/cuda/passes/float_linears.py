@@ -105,7 +105,7 @@ def _constants(program: ExportedProgram, weight: FloatWeight) -> _Constants | No
 
 
 def _are_numbers(codes: Tensor, scale: Tensor, kind: str) -> bool:
-    """Whether kernels make of codes and scales, as ``FloatWeight`` has them, what they stand for."""
+    """Whether kernels make of codes and scales, as in ``FloatWeight``, what they stand for."""
     if kind == "nvfp4":
         return bool(((scale & 0x7F) != 0x7F).all())
     first = 0x7C if kind.endswith("e5m2") else 0x7F  # that is none
