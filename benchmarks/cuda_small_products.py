@@ -44,7 +44,7 @@ FLOAT_FORMS = {
 PLAIN_SHAPES = [(2048, 2048), (8192, 2048), (2048, 8192), (14336, 4096)]
 OWN_SHAPES = [(2048, 2048), (4096, 4096), (2048, 8192), (28672, 4096), (4096, 14336)]
 """Rows of the weight, and their elements."""
-PLAIN_ROWS, OWN_ROWS, FLOAT_ROWS = (1, 4), (1, 8, 64, 512, 2048), (1,)
+PLAIN_ROWS, OWN_ROWS = (1, 4), (1, 8, 64, 512, 2048)
 COLD_NBYTES = 128 << 20
 """More than a cache; what is read again is not in it any more."""
 
@@ -160,9 +160,9 @@ def count_of(form: str, n: int, k: int) -> int:
 
 
 def program_of(name: str) -> str:
-    """The file of a name: one for all numbers of rows with integers of ours."""
+    """The file of a name: one for all numbers of rows in forms of ours."""
     form, _, n, k = sizes_of(name)
-    return f"{form}_{n}x{k}.pte" if form in OWN_FORMS else f"{name}.pte"
+    return f"{name}.pte" if form in PLAIN_FORMS else f"{form}_{n}x{k}.pte"
 
 
 def lower(name: str, target: str, path: str) -> None:
@@ -172,7 +172,7 @@ def lower(name: str, target: str, path: str) -> None:
     from aoti_plugins import CudaPartitioner
 
     form, _, n, k = sizes_of(name)
-    if form not in OWN_FORMS:
+    if form in PLAIN_FORMS:
         exported = torch.export.export(products_of(name), (input_of(name),))
     else:
         rows = torch.export.Dim("rows", min=1, max=max(OWN_ROWS))
@@ -242,8 +242,7 @@ def main() -> None:
     every = [
         f"{form}_{m}x{n}x{k}"
         for forms, rows, shapes in (
-            (OWN_FORMS, OWN_ROWS, OWN_SHAPES),
-            (FLOAT_FORMS, FLOAT_ROWS, OWN_SHAPES),
+            ((*OWN_FORMS, *FLOAT_FORMS), OWN_ROWS, OWN_SHAPES),
             (PLAIN_FORMS, PLAIN_ROWS, PLAIN_SHAPES),
         )
         for form in forms

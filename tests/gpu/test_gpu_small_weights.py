@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from exportable_weights import values_of as values_of_blocks
 from small_tables import TABLES
 from small_tables import values_of as values_of_table
 from small_weight_cases import CONFIGS, WIDTH, dequantised, quantised, values_of
+from torch import Tensor
 from torch.export import Dim, export
 from torchao.quantization import Float8WeightOnlyConfig, quantize_
 
@@ -24,12 +26,14 @@ pytestmark = pytest.mark.gpu
 
 FLOATS = {
     "float8": Float8WeightOnlyConfig,
+    "float8, e5m2": lambda: Float8WeightOnlyConfig(weight_dtype=torch.float8_e5m2),
     "mxfp8": ExportableMXConfig,
     "nvfp4": ExportableNVFP4Config,
 }
 
 MOST_ROWS = 64
 ROWS = (1, 2, 8, 9, 16, 17, MOST_ROWS)
+MOST_FLOAT_ROWS = 600
 
 
 @pytest.mark.parametrize("graphs", [False, True])
@@ -55,35 +59,49 @@ def test_errors_are_those_of_16_bits(name: str, dtype: torch.dtype, graphs: bool
                 assert error <= 1.2 * (usual - expected).norm(), (count, error)
 
 
-@pytest.mark.parametrize("graphs", [False, True])
-@pytest.mark.parametrize(
-    ("name", "dtype"),
-    [
-        *((name, torch.bfloat16) for name in FLOATS),
-        *(
-            (name, torch.float16) for name in ("float8", "mxfp8")
-        ),  # NVFP4 is made of no such weights
-    ],
-)
-def test_errors_of_a_row_of_floats_are_those_of_16_bits(
-    name: str, dtype: torch.dtype, graphs: bool
-) -> None:
+def layer_of_floats(name: str, dtype: torch.dtype) -> torch.nn.Linear:
     torch.manual_seed(3)
     model = torch.nn.Linear(2080, 272, dtype=dtype).eval().requires_grad_(False)
     quantize_(model, FLOATS[name]())
+    return model
+
+
+def check_floats(model: torch.nn.Linear, method: Any, x: Tensor, repeats: int) -> None:
     values = model.weight.dequantize(torch.float32).double()
-    x = torch.randn(1, 2080).to(dtype)
-    edge = to_edge_transform_and_lower(export(model, (x,)), partitioner=[CudaPartitioner()])
     expected = x.double() @ values.t() + model.bias.double()
-    usual = torch.nn.functional.linear(x, values.to(dtype), model.bias).double()
+    usual = torch.nn.functional.linear(x, values.to(x.dtype), model.bias).double()
+    for _ in range(repeats):
+        (found,) = method(x.cuda())
+        error = (found.double().cpu() - expected).norm()
+        assert error <= 1.2 * (usual - expected).norm(), len(x)
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("name", FLOATS)
+def test_errors_of_floats_are_those_of_16_bits(name: str, graphs: bool) -> None:
+    model = layer_of_floats(name, torch.bfloat16)
+    rows = Dim("rows", min=1, max=MOST_FLOAT_ROWS)
+    exported = export(model, (torch.randn(8, 2080).bfloat16(),), dynamic_shapes=({0: rows},))
+    edge = to_edge_transform_and_lower(exported, partitioner=[CudaPartitioner()])
+    options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
+    with Program(bytes(edge.to_executorch().buffer)) as program:
+        method = program.method(options=options)
+        for count in (*ROWS, 130, MOST_FLOAT_ROWS):
+            x = torch.randn(count, 2080).bfloat16()
+            check_floats(model, method, x, 3 if graphs else 1)
+
+
+@pytest.mark.parametrize("graphs", [False, True])
+@pytest.mark.parametrize("name", ["float8", "mxfp8"])  # NVFP4 is made of no such weights
+def test_errors_of_a_row_of_float16_are_those_of_16_bits(name: str, graphs: bool) -> None:
+    model = layer_of_floats(name, torch.float16)
+    x = torch.randn(1, 2080).half()
+    edge = to_edge_transform_and_lower(export(model, (x,)), partitioner=[CudaPartitioner()])
     program = bytes(edge.to_executorch().buffer)
     assert b"one_row" in program
     options = {"AotiCudaBackend": {"cuda_graphs": graphs}}
     method = Program(program).method(options=options)
-    for _ in range(3 if graphs else 1):
-        (found,) = method(x.cuda())
-        error = (found.double().cpu() - expected).norm()
-        assert error <= 1.2 * (usual - expected).norm()
+    check_floats(model, method, x, 3 if graphs else 1)
 
 
 @pytest.mark.parametrize("name", ["int4, groups of 128, zeros", "int4, rows", "int8, rows"])
