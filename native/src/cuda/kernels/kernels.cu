@@ -19,6 +19,7 @@
 #include "cuda/kernels/sort_block.cu"
 #include "cuda/kernels/sort_radix.cu"
 #include "cuda/kernels/sort_short.cu"
+#include "cuda/kernels/streamed_floats.cu"
 #include "cuda/kernels/streamed_halves.cu"
 #include "cuda/kernels/streamed_row.cu"
 #include "cuda/kernels/strided.cu"

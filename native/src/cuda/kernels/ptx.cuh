@@ -52,6 +52,18 @@ __device__ uint32_t masked_xor(uint32_t bits, uint32_t others) {
   return found;
 }
 
+/// Four E4M3 of a word as two pairs of float16; on GPUs of compute capability 8.9 and newer.
+inline __device__ void halves_of_e4m3(uint32_t word, uint32_t& low, uint32_t& high) {
+  asm("{\n"
+      ".reg .b16 first, second;\n"
+      "mov.b32 {first, second}, %2;\n"
+      "cvt.rn.f16x2.e4m3x2 %0, first;\n"
+      "cvt.rn.f16x2.e4m3x2 %1, second;\n"
+      "}"
+      : "=r"(low), "=r"(high)
+      : "r"(word));
+}
+
 /// Shared memory of the size that the launch gives.
 inline __device__ void* launched_memory() {
   extern __shared__ uint4 launched[];

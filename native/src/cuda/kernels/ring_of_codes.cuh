@@ -48,10 +48,14 @@ struct BytesOfCode<8> {
 
 /// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. PRODUCT is a OneRowProduct,
 /// or an ExpertProduct with groups. ZEROS: groups have zeros, which are added; these and scales are
-/// float16.
-template <int BITS, typename T, int SHIFT, typename PRODUCT, bool ZEROS>
-class RingOfCodes : protected StreamedBlock<T, SHIFT == kGroupOfRow> {
-  using Base = StreamedBlock<T, SHIFT == kGroupOfRow>;
+/// float16. FLOATS: scales of groups have a byte, those of rows are float32.
+template <int BITS, typename T, int SHIFT, typename PRODUCT, bool ZEROS, bool FLOATS = false>
+class RingOfCodes : protected StreamedBlock<T, FLOATS                 ? kFloatOfRow
+                                               : SHIFT == kGroupOfRow ? kHalfOfRow
+                                                                      : kNoneOfRow> {
+  using Base = StreamedBlock<T, FLOATS                 ? kFloatOfRow
+                                : SHIFT == kGroupOfRow ? kHalfOfRow
+                                                       : kNoneOfRow>;
 
  protected:
   using Base::chunks_;
@@ -68,9 +72,9 @@ class RingOfCodes : protected StreamedBlock<T, SHIFT == kGroupOfRow> {
   static constexpr int kPlaces = kStreamedChunk / kDepth;  ///< tiles of a chunk
   static constexpr bool kByRow = SHIFT == kGroupOfRow;
   static constexpr bool kOfExperts = std::is_same<PRODUCT, ExpertProduct>::value;
-  static constexpr int kGroups = kByRow ? 0 : kStreamedChunk >> SHIFT;  ///< of a chunk
-  static constexpr int kGroupNbytes = kWeightTileRows * 2;              ///< scales of a tile
-  static constexpr int kNumbers = ZEROS ? 2 : 1;                        ///< of a group
+  static constexpr int kGroups = kByRow ? 0 : kStreamedChunk >> SHIFT;     ///< of a chunk
+  static constexpr int kGroupNbytes = kWeightTileRows * (FLOATS ? 1 : 2);  ///< scales of a tile
+  static constexpr int kNumbers = ZEROS ? 2 : 1;                           ///< of a group
 
   __device__ RingOfCodes(const PRODUCT& product, const StreamedShape& shape, char* memory)
       : Base(product, shape),

@@ -3,6 +3,7 @@
 // What products of one row share whose weights run through shared memory: the ring, and what
 // becomes of the parts that the warps of a block have computed.
 
+#include "cuda/kernels/float_codes.cuh"
 #include "cuda/kernels/gate.cuh"
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
@@ -11,15 +12,17 @@
 
 namespace aoti_plugins::cuda {
 
-/// A block's share of a product whose row and result are T. BY_ROW: a result is multiplied with a
-/// scale of its row of the weight.
-template <typename T, bool BY_ROW>
+/// What a result is multiplied with for its row of the weight: nothing, a T, a float32.
+enum ScaleOfRow { kNoneOfRow, kHalfOfRow, kFloatOfRow };
+
+/// A block's share of a product whose row and result are T.
+template <typename T, ScaleOfRow SCALE>
 class StreamedBlock {
  protected:
   static constexpr int kThreads = kStreamedWarps * 32;
 
-  /// What a thread adds to its column of the result, and multiplies it with; bits of T, so that
-  /// nothing waits for them. The second is of the column that is gated.
+  /// What a thread adds to its column of the result, and multiplies it with; bits of T, or of
+  /// float32, so that nothing waits for them. The second is of the column that is gated.
   struct Around {
     uint32_t bias[2];
     uint32_t scale[2];
@@ -109,12 +112,24 @@ class StreamedBlock {
 
   __device__ static float number(uint32_t bits) { return HalfPair<T>::floats(bits).x; }
 
+  __device__ uint32_t scale_bits(int row) const {
+    if constexpr (SCALE == kFloatOfRow) {
+      return __float_as_uint(float_row_factor(p_, row));
+    } else {
+      return SCALE == kHalfOfRow ? bits_of(p_.scale, row) : 0;
+    }
+  }
+
+  __device__ static float scale_number(uint32_t bits) {
+    return SCALE == kFloatOfRow ? __uint_as_float(bits) : SCALE == kHalfOfRow ? number(bits) : 1.0f;
+  }
+
   __device__ void fetch_constants(Around& around, int column) const {
     around.bias[0] = bits_of(p_.bias, column);
-    around.scale[0] = BY_ROW ? bits_of(p_.scale, column) : 0;
+    around.scale[0] = scale_bits(column);
     if (is_gated_) {
       around.bias[1] = bits_of(p_.bias, column + p_.n / 2);
-      around.scale[1] = BY_ROW ? bits_of(p_.scale, column + p_.n / 2) : 0;
+      around.scale[1] = scale_bits(column + p_.n / 2);
     }
   }
 
@@ -209,7 +224,7 @@ class StreamedBlock {
     for (int i = 0; i < kStreamedWarps; ++i) {
       sum += parts_[(pair * kStreamedWarps + i) * kStreamedRows + row];
     }
-    return sum * (BY_ROW ? factor * number(scale) : factor) + number(bias);
+    return sum * (factor * scale_number(scale)) + number(bias);
   }
 
  protected:
@@ -238,11 +253,10 @@ class StreamedBlock {
 }  // namespace aoti_plugins::cuda
 
 // Two blocks have room beside each other: one that computes, one whose weights are on their way.
-#define AOTIP_STREAMED_KERNEL(NAME, PRODUCT, ...)                                          \
-  extern "C" __global__ void __launch_bounds__(kStreamedWarps * 32 + 32, 2)                \
-      NAME(const PRODUCT p, const StreamedShape shape) {                                   \
-    AOTIP_STREAMED_BODY(                                                                   \
-        (__VA_ARGS__(p, shape, static_cast<char*>(launched_memory())).run()))              \
+#define AOTIP_STREAMED_KERNEL(NAME, PRODUCT, ...)                                             \
+  extern "C" __global__ void __launch_bounds__(kStreamedWarps * 32 + 32, 2)                   \
+      NAME(const PRODUCT p, const StreamedShape shape) {                                      \
+    AOTIP_STREAMED_BODY((__VA_ARGS__(p, shape, static_cast<char*>(launched_memory())).run())) \
   }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900

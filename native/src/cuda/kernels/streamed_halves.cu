@@ -14,8 +14,8 @@ using namespace aoti_plugins::cuda;
 namespace {
 
 template <typename T>
-class StreamedHalves : StreamedBlock<T, false> {
-  using Base = StreamedBlock<T, false>;
+class StreamedHalves : StreamedBlock<T, kNoneOfRow> {
+  using Base = StreamedBlock<T, kNoneOfRow>;
   using Base::chunks_;
   using Base::empty_;
   using Base::first_;
@@ -98,8 +98,7 @@ class StreamedHalves : StreamedBlock<T, false> {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const int at = place_of(first, i);
-      eight[i] =
-          at < p_.k ? static_cast<const uint4*>(from)[at / 8] : make_uint4(0, 0, 0, 0);
+      eight[i] = at < p_.k ? static_cast<const uint4*>(from)[at / 8] : make_uint4(0, 0, 0, 0);
     }
   }
 
@@ -154,8 +153,8 @@ class StreamedHalves : StreamedBlock<T, false> {
         }
         __syncwarp();
         if (from != nullptr) {
-          copy_to_shared(ring_ + (stage * kStreamedRows + lane_) * kStep,
-                         from + piece * kPiece * 2, nbytes, &full_[stage]);
+          copy_to_shared(ring_ + (stage * kStreamedRows + lane_) * kStep, from + piece * kPiece * 2,
+                         nbytes, &full_[stage]);
         }
         this->next(stage, parity);
       }

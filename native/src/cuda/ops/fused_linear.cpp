@@ -62,15 +62,18 @@ Status multiply(const Tensor& rows, const void* product, Tensor& out) {
 Status compute(const Tensor& x, const void* product, const Tensor* residual, Tensor& out) {
   FusedLinear linear = *static_cast<const FusedLinear*>(product);
   SmallWeight& weight = linear.weight;
-  const bool is_one = x.size(0) == 1 && fits_one_row(x.size(1)) && !is_float(weight.zero_kind);
+  bool is_one = x.size(0) == 1 && fits_one_row(x.size(1));
   WideGroups wide;
-  if (weight.scale->dtype() == kFloat16 && x.dtype() != kFloat16) {
+  const bool has_half_scale = weight.scale->dtype() == kFloat16 && x.dtype() != kFloat16;
+  if (has_half_scale || is_float(weight.zero_kind)) {
     const Gpu* gpu = find_gpu(x.device().index);
     AOTIP_RETURN_IF_NULL(gpu);
     const OneRowProduct row = one_row_of(x, linear, residual, out);
-    if (!is_one || !streamed_shape(*gpu, kind_of(x, linear), row).has_value()) {
+    const bool is_streamed = is_one && streamed_shape(*gpu, kind_of(x, linear), row).has_value();
+    if (has_half_scale && !is_streamed) {
       AOTIP_RETURN_IF_FAILED(widen(weight, &wide));
     }
+    is_one = is_one && (has_half_scale || is_streamed);  // no other kernel of a row takes floats
   }
   if (is_one) {
     OneRowProduct row = one_row_of(x, linear, residual, out);

@@ -69,14 +69,23 @@ int64_t shared_nbytes(const StreamedShape& shape) {
          shape.stages * 2 * int64_t{8} + 8;
 }
 
+/// Whether there is a kernel for a weight of floats. Of whole chunks: what lies behind a row in
+/// shared memory might be no number.
+bool has_floats(const OneRowKind& kind, const OneRowProduct& product) {
+  const int32_t shift = product.group_shift;
+  return product.zero_kind == kFloat && product.k % kStreamedChunk == 0 &&
+         (kind.bits == 4 ? shift == 4 : shift == 5 || shift == kGroupOfRow);
+}
+
 /// Of a stage of a product with codes: two tiles.
 int64_t stage_nbytes_of(int64_t bits, const OneRowProduct& product, int32_t piece) {
   const int64_t places = kStreamedChunk / tile_depth(bits);
   const int64_t groups =
       product.group_shift == kGroupOfRow ? 0 : kStreamedChunk >> product.group_shift;
-  const int64_t numbers = has_zeros(product) ? 2 : 1;  // of a group
-  return 2 * piece *
-         (places * kWeightTileNbytes + groups * kWeightTileRows * kScaleNbytes * numbers);
+  const int64_t numbers_nbytes = is_float(product.zero_kind) ? 1
+                                 : has_zeros(product)        ? 2 * kScaleNbytes
+                                                             : kScaleNbytes;
+  return 2 * piece * (places * kWeightTileNbytes + groups * kWeightTileRows * numbers_nbytes);
 }
 
 /// Of a product with codes, as the kernel divides its memory.
@@ -165,7 +174,8 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
   const bool has_groups = shift == 5 || shift == 7 || (shift == 6 && gpu.kernels_arch == 90);
   const bool has_plain = kind.bits == 4 ? has_groups : shift == kGroupOfRow;
   const bool has_kernel =
-      has_zeros(product)
+      is_float(product.zero_kind) ? has_floats(kind, product)
+      : has_zeros(product)
           ? kind.bits == 4 && shift == 5 && is_aligned(product.zero) && gpu.kernels_arch == 90
           : has_plain && is_plain(product);
   if (gpu.kernels_arch < 90 || kind.kind[0] != 'b' || !has_kernel || product.is_tile_packed != 0 ||
@@ -182,10 +192,15 @@ std::optional<StreamedShape> streamed_shape(const Gpu& gpu, const OneRowKind& ki
 Status streamed_row(const Gpu& gpu, const OneRowKind& kind, StreamedShape shape,
                     OneRowProduct& product) noexcept {
   char name[64];
-  (void)std::snprintf(name, sizeof(name), "aotip_streamed_%s_%d_%s_%d_%d",
-                      has_zeros(product) ? "zeros" : "row", static_cast<int>(kind.bits), kind.kind,
-                      static_cast<int>(product.group_shift),
-                      chunks_of(product) <= kStreamedWarps ? 1 : 0);
+  if (is_float(product.zero_kind)) {
+    (void)std::snprintf(name, sizeof(name), "aotip_streamed_floats_%d_%d",
+                        static_cast<int>(kind.bits), static_cast<int>(product.group_shift));
+  } else {
+    (void)std::snprintf(name, sizeof(name), "aotip_streamed_%s_%d_%s_%d_%d",
+                        has_zeros(product) ? "zeros" : "row", static_cast<int>(kind.bits),
+                        kind.kind, static_cast<int>(product.group_shift),
+                        chunks_of(product) <= kStreamedWarps ? 1 : 0);
+  }
   return launch(gpu, name, nbytes_of(kind.bits, product, shape), kLeastNbytes, kind.is_constant,
                 shape, product);
 }
