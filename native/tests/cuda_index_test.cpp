@@ -26,6 +26,19 @@ void check_sort(const Handle& host, const Handle& device, int64_t dim, bool desc
   check_same(found.second, expected.second);
 }
 
+void check_top(const Handle& host, const Handle& device, int64_t k, int64_t dim) {
+  for (const int32_t largest : {0, 1}) {
+    const auto expected = two([&](auto* a, auto* b) {
+      return aoti_torch_cpu_topk(host.get(), k, dim, largest, 1, a, b);
+    });
+    const auto found = two([&](auto* a, auto* b) {
+      return aoti_torch_cuda_topk(device.get(), k, dim, largest, 1, a, b);
+    });
+    check_same(found.first, expected.first);
+    check_same(found.second, expected.second);
+  }
+}
+
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cuda_index, CudaFixture)
@@ -113,17 +126,26 @@ BOOST_AUTO_TEST_CASE(sorts_very_long_lines) {
   check_sort(equal, to_gpu(equal), 1, true);
 }
 
-BOOST_AUTO_TEST_CASE(sorts_all_bits_of_integers) {
-  for (const int64_t length : {100, 1500, 5000}) {
-    Handle host = make({length}, kInt64);
+template <typename T>
+void check_all_bits(int32_t dtype) {
+  for (const int64_t length : {100, 200, 700, 1500, 5000}) {
+    Handle host = make({length}, dtype);
     uint64_t state = 3;
     for (int64_t i = 0; i < length; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
-      data_of<int64_t>(host)[i] = static_cast<int64_t>(state ^ state >> 29);
+      data_of<T>(host)[i] = static_cast<T>(state ^ state >> 29);
     }
     check_sort(host, to_gpu(host), 0, false);
     check_sort(host, to_gpu(host), 0, true);
+    check_top(host, to_gpu(host), length / 5, 0);
   }
+}
+
+BOOST_AUTO_TEST_CASE(sorts_all_bits_of_integers) {
+  check_all_bits<int8_t>(kInt8);
+  check_all_bits<int16_t>(kInt16);
+  check_all_bits<int32_t>(kInt32);
+  check_all_bits<int64_t>(kInt64);
 }
 
 /// Unsigned integers, which the CPU's kernels do not sort: the upper half comes last.
@@ -184,19 +206,6 @@ BOOST_AUTO_TEST_CASE(sorts_special_values) {
   BOOST_TEST((read<int64_t>(alone.second) == std::vector<int64_t>{0}));
 }
 
-void check_top(const Handle& host, const Handle& device, int64_t k, int64_t dim) {
-  for (const int32_t largest : {0, 1}) {
-    const auto expected = two([&](auto* a, auto* b) {
-      return aoti_torch_cpu_topk(host.get(), k, dim, largest, 1, a, b);
-    });
-    const auto found = two([&](auto* a, auto* b) {
-      return aoti_torch_cuda_topk(device.get(), k, dim, largest, 1, a, b);
-    });
-    check_same(found.first, expected.first);
-    check_same(found.second, expected.second);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(takes_the_first_ones) {
   for (const int64_t length : {5, 100, 1000}) {
     const Handle host = host_numbers({2, length, 3}, kFloat32, 50);
@@ -248,8 +257,12 @@ BOOST_AUTO_TEST_CASE(takes_special_values) {
     for (int64_t i = 0; i < length; ++i) {
       data_of<float>(host)[i] = values[i % 8];
     }
-    for (const int64_t k : {1, 499, 500, 501}) {
-      check_top(host, to_gpu(host), k, 0);
+    for (const int32_t dtype : {kFloat32, kFloat64, kFloat16, kBFloat16}) {
+      Handle converted = make({length}, dtype);
+      BOOST_TEST_REQUIRE(aoti_torch_copy_(converted.get(), host.get(), 0) == 0, reason());
+      for (const int64_t k : {1, 499, 500, 501}) {
+        check_top(converted, to_gpu(converted), k, 0);
+      }
     }
   }
 }

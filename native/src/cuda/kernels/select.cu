@@ -32,11 +32,11 @@ struct SelectState {
 };
 
 /// A line, or one part of it.
-template <typename T>
-struct SelectLine : SortLine<T> {
+template <typename Key>
+struct SelectLine : SortLine<Key> {
   __device__ SelectLine(const SortTensors& tensors, const Lines& lines, const SelectParts& parts,
                         int64_t at)
-      : SortLine<T>(tensors, lines, at / parts.count) {
+      : SortLine<Key>(tensors, lines, at / parts.count) {
     const int64_t line = at / parts.count;
     const int64_t part = at - line * parts.count;
     first = part * lines.length / parts.count;
@@ -47,9 +47,12 @@ struct SelectLine : SortLine<T> {
     this->places += part * tensors.count * this->places_step;
   }
 
-  /// As SortLine's, with the place in the whole line or its name.
-  __device__ void store(int64_t i, uint32_t place) const {
-    this->values[i * this->values_step] = this->load(place);
+  /// Writes an element as the `i`-th, with its place in the whole line or the name of that.
+  __device__ void store_one(int64_t i, uint32_t place) const {
+    with_element<Key>(this->nbytes, [&](auto element) {
+      *reinterpret_cast<decltype(element)*>(this->values + i * this->values_step) =
+          *reinterpret_cast<const decltype(element)*>(this->src + place * this->src_step);
+    });
     this->places[i * this->places_step] = names != nullptr ? names[place] : first + place;
   }
 
@@ -75,24 +78,20 @@ struct Threshold {
 };
 
 /// Counts the digits at `shift` of all keys that agree with the threshold.
-template <typename T>
-__device__ void count_keys(const SortLine<T>& line, int64_t length, const SortOrder& order,
-                           const Threshold<KeyOf<T>>& threshold, uint32_t shift, uint32_t digits,
+template <typename Key>
+__device__ void count_keys(const SelectLine<Key>& line, const SortOrder& order,
+                           const Threshold<Key>& threshold, uint32_t shift, uint32_t digits,
                            uint32_t (&bins)[kCopies][kSelectBins]) {
   uint32_t* const own = bins[lane_index() % bin_copies()];
   const int64_t step = int64_t{blockDim.x} * kSelectBatch;
-  for (int64_t base = threadIdx.x; base < length; base += step) {
-    T bits[kSelectBatch];
+  for (int64_t base = threadIdx.x; base < line.length; base += step) {
+    const auto place = [&](uint32_t j) { return base + j * blockDim.x; };
+    Key keys[kSelectBatch];
+    line.load_keys(place, line.length, order, keys);
 #pragma unroll
     for (uint32_t j = 0; j < kSelectBatch; ++j) {
-      const int64_t i = base + j * blockDim.x;
-      bits[j] = i < length ? line.load(i) : T{0};
-    }
-#pragma unroll
-    for (uint32_t j = 0; j < kSelectBatch; ++j) {
-      const KeyOf<T> key = key_of(bits[j], order);
-      if (base + j * blockDim.x < length && (key & threshold.mask) == threshold.bits) {
-        atomicAdd(&own[static_cast<uint32_t>(key >> shift) % digits], 1u);
+      if (place(j) < line.length && (keys[j] & threshold.mask) == threshold.bits) {
+        atomicAdd(&own[static_cast<uint32_t>(keys[j] >> shift) % digits], 1u);
       }
     }
   }
@@ -124,14 +123,12 @@ __device__ void find_digit(uint32_t (&bins)[kCopies][kSelectBins], SelectState& 
   __syncthreads();
 }
 
-template <typename T>
-__device__ Threshold<KeyOf<T>> find_threshold(const SortLine<T>& line, int64_t length,
-                                              const SortOrder& order, int64_t count,
-                                              uint32_t (&bins)[kCopies][kSelectBins],
-                                              SelectState& state) {
-  using Key = KeyOf<T>;
+template <typename Key>
+__device__ Threshold<Key> find_threshold(const SelectLine<Key>& line, const SortOrder& order,
+                                         int64_t count, uint32_t (&bins)[kCopies][kSelectBins],
+                                         SelectState& state) {
   Threshold<Key> threshold{0, 0, static_cast<uint32_t>(count)};
-  uint32_t shift = 8 * sizeof(T);
+  uint32_t shift = 8 * line.nbytes;
   while (shift > 0) {
     const uint32_t bits = shift < kSelectBits ? shift : kSelectBits;
     const uint32_t digits = uint32_t{1} << bits;
@@ -140,7 +137,7 @@ __device__ Threshold<KeyOf<T>> find_threshold(const SortLine<T>& line, int64_t l
       bins[bin / kSelectBins][bin % kSelectBins] = 0;
     }
     __syncthreads();
-    count_keys(line, length, order, threshold, shift, digits, bins);
+    count_keys(line, order, threshold, shift, digits, bins);
     __syncthreads();
     find_digit(bins, state, threshold.taken);
     threshold.bits |= static_cast<Key>(state.digit) << shift;
@@ -153,28 +150,29 @@ __device__ Threshold<KeyOf<T>> find_threshold(const SortLine<T>& line, int64_t l
   return threshold;
 }
 
-/// Calls `take(i, place)` for each element that is taken, with a number `i` of its own. Both those
-/// before the threshold and those at it are numbered in the order of their places.
-template <typename T, typename Take>
-__device__ void gather(const SortLine<T>& line, int64_t length, const SortOrder& order,
-                       int64_t count, const Threshold<KeyOf<T>>& threshold, SelectState& state,
-                       const Take& take) {
+/// Calls `take(i, key, place)` for each element that is taken, with a number `i` of its own. Both
+/// those before the threshold and those at it are numbered in the order of their places.
+template <typename Key, typename Take>
+__device__ void gather(const SelectLine<Key>& line, const SortOrder& order, int64_t count,
+                       const Threshold<Key>& threshold, SelectState& state, const Take& take) {
   const uint32_t first_equal = static_cast<uint32_t>(count) - threshold.taken;
   const uint32_t warps = blockDim.x / kWarp;
   const int64_t step = int64_t{blockDim.x} * kSelectBatch;
   uint32_t less = 0;  // seen so far
   uint32_t equal = 0;
   uint32_t turn = 0;
-  for (int64_t base = 0; base < length; base += step, turn ^= 1) {
+  for (int64_t base = 0; base < line.length; base += step, turn ^= 1) {
     const int64_t first = base + warp_index() * kSelectBatch * kWarp + lane_index();
+    const auto place = [&](uint32_t j) { return first + j * kWarp; };
+    Key keys[kSelectBatch];
+    line.load_keys(place, line.length, order, keys);
     uint32_t less_lanes[kSelectBatch];
     uint32_t equal_lanes[kSelectBatch];
     uint32_t found = 0;  // less in the lower half, equal in the upper one
 #pragma unroll
     for (uint32_t j = 0; j < kSelectBatch; ++j) {
-      const int64_t i = first + j * kWarp;
-      const bool is_in = i < length;
-      const KeyOf<T> bits = is_in ? key_of(line.load(i), order) & threshold.mask : 0;
+      const bool is_in = place(j) < line.length;
+      const Key bits = keys[j] & threshold.mask;
       less_lanes[j] = __ballot_sync(kAllLanes, is_in && bits < threshold.bits);
       equal_lanes[j] = __ballot_sync(kAllLanes, is_in && bits == threshold.bits);
       found += __popc(less_lanes[j]) + (static_cast<uint32_t>(__popc(equal_lanes[j])) << 16);
@@ -193,7 +191,7 @@ __device__ void gather(const SortLine<T>& line, int64_t length, const SortOrder&
       const uint32_t number = is_less ? next_less + __popc(less_lanes[j] & lanes_below())
                                       : next_equal + __popc(equal_lanes[j] & lanes_below());
       if (is_less || (is_equal && number < threshold.taken)) {
-        take(is_less ? number : first_equal + number, static_cast<uint32_t>(first + j * kWarp));
+        take(is_less ? number : first_equal + number, keys[j], static_cast<uint32_t>(place(j)));
       }
       next_less += __popc(less_lanes[j]);
       next_equal += __popc(equal_lanes[j]);
@@ -223,34 +221,33 @@ __device__ void sort_pairs(Pair<Key>* pairs, uint32_t padded) {
   }
 }
 
-template <typename T>
+template <typename Key>
 __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines& lines,
                        const SelectParts& parts) {
-  using Key = KeyOf<T>;
   __shared__ SelectState state;
   __shared__ SelectMemory<Key> memory;
   Pair<Key>* const pairs = memory.pairs;
   for (int64_t at = blockIdx.x; at < lines.count * parts.count; at += gridDim.x) {
-    const SelectLine<T> line(tensors, lines, parts, at);
+    const SelectLine<Key> line(tensors, lines, parts, at);
     const Threshold<Key> threshold =
-        find_threshold<T>(line, line.length, tensors.order, tensors.count, memory.bins, state);
+        find_threshold(line, tensors.order, tensors.count, memory.bins, state);
     for (uint32_t i = threadIdx.x; i < padded; i += blockDim.x) {
       set_pair(kLastKey<Key>, ~uint32_t{0}, &pairs[i]);
     }
     __syncthreads();
-    gather<T>(line, line.length, tensors.order, tensors.count, threshold, state,
-              [&](uint32_t i, uint32_t place) {
-                if (padded == 0) {
-                  line.store(i, place);
-                } else {
-                  set_pair(key_of(line.load(place), tensors.order), place, &pairs[i]);
-                }
-              });
+    gather(line, tensors.order, tensors.count, threshold, state,
+           [&](uint32_t i, Key key, uint32_t place) {
+             if (padded == 0) {
+               line.store_one(i, place);
+             } else {
+               set_pair(key, place, &pairs[i]);
+             }
+           });
     __syncthreads();
     if (padded != 0) {
       sort_pairs(pairs, padded);
       for (uint32_t i = threadIdx.x; i < tensors.count; i += blockDim.x) {
-        line.store(i, place_of(pairs[i]));
+        line.store_one(i, place_of(pairs[i]));
       }
       __syncthreads();
     }
@@ -259,7 +256,7 @@ __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines&
 
 }  // namespace
 
-/// `aotip_select_<itemsize>`: `padded`, a power of two of at least two, is the least that the
+/// `aotip_select_<bytes of a key>`: `padded`, a power of two of at least two, is the least that the
 /// elements fit in which are put in order, or 0 where they stay in the order of their places.
 #define AOTIP_SELECT(nbytes, type)                                                               \
   extern "C" __global__ void __launch_bounds__(1024)                                             \
@@ -268,7 +265,5 @@ __device__ void select(const SortTensors& tensors, uint32_t padded, const Lines&
     select<type>(tensors, padded, lines, parts);                                                 \
   }
 
-AOTIP_SELECT(1, uint8_t)
-AOTIP_SELECT(2, uint16_t)
 AOTIP_SELECT(4, uint32_t)
 AOTIP_SELECT(8, uint64_t)

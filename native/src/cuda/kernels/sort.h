@@ -6,15 +6,15 @@
 
 namespace aoti_plugins::cuda {
 
-/// How elements of a dtype become keys. All are bits of the width of the dtype.
+/// How elements of a dtype become keys: bits of their width.
 struct SortOrder {
-  uint64_t most;           ///< what larger bits count as: a bool is 0 or 1
-  uint64_t magnitude;      ///< all bits of a real number but its sign; 0 for other dtypes
-  uint64_t zero;           ///< what is kept where the magnitude is 0: not the sign of a real zero
-  uint64_t infinity;       ///< a larger magnitude is NaN
-  uint64_t flip_positive;  ///< what is flipped where the highest bit is 0
-  uint64_t flip_negative;  ///< and where it is 1
-  uint64_t flip_last;      ///< what is flipped in the end: everything in descending order
+  int32_t nbytes;      ///< of an element: 1, 2, 4 or 8
+  uint64_t most;       ///< what larger bits count as: a bool is 0 or 1
+  uint64_t sign;       ///< the bit of negative numbers; 0 for dtypes without any
+  uint64_t magnitude;  ///< all bits of a real number but its sign; 0 for other dtypes
+  uint64_t zero;       ///< what is kept where the magnitude is 0: not the sign of a real zero
+  uint64_t infinity;   ///< a larger magnitude is NaN
+  uint64_t flip_last;  ///< what is flipped in the end: everything in descending order
 };
 
 /// The tensors of one sort: `src` has the lines, `values` and `places` get the first `count`

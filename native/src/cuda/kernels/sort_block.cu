@@ -32,27 +32,25 @@ __device__ Key differing_bits(const Key (&keys)[kItems], int64_t length, Key* fi
   return *shared;
 }
 
-template <typename T, uint32_t kItems>
+template <typename Key, uint32_t kItems>
 __device__ void sort_block(const SortTensors& tensors, const Lines& lines) {
-  using Key = KeyOf<T>;
   __shared__ Key sorted_keys[kItems * kDigits];
   __shared__ uint16_t sorted_places[kItems * kDigits];
   __shared__ DigitCounts counts;
   __shared__ Key first;
   __shared__ Key differing;
   for (int64_t line = blockIdx.x; line < lines.count; line += gridDim.x) {
-    const SortLine<T> at(tensors, lines, line);
+    const SortLine<Key> at(tensors, lines, line);
     Key keys[kItems];
     uint32_t places[kItems];
     uint32_t ranks[kItems];
 #pragma unroll
     for (uint32_t round = 0; round < kItems; ++round) {
       places[round] = item_index<kItems>(round);
-      keys[round] = places[round] < lines.length ? key_of(at.load(places[round]), tensors.order)
-                                                 : kLastKey<Key>;
     }
+    at.load_keys(item_index<kItems>, lines.length, tensors.order, keys);
     const Key bits = differing_bits(keys, lines.length, &first, &differing);
-    for (uint32_t shift = 0; shift < 8 * sizeof(T); shift += kDigitBits) {
+    for (uint32_t shift = 0; shift < 8 * at.nbytes; shift += kDigitBits) {
       if (digit_of(bits, shift) == 0) {
         continue;
       }
@@ -71,30 +69,21 @@ __device__ void sort_block(const SortTensors& tensors, const Lines& lines) {
         places[round] = sorted_places[item_index<kItems>(round)];
       }
     }
-#pragma unroll
-    for (uint32_t round = 0; round < kItems; ++round) {
-      if (item_index<kItems>(round) < tensors.count) {
-        at.store(item_index<kItems>(round), places[round]);
-      }
-    }
+    at.store(item_index<kItems>, tensors.count, places);
     __syncthreads();
   }
 }
 
 }  // namespace
 
-/// `aotip_sort_block_<itemsize>_<items of a thread>`: a block of kDigits threads for each line.
+/// `aotip_sort_block_<bytes of a key>_<items of a thread>`: a block of kDigits threads for each
+/// line.
 #define AOTIP_SORT_BLOCK(nbytes, type, items)                                             \
   extern "C" __global__ void __launch_bounds__(kDigits, kDigitBlocks)                     \
       aotip_sort_block_##nbytes##_##items(const SortTensors tensors, const Lines lines) { \
     sort_block<type, items>(tensors, lines);                                              \
   }
 
-AOTIP_SORT_BLOCK(1, uint8_t, 1)
-AOTIP_SORT_BLOCK(1, uint8_t, 16)
-AOTIP_SORT_BLOCK(2, uint16_t, 1)
-AOTIP_SORT_BLOCK(2, uint16_t, 4)
-AOTIP_SORT_BLOCK(2, uint16_t, 16)
 AOTIP_SORT_BLOCK(4, uint32_t, 1)
 AOTIP_SORT_BLOCK(4, uint32_t, 4)
 AOTIP_SORT_BLOCK(4, uint32_t, 16)

@@ -11,50 +11,124 @@
 
 namespace aoti_plugins::cuda {
 
-/// The key of an element whose bits are a `T`.
-template <typename T>
-using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-
 /// What comes after all elements, or with the last of them.
 template <typename Key>
 inline constexpr Key kLastKey = static_cast<Key>(~Key{0});
 
-/// NaN is above everything, and the two zeros are equal.
-template <typename T>
-__device__ KeyOf<T> key_of(T bits, const SortOrder& order) {
-  const T most = static_cast<T>(order.most);
+/// The key of an element with these bits. NaN is above everything, and the two zeros are equal.
+template <typename Key>
+__device__ Key key_of(Key bits, const SortOrder& order) {
+  const Key most = static_cast<Key>(order.most);
   bits = bits < most ? bits : most;
-  const T magnitude = static_cast<T>(bits & order.magnitude);
-  bits = magnitude == 0 ? static_cast<T>(bits & order.zero) : bits;
-  const bool is_high = bits >> (8 * sizeof(T) - 1) != 0;
-  T key = static_cast<T>(bits ^ (is_high ? order.flip_negative : order.flip_positive));
-  key = magnitude > static_cast<T>(order.infinity) ? static_cast<T>(~T{0}) : key;
-  return static_cast<T>(key ^ order.flip_last);
+  const Key all_but_sign = static_cast<Key>(order.magnitude);
+  const Key magnitude = bits & all_but_sign;
+  bits = magnitude == 0 ? bits & static_cast<Key>(order.zero) : bits;
+  const Key sign = static_cast<Key>(order.sign);
+  Key key = bits ^ sign ^ ((bits & sign) != 0 ? all_but_sign : 0);
+  key = magnitude > static_cast<Key>(order.infinity) ? most : key;
+  return key ^ static_cast<Key>(order.flip_last);
 }
 
-/// One line of the tensors of a sort.
-template <typename T>
+/// The bytes of an element: 8 where its key has them, else up to 4.
+template <typename Key>
+__device__ uint32_t nbytes_of(const SortOrder& order) {
+  return sizeof(Key) == 8 ? 8 : order.nbytes;
+}
+
+/// Calls `call` with an element of that many bytes.
+template <typename Key, typename Call>
+__device__ void with_element(uint32_t nbytes, const Call& call) {
+  if constexpr (sizeof(Key) == 8) {
+    call(uint64_t{});
+  } else if (nbytes == 1) {
+    call(uint8_t{});
+  } else if (nbytes == 2) {
+    call(uint16_t{});
+  } else {
+    call(uint32_t{});
+  }
+}
+
+/// One line of the tensors of a sort, which is not empty.
+template <typename Key>
 struct SortLine {
   __device__ SortLine(const SortTensors& tensors, const Lines& lines, int64_t line)
-      : src(static_cast<const T*>(tensors.src) + line_start(lines, line, 2)),
-        values(static_cast<T*>(tensors.values) + line_start(lines, line, 0)),
-        places(tensors.places + line_start(lines, line, 1)),
-        src_step(lines.steps[2]),
-        values_step(lines.steps[0]),
-        places_step(lines.steps[1]) {}
-
-  __device__ T load(int64_t i) const { return src[i * src_step]; }
-
-  /// Writes the element of a place as the `i`-th.
-  __device__ void store(int64_t i, uint32_t place) const {
-    values[i * values_step] = load(place);
-    places[i * places_step] = place;
+      : nbytes(nbytes_of<Key>(tensors.order)),
+        src_step(lines.steps[2] * nbytes),
+        values_step(lines.steps[0] * nbytes),
+        places_step(lines.steps[1]) {
+    int64_t starts[kLinesMaxTensors] = {0, 0, 0};
+#pragma unroll 1
+    for (int32_t d = 0; d < lines.ndim; ++d) {
+      const int64_t rest = line / lines.sizes[d];
+      const int64_t index = line - rest * lines.sizes[d];
+#pragma unroll
+      for (int32_t tensor = 0; tensor < kLinesMaxTensors; ++tensor) {
+        starts[tensor] += index * lines.starts[tensor][d];
+      }
+      line = rest;
+    }
+    src = static_cast<const char*>(tensors.src) + starts[2] * nbytes;
+    values = static_cast<char*>(tensors.values) + starts[0] * nbytes;
+    places = tensors.places + starts[1];
   }
 
-  const T* src;
-  T* values;
+  /// The bits of the elements at `place(j)`, of the first one where not `is_in(j)`.
+  template <uint32_t kItems, typename Place, typename IsIn>
+  __device__ void load(const Place& place, const IsIn& is_in, Key (&bits)[kItems]) const {
+    const char* at[kItems];
+#pragma unroll
+    for (uint32_t j = 0; j < kItems; ++j) {
+      at[j] = src + (is_in(j) ? place(j) : 0) * src_step;
+    }
+    with_element<Key>(nbytes, [&](auto element) {
+#pragma unroll
+      for (uint32_t j = 0; j < kItems; ++j) {
+        bits[j] = *reinterpret_cast<const decltype(element)*>(at[j]);
+      }
+    });
+  }
+
+  /// The keys of the elements at `place(j)`, the last key from `end` on.
+  template <uint32_t kItems, typename Place>
+  __device__ void load_keys(const Place& place, int64_t end, const SortOrder& order,
+                            Key (&keys)[kItems]) const {
+    const auto is_in = [&](uint32_t j) { return place(j) < end; };
+    load(place, is_in, keys);
+#pragma unroll
+    for (uint32_t j = 0; j < kItems; ++j) {
+      keys[j] = is_in(j) ? key_of(keys[j], order) : kLastKey<Key>;
+    }
+  }
+
+  /// Writes the elements of `from` as those at `to(j)`, but for those from `end` on.
+  template <uint32_t kItems, typename Place>
+  __device__ void store(const Place& to, int64_t end, const uint32_t (&from)[kItems]) const {
+    const auto is_in = [&](uint32_t j) { return to(j) < end; };
+    Key bits[kItems];
+    load([&](uint32_t j) { return from[j]; }, is_in, bits);
+    with_element<Key>(nbytes, [&](auto element) {
+#pragma unroll
+      for (uint32_t j = 0; j < kItems; ++j) {
+        if (is_in(j)) {
+          *reinterpret_cast<decltype(element)*>(values + to(j) * values_step) =
+              static_cast<decltype(element)>(bits[j]);
+        }
+      }
+    });
+#pragma unroll
+    for (uint32_t j = 0; j < kItems; ++j) {
+      if (is_in(j)) {
+        places[to(j) * places_step] = from[j];
+      }
+    }
+  }
+
+  uint32_t nbytes;
+  const char* src;
+  char* values;
   int64_t* places;
-  int64_t src_step;
+  int64_t src_step;  ///< in bytes, as that of the values
   int64_t values_step;
   int64_t places_step;
 };

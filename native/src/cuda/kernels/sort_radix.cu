@@ -9,46 +9,44 @@ using namespace aoti_plugins::cuda;
 
 namespace {
 
-template <typename T>
-inline constexpr uint32_t kTileItems = (sizeof(T) == 8 ? kTile64 : kTile32) / kDigits;
+template <typename Key>
+inline constexpr uint32_t kTileItems = (sizeof(Key) == 8 ? kTile64 : kTile32) / kDigits;
 
 /// Adds the digits of the lines to `totals` [lines, digits of a key, values of a digit].
-template <typename T>
+template <typename Key>
 __device__ void count_digits(const SortTensors& tensors, uint32_t* totals, const Lines& lines) {
   constexpr uint32_t kBatch = 8;
-  __shared__ uint32_t counts[sizeof(T)][kDigits];
+  __shared__ uint32_t counts[sizeof(Key)][kDigits];
+  const uint32_t digits = nbytes_of<Key>(tensors.order);
   const int64_t pieces = (lines.length + kRadixCountPiece - 1) / kRadixCountPiece;
   for (int64_t at = blockIdx.x; at < lines.count * pieces; at += gridDim.x) {
     const int64_t line = at / pieces;
-    const SortLine<T> from(tensors, lines, line);
+    const SortLine<Key> from(tensors, lines, line);
     const int64_t begin = (at - line * pieces) * kRadixCountPiece;
     const int64_t rest = lines.length - begin;
     const int64_t count = rest < kRadixCountPiece ? rest : kRadixCountPiece;
-    for (uint32_t d = 0; d < sizeof(T); ++d) {
+    for (uint32_t d = 0; d < digits; ++d) {
       counts[d][threadIdx.x] = 0;
     }
     __syncthreads();
     for (int64_t base = threadIdx.x; base < count; base += kBatch * kDigits) {
-      T bits[kBatch];
+      const auto place = [&](uint32_t j) { return begin + base + j * kDigits; };
+      Key keys[kBatch];
+      from.load_keys(place, begin + count, tensors.order, keys);
 #pragma unroll
       for (uint32_t j = 0; j < kBatch; ++j) {
-        bits[j] = base + j * kDigits < count ? from.load(begin + base + j * kDigits) : T{0};
-      }
 #pragma unroll
-      for (uint32_t j = 0; j < kBatch; ++j) {
-        if (base + j * kDigits < count) {
-          const KeyOf<T> key = key_of(bits[j], tensors.order);
-#pragma unroll
-          for (uint32_t d = 0; d < sizeof(T); ++d) {
-            atomicAdd(&counts[d][digit_of(key, d * kDigitBits)], 1u);
+        for (uint32_t d = 0; d < sizeof(Key); ++d) {
+          if (place(j) < begin + count && d < digits) {
+            atomicAdd(&counts[d][digit_of(keys[j], d * kDigitBits)], 1u);
           }
         }
       }
     }
     __syncthreads();
-    for (uint32_t d = 0; d < sizeof(T); ++d) {
+    for (uint32_t d = 0; d < digits; ++d) {
       if (counts[d][threadIdx.x] != 0) {
-        atomicAdd(&totals[(line * sizeof(T) + d) * kDigits + threadIdx.x], counts[d][threadIdx.x]);
+        atomicAdd(&totals[(line * digits + d) * kDigits + threadIdx.x], counts[d][threadIdx.x]);
       }
     }
   }
@@ -111,11 +109,13 @@ __device__ int64_t take_ticket(uint32_t* ticket, uint32_t* shared) {
   return *shared;
 }
 
+/// The rank in a line of what is behind its end.
+constexpr uint32_t kNowhere = ~uint32_t{0};
+
 /// The first pass reads elements, the last one writes them.
-template <typename T, bool kFirst, bool kLast>
+template <typename Key>
 __device__ void move_tiles(const SortTensors& tensors, const RadixPass& pass, const Lines& lines) {
-  using Key = KeyOf<T>;
-  constexpr uint32_t kItems = kTileItems<T>;
+  constexpr uint32_t kItems = kTileItems<Key>;
   constexpr int64_t kTile = int64_t{kItems} * kDigits;
   __shared__ Key sorted_keys[kTile];
   __shared__ uint32_t sorted_places[kTile];
@@ -133,25 +133,25 @@ __device__ void move_tiles(const SortTensors& tensors, const RadixPass& pass, co
     const int64_t begin = tile * kTile;
     const uint32_t count =
         static_cast<uint32_t>(lines.length - begin < kTile ? lines.length - begin : kTile);
-    const SortLine<T> at(tensors, lines, line);
     const int64_t line_begin = line * lines.length;
     Key keys[kItems];
     uint32_t places[kItems];
     uint32_t ranks[kItems];
+    if (pass.pass == 0) {
+      const auto place = [&](uint32_t round) { return begin + item_index<kItems>(round); };
+      const SortLine<Key> from(tensors, lines, line);
+      from.load_keys(place, begin + count, tensors.order, keys);
 #pragma unroll
-    for (uint32_t round = 0; round < kItems; ++round) {
-      const uint32_t i = item_index<kItems>(round);
-      keys[round] = kLastKey<Key>;
-      places[round] = 0;
-      if (i >= count) {
-        continue;
+      for (uint32_t round = 0; round < kItems; ++round) {
+        places[round] = static_cast<uint32_t>(place(round));
       }
-      if constexpr (kFirst) {
-        keys[round] = key_of(at.load(begin + i), tensors.order);
-        places[round] = static_cast<uint32_t>(begin + i);
-      } else {
-        keys[round] = static_cast<const Key*>(pass.keys_in)[line_begin + begin + i];
-        places[round] = pass.places_in[line_begin + begin + i];
+    } else {
+#pragma unroll
+      for (uint32_t round = 0; round < kItems; ++round) {
+        const uint32_t i = item_index<kItems>(round);
+        const int64_t at = line_begin + begin + i;
+        keys[round] = i < count ? static_cast<const Key*>(pass.keys_in)[at] : kLastKey<Key>;
+        places[round] = i < count ? pass.places_in[at] : 0;
       }
     }
     rank_in_warps(keys, shift, counts, ranks);
@@ -166,23 +166,28 @@ __device__ void move_tiles(const SortTensors& tensors, const RadixPass& pass, co
       sorted_keys[ranks[round]] = keys[round];
       sorted_places[ranks[round]] = places[round];
     }
-    const uint32_t place = place_of_digit(pass, sizeof(T), line, tile, states, counts.warp_sums);
+    const uint32_t place =
+        place_of_digit(pass, tensors.order.nbytes, line, tile, states, counts.warp_sums);
     states[tile * kDigits] = full_state(pass.pass, place + total);
     offsets[threadIdx.x] = place - start;
     __syncthreads();
 #pragma unroll
     for (uint32_t round = 0; round < kItems; ++round) {
       const uint32_t i = round * kDigits + threadIdx.x;
-      if (i >= count) {
-        continue;
-      }
-      const Key key = sorted_keys[i];
-      const uint32_t to = offsets[digit_of(key, shift)] + i;
-      if constexpr (!kLast) {
-        static_cast<Key*>(pass.keys_out)[line_begin + to] = key;
-        pass.places_out[line_begin + to] = sorted_places[i];
-      } else if (to < tensors.count) {
-        at.store(to, sorted_places[i]);
+      keys[round] = sorted_keys[i];
+      places[round] = sorted_places[i];
+      ranks[round] = i < count ? offsets[digit_of(keys[round], shift)] + i : kNowhere;
+    }
+    if (pass.pass + 1 == tensors.order.nbytes) {
+      const SortLine<Key> to(tensors, lines, line);
+      to.store([&](uint32_t round) { return ranks[round]; }, tensors.count, places);
+    } else {
+#pragma unroll
+      for (uint32_t round = 0; round < kItems; ++round) {
+        if (ranks[round] != kNowhere) {
+          static_cast<Key*>(pass.keys_out)[line_begin + ranks[round]] = keys[round];
+          pass.places_out[line_begin + ranks[round]] = places[round];
+        }
       }
     }
     __syncthreads();
@@ -191,31 +196,16 @@ __device__ void move_tiles(const SortTensors& tensors, const RadixPass& pass, co
 
 }  // namespace
 
-#define AOTIP_RADIX_COUNT(nbytes, type)                                                            \
+/// `aotip_radix_count_<bytes of a key>` and `aotip_radix_pass_<bytes of a key>`.
+#define AOTIP_RADIX(nbytes, type)                                                                  \
   extern "C" __global__ void __launch_bounds__(kDigits, kDigitBlocks)                              \
       aotip_radix_count_##nbytes(const SortTensors tensors, uint32_t* totals, const Lines lines) { \
     count_digits<type>(tensors, totals, lines);                                                    \
+  }                                                                                                \
+  extern "C" __global__ void __launch_bounds__(kDigits, kDigitBlocks) aotip_radix_pass_##nbytes(   \
+      const SortTensors tensors, const RadixPass pass, const Lines lines) {                        \
+    move_tiles<type>(tensors, pass, lines);                                                        \
   }
 
-AOTIP_RADIX_COUNT(1, uint8_t)
-AOTIP_RADIX_COUNT(2, uint16_t)
-AOTIP_RADIX_COUNT(4, uint32_t)
-AOTIP_RADIX_COUNT(8, uint64_t)
-
-/// `aotip_radix_<which pass>_<itemsize>`.
-#define AOTIP_RADIX_PASS(which, nbytes, type, first, last)                            \
-  extern "C" __global__ void __launch_bounds__(kDigits, kDigitBlocks)                 \
-      aotip_radix_##which##_##nbytes(const SortTensors tensors, const RadixPass pass, \
-                                     const Lines lines) {                             \
-    move_tiles<type, first, last>(tensors, pass, lines);                              \
-  }
-
-AOTIP_RADIX_PASS(only, 1, uint8_t, true, true)
-AOTIP_RADIX_PASS(first, 2, uint16_t, true, false)
-AOTIP_RADIX_PASS(last, 2, uint16_t, false, true)
-AOTIP_RADIX_PASS(first, 4, uint32_t, true, false)
-AOTIP_RADIX_PASS(next, 4, uint32_t, false, false)
-AOTIP_RADIX_PASS(last, 4, uint32_t, false, true)
-AOTIP_RADIX_PASS(first, 8, uint64_t, true, false)
-AOTIP_RADIX_PASS(next, 8, uint64_t, false, false)
-AOTIP_RADIX_PASS(last, 8, uint64_t, false, true)
+AOTIP_RADIX(4, uint32_t)
+AOTIP_RADIX(8, uint64_t)

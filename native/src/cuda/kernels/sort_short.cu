@@ -46,7 +46,7 @@ __device__ void sort_in_warp(Pair<Key> (&pairs)[kItems], uint32_t padded) {
   }
 }
 
-template <typename T, uint32_t kItems>
+template <typename Key, uint32_t kItems>
 __device__ void sort_short(const SortTensors& tensors, uint32_t padded, const Lines& lines) {
   const uint32_t lanes = padded / kItems;
   const uint32_t first = lane_index() % lanes * kItems;
@@ -56,37 +56,35 @@ __device__ void sort_short(const SortTensors& tensors, uint32_t padded, const Li
   for (int64_t base = warp * lines_of_warp; base < lines.count; base += warps * lines_of_warp) {
     const int64_t line = base + lane_index() / lanes;
     const int64_t length = line < lines.count ? lines.length : 0;
-    const SortLine<T> at(tensors, lines, line < lines.count ? line : base);
-    Pair<KeyOf<T>> pairs[kItems];
+    const SortLine<Key> at(tensors, lines, line < lines.count ? line : base);
+    const auto place = [&](uint32_t j) { return first + j; };
+    Key keys[kItems];
+    at.load_keys(place, length, tensors.order, keys);
+    Pair<Key> pairs[kItems];
 #pragma unroll
     for (uint32_t j = 0; j < kItems; ++j) {
-      const uint32_t i = first + j;
-      set_pair(i < length ? key_of(at.load(i), tensors.order) : kLastKey<KeyOf<T>>, i, &pairs[j]);
+      set_pair(keys[j], place(j), &pairs[j]);
     }
     sort_in_warp(pairs, padded);
+    uint32_t places[kItems];
 #pragma unroll
     for (uint32_t j = 0; j < kItems; ++j) {
-      if (length > 0 && first + j < tensors.count) {
-        at.store(first + j, place_of(pairs[j]));
-      }
+      places[j] = place_of(pairs[j]);
     }
+    at.store(place, length > 0 ? tensors.count : 0, places);
   }
 }
 
 }  // namespace
 
-/// `aotip_sort_short_<itemsize>_<items of a lane>`: `padded`, a power of two, is the least that a
-/// line fits in, at least the items of a lane and at most those of a warp.
+/// `aotip_sort_short_<bytes of a key>_<items of a lane>`: `padded`, a power of two, is the least
+/// that a line fits in, at least the items of a lane and at most those of a warp.
 #define AOTIP_SORT_SHORT(nbytes, type, items)                                \
   extern "C" __global__ void aotip_sort_short_##nbytes##_##items(            \
       const SortTensors tensors, const uint32_t padded, const Lines lines) { \
     sort_short<type, items>(tensors, padded, lines);                         \
   }
 
-AOTIP_SORT_SHORT(1, uint8_t, 2)
-AOTIP_SORT_SHORT(1, uint8_t, 4)
-AOTIP_SORT_SHORT(2, uint16_t, 2)
-AOTIP_SORT_SHORT(2, uint16_t, 4)
 AOTIP_SORT_SHORT(4, uint32_t, 2)
 AOTIP_SORT_SHORT(4, uint32_t, 4)
 AOTIP_SORT_SHORT(8, uint64_t, 2)

@@ -49,18 +49,18 @@ uint64_t infinity_of(int32_t dtype) {
 }
 
 SortOrder order_of(int32_t dtype, bool descending) {
-  const uint64_t all = ~uint64_t{0} >> (64 - 8 * element_nbytes(dtype));
+  const int32_t nbytes = static_cast<int32_t>(element_nbytes(dtype));
+  const uint64_t all = ~uint64_t{0} >> (64 - 8 * nbytes);
   const uint64_t sign = all ^ all >> 1;
-  SortOrder order{all, 0, all, 0, 0, 0, descending ? all : 0};
+  SortOrder order{nbytes, all, 0, 0, all, 0, descending ? all : 0};
   if (dtype == kBool) {
     order.most = 1;
   } else if (is_real(dtype)) {
+    order.sign = sign;
     order.magnitude = order.zero = all ^ sign;
     order.infinity = infinity_of(dtype);
-    order.flip_positive = sign;
-    order.flip_negative = all;
   } else if (dtype == kInt8 || dtype == kInt16 || dtype == kInt32 || dtype == kInt64) {
-    order.flip_positive = order.flip_negative = sign;
+    order.sign = sign;
   }
   return order;
 }
@@ -69,11 +69,13 @@ SortOrder order_of(int32_t dtype, bool descending) {
 struct Sort {
   int32_t gpu;
   int32_t dtype;
-  int32_t itemsize;
   SortTensors tensors;
   Lines lines;
 
-  int64_t tile() const { return itemsize == 8 ? kTile64 : kTile32; }
+  int32_t nbytes() const { return tensors.order.nbytes; }
+  bool is_wide() const { return nbytes() == 8; }
+  int32_t key_nbytes() const { return is_wide() ? 8 : 4; }
+  int64_t tile() const { return is_wide() ? kTile64 : kTile32; }
 };
 
 /// The least power of two of at least `least` that `count` fits in.
@@ -98,19 +100,18 @@ Status sort_short(Sort& s) {
   uint32_t size = padded(s.lines.length, items);
   const int64_t lines_of_block = int64_t{kSortWarpThreads} * items / size;
   char name[32];
-  (void)std::snprintf(name, sizeof(name), "sort_short_%d", s.itemsize);
+  (void)std::snprintf(name, sizeof(name), "sort_short_%d", s.key_nbytes());
   void* arguments[] = {&s.tensors, &size, &s.lines};
   return launch(s, name, items, (s.lines.count + lines_of_block - 1) / lines_of_block,
                 kSortWarpThreads, arguments);
 }
 
 Status sort_block(Sort& s) {
-  // Of single bytes there are two: a wheel has no room for a third.
-  const int64_t items = s.lines.length <= kDigits                         ? 1
-                        : s.lines.length <= 4 * kDigits && s.itemsize > 1 ? 4
-                                                                          : s.tile() / kDigits;
+  const int64_t items = s.lines.length <= kDigits       ? 1
+                        : s.lines.length <= 4 * kDigits ? 4
+                                                        : s.tile() / kDigits;
   char name[32];
-  (void)std::snprintf(name, sizeof(name), "sort_block_%d", s.itemsize);
+  (void)std::snprintf(name, sizeof(name), "sort_block_%d", s.key_nbytes());
   void* arguments[] = {&s.tensors, &s.lines};
   return launch(s, name, items, s.lines.count, kDigits, arguments);
 }
@@ -122,14 +123,15 @@ class RadixMemory {
 
   Status allocate(const Sort& s, int64_t tiles) {
     const int64_t numel = s.lines.count * s.lines.length;
-    const int32_t key_dtype = s.itemsize == 8 ? kUInt64 : kUInt32;
-    for (int32_t i = 0; i < std::min(kBuffers, s.itemsize - 1); ++i) {
+    const int32_t key_dtype = s.is_wide() ? kUInt64 : kUInt32;
+    const int32_t passes = s.nbytes();
+    for (int32_t i = 0; i < std::min(kBuffers, passes - 1); ++i) {
       AOTIP_RETURN_IF_FAILED(take(s, numel, key_dtype, &keys_[i]));
       AOTIP_RETURN_IF_FAILED(take(s, numel, kUInt32, &places_[i]));
     }
     state_words_ = 2 * s.lines.count * tiles * kDigits;
-    total_words_ = s.lines.count * s.itemsize * kDigits;
-    const int64_t words = state_words_ + total_words_ + s.itemsize;
+    total_words_ = s.lines.count * passes * kDigits;
+    const int64_t words = state_words_ + total_words_ + passes;
     AOTIP_RETURN_IF_FAILED(take(s, words, kUInt32, &words_));
     AOTIP_CU(cuMemsetD8Async, reinterpret_cast<CUdeviceptr>(words_->data()), 0,
              static_cast<size_t>(words) * sizeof(uint32_t), current_stream().handle);
@@ -161,13 +163,6 @@ class RadixMemory {
   int64_t total_words_ = 0;
 };
 
-const char* pass_name(int32_t pass, int32_t passes) {
-  if (passes == 1) {
-    return "radix_only";
-  }
-  return pass == 0 ? "radix_first" : pass == passes - 1 ? "radix_last" : "radix_next";
-}
-
 Status sort_long(Sort& s) {
   const int64_t tiles = (s.lines.length + s.tile() - 1) / s.tile();
   RadixMemory memory;
@@ -176,9 +171,8 @@ Status sort_long(Sort& s) {
   const int64_t pieces = (s.lines.length + kRadixCountPiece - 1) / kRadixCountPiece;
   void* count[] = {&s.tensors, &totals, &s.lines};
   AOTIP_RETURN_IF_FAILED(
-      launch(s, "radix_count", s.itemsize, s.lines.count * pieces, kDigits, count));
-  const int32_t passes = s.itemsize;
-  for (int32_t i = 0; i < passes; ++i) {
+      launch(s, "radix_count", s.key_nbytes(), s.lines.count * pieces, kDigits, count));
+  for (int32_t i = 0; i < s.nbytes(); ++i) {
     RadixPass pass{};
     pass.keys_in = memory.keys(i + 1);
     pass.places_in = memory.places(i + 1);
@@ -191,7 +185,7 @@ Status sort_long(Sort& s) {
     pass.pass = i;
     void* arguments[] = {&s.tensors, &pass, &s.lines};
     AOTIP_RETURN_IF_FAILED(
-        launch(s, pass_name(i, passes), s.itemsize, s.lines.count * tiles, kDigits, arguments));
+        launch(s, "radix_pass", s.key_nbytes(), s.lines.count * tiles, kDigits, arguments));
   }
   return Status::kOk;
 }
@@ -229,7 +223,7 @@ Status select(Sort& s, uint32_t size, SelectParts parts) {
   const int64_t length = s.lines.length / parts.count;
   const unsigned int threads = length <= 4096 ? 256 : length <= 16384 ? 512 : 1024;
   void* arguments[] = {&s.tensors, &size, &s.lines, &parts};
-  return launch(s, "select", s.itemsize, s.lines.count * parts.count, threads, arguments);
+  return launch(s, "select", s.key_nbytes(), s.lines.count * parts.count, threads, arguments);
 }
 
 /// Selects from the parts of each line, then from what was taken from them.
@@ -272,7 +266,6 @@ Status describe(const Tensor& self, Tensor& values, Tensor& places, int64_t dim,
               static_cast<long long>(ret->lines.length), static_cast<long long>(kMaxLength));
   ret->gpu = self.device().index;
   ret->dtype = self.dtype();
-  ret->itemsize = static_cast<int32_t>(self.itemsize());
   ret->tensors = {values.data(), static_cast<int64_t*>(places.data()), self.data(), count,
                   order_of(self.dtype(), descending)};
   return Status::kOk;
