@@ -12,6 +12,7 @@ from torch.fx import Node
 
 import aoti_plugins.cuda.fused_linear  # noqa: F401  it defines the op
 from aoti_plugins.cuda.gates import Gate
+from aoti_plugins.cuda.passes.around_linears import either
 from aoti_plugins.cuda.passes.small_weights import prefix_of
 from aoti_plugins.cuda.small_weights.layout import (
     FLOAT,
@@ -51,10 +52,27 @@ def float_linears(program: ExportedProgram) -> None:
         if weight is None:
             continue
         (x, _, bias), (codes, scale, factors, *kinds) = found[0], weight
+        whole = node
+        if bias is None:
+            whole, bias = _with_bias(node)
         op = torch.ops.aoti_plugins.fused_linear.default
         args = (x, codes, scale, factors, bias, None, None, *kinds, 0.0, int(Gate.NONE))
-        call_instead(node, op, *args)
+        call_instead(whole, op, *args)
     program.graph.eliminate_dead_code()
+
+
+def _with_bias(product: Node) -> tuple[Node, Node | None]:
+    """A sum with a product that nothing else reads, and the bias; the product where there is none.
+
+    torchao's float8 adds a bias behind a product.
+    """
+    value = product.meta["val"]
+    for total in product.users if len(product.users) == 1 else ():
+        for one, other in either(total, torch.ops.aten.add.Tensor):
+            added = other.meta["val"]
+            if one is product and added.shape == value.shape[-1:] and added.dtype == value.dtype:
+                return total, other
+    return product, None
 
 
 def _is_shared(product: Node, others: tuple[Node | None, ...]) -> bool:
@@ -114,7 +132,7 @@ def _are_numbers(codes: Tensor, scale: Tensor, kind: str) -> bool:
         return False
     if kind not in _EXPONENTS:
         return bool(scale.isfinite().all())
-    counts = magnitudes.unflatten(-1, (-1, FLOAT_GROUPS[8])).any(-1)
+    counts = (magnitudes != 0).unflatten(-1, (-1, FLOAT_GROUPS[8])).any(-1)
     exponents = scale[counts]
     allowed = _EXPONENTS[kind]
     return bool(((exponents >= allowed.start) & (exponents < allowed.stop)).all())
