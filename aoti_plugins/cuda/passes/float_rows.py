@@ -1,7 +1,7 @@
 """Products of one row with weights of floats of 8 and 4 bits read these, and no matrix.
 
-Inductor writes such a weight as 16-bit floats and has a library multiply it: five bytes for each of
-one.
+What ``float_linears`` leaves: rows of float16 and float32, weights in other use. Inductor writes
+such a weight as 16-bit floats and has a library multiply it: five bytes for each of one.
 """
 
 from __future__ import annotations
