@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from decoder_blocks import Block
 from torch import nn
 from torch.nn import functional
 
@@ -205,6 +206,28 @@ def test_a_template_must_be_clearly_faster_than_a_library() -> None:
     code = _generate_model(product, inputs, choose_configs(GPU))
     assert "aoti_torch_cuda_mm_out" in code.wrapper
     assert not any("triton_tem" in kernel.name for kernel in code.gpu_kernels)
+
+
+def test_more_search_keeps_a_prompts_products() -> None:
+    """What stands around products may not become slower either: all of the code is the same."""
+    options: dict[str, Any] = {"joined": True, "inside": False, "activation": nn.SiLU()}
+    block = Block(**options, width=2048, hidden=8192).bfloat16().eval()
+    inputs = (torch.randn(512, 2048, dtype=torch.bfloat16),)
+    plain, searched = (
+        _generate_model(block, inputs, choose_configs(GPU), max_autotune=way)
+        for way in (False, True)
+    )
+    assert "aoti_torch_cuda_mm_out" in plain.wrapper
+    assert _what_runs(searched) == _what_runs(plain)
+
+
+def _what_runs(code: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The wrapper without what it says about how kernels were found, and the kernels."""
+    lines = [line for line in code.wrapper.splitlines() if "inductor_meta=" not in line]
+    kernels = [
+        (one.name, one.assembly, dict(one.config), one.shared_nbytes) for one in code.gpu_kernels
+    ]
+    return lines, kernels
 
 
 @pytest.mark.parametrize(("rows", "generated"), [(4, True), (64, False)])
