@@ -25,6 +25,17 @@ class Norm(nn.Module):
         return (rows * self.weight).to(x.dtype) if self.inside else self.weight * rows.to(x.dtype)
 
 
+class NormOfGemma(Norm):
+    """Another, whose factors are one more than its weights."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.float()
+        rows = rows * torch.rsqrt(rows.pow(2).mean(-1, keepdim=True) + 1e-5)
+        if self.inside:
+            return (rows * (1.0 + self.weight.float())).type_as(x)
+        return rows.to(x.dtype) * (1 + self.weight)
+
+
 class Block(nn.Module):
     """What one layer of a language model does, without attention."""
 

@@ -15,6 +15,7 @@ from decoder_blocks import (
     ComputedBiases,
     LooksAlike,
     Norm,
+    NormOfGemma,
     Together,
     as_pipeline_has_it,
 )
@@ -92,6 +93,53 @@ def test_a_block_becomes_two_products(
     expected = exact(model, **options)(x.double())
     error = (program.module()(x).double() - expected).norm()
     assert error <= 1.05 * (model(x).double() - expected).norm()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_factors_of_a_norm_may_be_one_more_than_weights(inside: bool) -> None:
+    plain = Together(WIDTH, (256, 64), bias=False)
+    plain.norm = NormOfGemma(inside)
+    model = quantised(plain)
+    x = torch.randn(1, WIDTH).bfloat16()
+    program = after_passes(model, (x,))
+    called = [node for node in program.graph.nodes if node.op == "call_function"]
+    (product,) = fused(program)
+    assert called[0] is product
+    assert product.args[5] is not None
+    wide = Together(WIDTH, (256, 64), bias=False).double()
+    wide.norm = NormOfGemma(inside).double()
+    with torch.no_grad():
+        wide.norm.weight.copy_(model.norm.weight)
+        for one, other in zip(wide.layers, model.layers, strict=True):
+            one.weight.copy_(values_of(other.weight))
+    expected = torch.cat(wide(x.double()), -1)
+    error = (torch.cat(program.module()(x), -1).double() - expected).norm()
+    assert error <= 1.2 * (torch.cat(model(x), -1).double() - expected).norm()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_norms_with_such_factors_are_lowered_whole(inside: bool, tmp_path: Path) -> None:
+    plain = Together(WIDTH, (256, 64), bias=False)
+    plain.norm = NormOfGemma(inside)
+    inputs = (torch.randn(1, WIDTH).bfloat16(),)
+    partitioner = CudaPartitioner(target="h100", keep_sources=str(tmp_path))
+    lower(quantised(plain), inputs, partitioner=partitioner)
+    (wrapper,) = tmp_path.rglob("wrapper.cpp")
+    assert "rsqrt" not in wrapper.read_text()
+
+
+def test_factors_that_are_two_more_than_weights_stay() -> None:
+    class Two(NormOfGemma):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * (self.weight + 2)
+
+    plain = Together(WIDTH, (256, 64), bias=False)
+    plain.norm = Two(inside=True)
+    model, x = quantised(plain), torch.randn(1, WIDTH).bfloat16()
+    program = after_passes(model, (x,))
+    assert all(node.args[5] is None for node in fused(program))
+    for found, expected in zip(program.module()(x), model(x), strict=True):
+        torch.testing.assert_close(found, expected, rtol=0.03, atol=0.03)
 
 
 @pytest.mark.parametrize("rows", [1, 5])

@@ -13,11 +13,15 @@ from torch.fx import Node
 
 from aoti_plugins.cuda.gates import Gate
 from aoti_plugins.lowering.added_nodes import comes_from
-from aoti_plugins.lowering.program_constants import constant_of
+from aoti_plugins.lowering.program_constants import add_constant, constant_of
 
 _aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
-_CASTS = (_aten._to_copy.default, torch.ops.dim_order_ops._to_dim_order_copy.default)
+_CASTS = (
+    _aten._to_copy.default,
+    _aten.type_as.default,
+    torch.ops.dim_order_ops._to_dim_order_copy.default,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Norm:
 def norm_of(program: ExportedProgram, node: Node) -> Norm | None:
     """The norm whose result a node is; of bfloat16, computed in float32.
 
-    The factors are a constant and multiply before or after the result became bfloat16 again.
+    The factors are a constant and multiply before or after the result became bfloat16 again; or
+    one more than a constant, as Gemma has them, which becomes a constant of the result's dtype.
     """
     while node.target is _aten.alias.default and isinstance(node.args[0], Node):
         node = node.args[0]
@@ -69,10 +74,29 @@ def norm_of(program: ExportedProgram, node: Node) -> Norm | None:
         (one, uncast(other) or other) for one, other in either(uncast(node), _aten.mul.Tensor)
     ]
     for divided, factors in (*after, *before):
-        if _is_factors(program, factors, node):
-            found = _divided(program, divided)
-            return None if found is None else Norm(found[0], factors, found[1])
+        less = _one_less(program, factors)
+        if not _is_factors(program, less or factors, node):
+            continue
+        found = _divided(program, divided)
+        if found is None:
+            return None
+        return Norm(found[0], factors if less is None else _one_more(program, less), found[1])
     return None
+
+
+def _one_less(program: ExportedProgram, factors: Node) -> Node | None:
+    """The node to whose elements 1 is added, in its dtype or another."""
+    for one, other in _either_term(factors, _aten.add.Tensor):
+        if isinstance(one, Node) and _number(program, other) == 1:
+            return uncast(one) or one
+    return None
+
+
+def _one_more(program: ExportedProgram, node: Node) -> Node:
+    """A constant and 1, as a constant of the same dtype."""
+    value = constant_of(program, node)
+    assert value is not None  # its node is one of factors
+    return add_constant(program, f"{node.name}_and_one", (value.detach().double() + 1).to(value))
 
 
 def may_be_one_row(x: Node) -> bool:
@@ -259,5 +283,5 @@ def _either_term(node: object, op: object) -> list[tuple[Any, Any]]:
 def _number(program: ExportedProgram, value: object) -> float | None:
     if isinstance(value, int | float):
         return float(value)
-    found = constant_of(program, value)
+    found = constant_of(program, uncast(value) or value)
     return found.item() if found is not None and found.numel() == 1 else None
