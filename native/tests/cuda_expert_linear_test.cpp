@@ -348,6 +348,9 @@ BOOST_AUTO_TEST_CASE(refuses_what_does_not_go_together) {
   refused(rows(1), three(), 0, {}, "the weight is not of 0 experts");
   refused(to_gpu(host_numbers({1, 1, 64}, kBFloat16)), three(), 4, {}, "x has 3 dims, expected 2");
   refused(rows(1), three(), 8, {nullptr, nullptr, 1}, "a gate of 8 columns");
+  const Weight floats = float_weight_of({8, 32, 3, 0, 0}, 4 * 16, 64, false);
+  check_refused(call(rows(1), three(), floats, {8, 32, 3, 0, 0}, 4, {}, &raw),
+                "weights of experts are floats of few bits");
   refused(rows(3), three(), 4, {nullptr, rows(1), 0}, "a residual without factors");
   const auto factors = [](int64_t m, int64_t chosen) {
     return to_gpu(host_numbers({m, chosen}, kFloat32));

@@ -295,20 +295,21 @@ BOOST_AUTO_TEST_CASE(multiplies_many_rows_with_floats) {
 
 // Scales of zero, and codes and scales that bfloat16 has no exponents for in the kernels' form.
 BOOST_AUTO_TEST_CASE(floats_may_be_the_smallest_and_the_largest) {
-  for (const int64_t m : {1, 18}) {
+  for (const auto& [m, k] : {std::pair<int64_t, int64_t>{1, 64}, {1, 256}, {18, 64}}) {
     for (const auto& [bits, kind] : {std::pair<int64_t, int64_t>{4, 3}, {8, 3}, {8, 4}}) {
       const Form form{bits, bits == 4 ? 16 : 32, kind, kBFloat16, kBFloat16};
       const int exponent = bits == 4 ? 2 : kind == 4 ? 5 : 4;
       const int fraction = static_cast<int>(bits) - 1 - exponent;
       const auto most = bits == 4 ? 7u : kind == 4 ? 123u : 126u;
+      const Handle x = to_gpu(host_numbers({m, k}, kBFloat16));
+      double sum = 0;
+      const std::vector<double> elements = numbers(x);
+      for (int64_t i = 0; i < k; ++i) {
+        sum += elements[static_cast<size_t>(i)];
+      }
       for (const uint32_t code : {1u, most}) {
         for (const uint32_t scale : bits == 4 ? Codes{0, 1, 126} : Codes{60, 127, 147}) {
-          const Weight weight = constant_weight(form, 16, 64, code, scale);
-          const Handle x = to_gpu(host_numbers({m, 64}, kBFloat16));
-          double sum = 0;
-          for (int64_t i = 0; i < 64; ++i) {
-            sum += numbers(x)[static_cast<size_t>(i)];
-          }
+          const Weight weight = constant_weight(form, 16, k, code, scale);
           const double all = bits == 4 ? number_of(scale, 4, 3) : std::ldexp(1.0, int(scale) - 127);
           const double expected = sum * number_of(code, exponent, fraction) * all;
           const Handle found = one([&](auto* ret) { return call(x, weight, form, ret); });
@@ -357,6 +358,19 @@ BOOST_AUTO_TEST_CASE(takes_scales_of_float16) {
         check_product({bits, 32, zero_kind, kBFloat16, kFloat16}, m, 24, 96, {true});
         check_product({bits, 64, zero_kind, kBFloat16, kFloat16}, m, 40, 256);
       }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(says_what_is_no_number_times_floats) {
+  const Handle x = host_numbers({1, 512}, kBFloat16);
+  data_of<uint16_t>(x)[300] = 0x7fc0;
+  for (const Form& form :
+       {Form{8, 512, 3, 0, 0}, {8, 32, 3, 0, 0}, {8, 32, 4, 0, 0}, {4, 16, 3, 0, 0}}) {
+    const Weight weight = float_weight_of(form, 16, 512, false);
+    const Handle found = one([&](auto* ret) { return call(to_gpu(x), weight, form, ret); });
+    for (const double value : numbers(found)) {
+      BOOST_TEST(std::isnan(value));
     }
   }
 }
