@@ -96,6 +96,47 @@ class RingOfCodes : protected StreamedBlock<T, FLOATS                 ? kFloatOf
     }
   }
 
+  /// Reads this warp's next chunks of the row, or of what it is multiplied with, from `chunk` on,
+  /// if there are any.
+  template <int LOADS>
+  __device__ void fetch_row(uint4 (&eight)[LOADS], const void* from, int chunk) const {
+    if (from == nullptr || chunk >= chunks_) {
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+      const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
+      eight[i] = at * 8 < p_.k ? static_cast<const uint4*>(from)[at] : make_uint4(0, 0, 0, 0);
+    }
+  }
+
+  /// Has `take(elements, chunk)` take a lane's part of each of the warp's chunks of the row, times
+  /// a norm's factors, of which the first ones were read before. Adds up squares for the norm.
+  template <int LOADS, typename Take>
+  __device__ void read_row(uint4 (&factors)[LOADS], float& square, const Take& take) const {
+    // Once the row is there all of the ring is asked for: what else is loaded now comes before it.
+    uint4 eight[LOADS];
+    uint4 more[LOADS];
+    fetch_row(eight, p_.x, this->warp_);
+    fetch_row(more, p_.x, this->warp_ + LOADS * kStreamedWarps);
+#pragma unroll 1
+    for (int chunk = this->warp_; chunk < chunks_; chunk += LOADS * kStreamedWarps) {
+      if (chunk != this->warp_) {
+        fetch_row(factors, p_.norm, chunk);
+      }
+#pragma unroll
+      for (int i = 0; i < LOADS; ++i) {
+        if (chunk + i * kStreamedWarps < chunks_) {
+          float x[8];
+          read_eight(eight[i], factors[i], x, square);
+          take(x, chunk + i * kStreamedWarps);
+        }
+        eight[i] = more[i];
+      }
+      fetch_row(more, p_.x, chunk + 2 * LOADS * kStreamedWarps);
+    }
+  }
+
   const PRODUCT& product_;
   const int places_;
   const int tiles_;
@@ -106,6 +147,22 @@ class RingOfCodes : protected StreamedBlock<T, FLOATS                 ? kFloatOf
   char* ring_;  ///< [stages]: two tiles, then their scales
 
  private:
+  __device__ void read_eight(const uint4& eight, const uint4& factors, float (&x)[8],
+                             float& square) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float2 pair = HalfPair<T>::floats(word_of(eight, i));
+      x[2 * i] = pair.x;
+      x[2 * i + 1] = pair.y;
+      if (p_.norm != nullptr) {
+        const float2 factor = HalfPair<T>::floats(word_of(factors, i));
+        square += pair.x * pair.x + pair.y * pair.y;
+        x[2 * i] *= factor.x;
+        x[2 * i + 1] *= factor.y;
+      }
+    }
+  }
+
   /// With a gate, the second of a pair is of the second half of the weight.
   __device__ int tile_of(int pair, int half) const {
     return is_gated_ ? pair + half * (tiles_ / 2) : pair * 2 + half;

@@ -58,27 +58,10 @@ class StreamedFloats : RingOfCodes<BITS, __nv_bfloat16, SHIFT, OneRowProduct, fa
       return;
     }
     uint4 factors[kLoads];
-    fetch_row(factors, p_.norm, warp_);
+    this->fetch_row(factors, p_.norm, warp_);
     Around around = this->wait_for_row();
-    uint4 eight[kLoads];
-    uint4 more[kLoads];
-    fetch_row(eight, p_.x, warp_);
-    fetch_row(more, p_.x, warp_ + kLoads * kStreamedWarps);
     float square = 0.0f;
-#pragma unroll 1
-    for (int chunk = warp_; chunk < chunks_; chunk += kLoads * kStreamedWarps) {
-      if (chunk != warp_) {
-        fetch_row(factors, p_.norm, chunk);
-      }
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        if (chunk + i * kStreamedWarps < chunks_) {
-          square += scale_chunk(eight[i], factors[i], chunk + i * kStreamedWarps);
-        }
-        eight[i] = more[i];
-      }
-      fetch_row(more, p_.x, chunk + 2 * kLoads * kStreamedWarps);
-    }
+    this->read_row(factors, square, [&](const float (&x)[8], int chunk) { scale_chunk(x, chunk); });
     __syncwarp();
     int stage = 0;
     uint32_t parity = 0;
@@ -91,42 +74,15 @@ class StreamedFloats : RingOfCodes<BITS, __nv_bfloat16, SHIFT, OneRowProduct, fa
   }
 
  private:
-  /// Reads this warp's next chunks of the row, or of what it is multiplied with, from `chunk` on.
-  __device__ void fetch_row(uint4 (&eight)[kLoads], const void* from, int chunk) const {
-    if (from == nullptr || chunk >= chunks_) {
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
-      if (chunk + i * kStreamedWarps < chunks_) {
-        eight[i] = static_cast<const uint4*>(from)[at];
-      }
-    }
-  }
-
   /// Which of a lane's eight elements belongs to the `i`-th weight as products have them.
   __device__ static constexpr int element(int i) { return BITS == 4 ? i / 2 + i % 2 * 4 : i; }
 
-  /// Puts a chunk of the row, times the norm's factors, into shared memory as float16. Returns a
-  /// lane's part of the sum of squares.
-  __device__ float scale_chunk(const uint4& eight, const uint4& factors, int chunk) {
-    float x[8];
-    float square = 0.0f;
-    uint32_t most = 0;
+  /// Puts a chunk of the row into shared memory as float16.
+  __device__ void scale_chunk(const float (&x)[8], int chunk) {
+    uint32_t most = 0;  // floats that are not negative are ordered as their bits are
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 pair = HalfPair<T>::floats(word_of(eight, i));
-      x[2 * i] = pair.x;
-      x[2 * i + 1] = pair.y;
-      if (p_.norm != nullptr) {
-        const float2 factor = HalfPair<T>::floats(word_of(factors, i));
-        square += pair.x * pair.x + pair.y * pair.y;
-        x[2 * i] *= factor.x;
-        x[2 * i + 1] *= factor.y;
-      }
-      // Floats that are not negative are ordered as their bits are.
-      most = max(most, max(__float_as_uint(fabsf(x[2 * i])), __float_as_uint(fabsf(x[2 * i + 1]))));
+    for (int i = 0; i < 8; ++i) {
+      most = max(most, __float_as_uint(fabsf(x[i])));
     }
     // The largest becomes 2^14 to 2^15; what is no number stays so.
     const uint32_t exponent = max(__reduce_max_sync(kAllLanes, most) >> 23, 20u);
@@ -140,7 +96,6 @@ class StreamedFloats : RingOfCodes<BITS, __nv_bfloat16, SHIFT, OneRowProduct, fa
     if (lane_ == 0) {
       units_[chunk] = __uint_as_float((min(exponent, 254u) - 14) << 23) * kUnit;
     }
-    return square;
   }
 
   /// The row's elements of a part of 32 in this lane's column; with groups, of the one part of a

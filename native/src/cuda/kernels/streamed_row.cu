@@ -60,11 +60,11 @@ class StreamedRow : RingOfCodes<BITS, T, SHIFT, PRODUCT, ZEROS> {
   static_assert(!ZEROS || (kGroups % 4 == 0 && kGroups * 4 == kStreamedChunk / 8));
   static constexpr int kRuns = kByRow ? 1 : kGroups;  ///< sums of a chunk with one scale
   static constexpr int kRun = 8 / kRuns;              ///< parts of such a sum
-  static constexpr int kTurns = kByRow ? 2 : 1;       ///< sums of it, so that none waits for another
-  static constexpr int kLoads = HELD ? 1 : 4;         ///< chunks of the row at once
-  static constexpr int kAtOnce = BITS == 4 ? 2 : 1;   ///< chunks of a warp, where a row has more
-  static constexpr float kMost = 32639.0f;            ///< the largest integer of two digits
-  static constexpr float kRounding = 12582912.0f;     ///< 1.5 * 2^23, whose last bit is worth 1
+  static constexpr int kTurns = kByRow ? 2 : 1;      ///< sums of it, so that none waits for another
+  static constexpr int kLoads = HELD ? 1 : 4;        ///< chunks of the row at once
+  static constexpr int kAtOnce = BITS == 4 ? 2 : 1;  ///< chunks of a warp, where a row has more
+  static constexpr float kMost = 32639.0f;           ///< the largest integer of two digits
+  static constexpr float kRounding = 12582912.0f;    ///< 1.5 * 2^23, whose last bit is worth 1
 
   /// What a lane has of a chunk of two tiles.
   struct Held {
@@ -100,77 +100,20 @@ class StreamedRow : RingOfCodes<BITS, T, SHIFT, PRODUCT, ZEROS> {
       return;
     }
     uint4 factors[kLoads];
-    fetch_norm(factors, warp_);
+    this->fetch_row(factors, p_.norm, warp_);
     Around around = this->wait_for_row();
     if constexpr (kOfExperts) {
       let_next_begin();  // it may read the experts' numbers then
     }
-    // Once the row is there all of the ring is asked for: what else is loaded now comes before it.
-    uint4 eight[kLoads];
-    uint4 more[kLoads];
-    fetch_row(eight, warp_);
-    fetch_row(more, warp_ + kLoads * kStreamedWarps);
     float square = 0.0f;
-#pragma unroll 1
-    for (int chunk = warp_; chunk < chunks_; chunk += kLoads * kStreamedWarps) {
-      if (chunk != warp_) {
-        fetch_norm(factors, chunk);
-      }
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        if (chunk + i * kStreamedWarps < chunks_) {
-          square += divide(eight[i], factors[i], chunk + i * kStreamedWarps);
-        }
-        eight[i] = more[i];
-      }
-      fetch_row(more, chunk + 2 * kLoads * kStreamedWarps);
-    }
+    this->read_row(factors, square, [&](const float (&x)[8], int chunk) { divide(x, chunk); });
     __syncwarp();
     compute(around, square);
   }
 
  private:
-  /// Reads this warp's next chunks of the row from `chunk` on, if there are any.
-  __device__ void fetch_row(uint4 (&eight)[kLoads], int chunk) const {
-    if (chunk >= chunks_) {
-      return;
-    }
-    const uint4* const x = static_cast<const uint4*>(p_.x);
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
-      eight[i] = at * 8 < p_.k ? x[at] : make_uint4(0, 0, 0, 0);
-    }
-  }
-
-  __device__ void fetch_norm(uint4 (&factors)[kLoads], int chunk) const {
-    if (p_.norm == nullptr) {
-      return;
-    }
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      const int at = (chunk + i * kStreamedWarps) * 32 + lane_;
-      factors[i] = at * 8 < p_.k ? static_cast<const uint4*>(p_.norm)[at] : make_uint4(0, 0, 0, 0);
-    }
-  }
-
-  /// Puts the digits of a chunk of the row, times the norm's factors, into shared memory. Returns a
-  /// lane's part of the sum of squares.
-  __device__ float divide(const uint4& eight, const uint4& factors, int chunk) {
-    float x[8];
-    float square = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float2 pair = HalfPair<T>::floats(word_of(eight, i));
-      x[2 * i] = pair.x;
-      x[2 * i + 1] = pair.y;
-      if (p_.norm != nullptr) {
-        const float2 factor = HalfPair<T>::floats(word_of(factors, i));
-        square += pair.x * pair.x + pair.y * pair.y;
-        x[2 * i] *= factor.x;
-        x[2 * i + 1] *= factor.y;
-      }
-    }
+  /// Puts the digits of a chunk of the row into shared memory.
+  __device__ void divide(const float (&x)[8], int chunk) {
     if constexpr (ZEROS) {
       float sum = ((x[0] + x[1]) + (x[2] + x[3])) + ((x[4] + x[5]) + (x[6] + x[7]));
       sum += __shfl_xor_sync(kAllLanes, sum, 1);
@@ -209,7 +152,6 @@ class StreamedRow : RingOfCodes<BITS, T, SHIFT, PRODUCT, ZEROS> {
     if (lane_ == 0) {
       units_[chunk] = most * (Code::kUnit / kMost) * weight_of(chunk);
     }
-    return square;
   }
 
   /// How much of the expert of a chunk comes into a sum.
@@ -461,7 +403,7 @@ class StreamedRow : RingOfCodes<BITS, T, SHIFT, PRODUCT, ZEROS> {
   AOTIP_STREAMED_KERNEL(aotip_streamed_row_##BITS##_##KIND##_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<BITS, TYPE, SHIFT, HELD != 0>)
 
-#define AOTIP_STREAMED_ZEROS(SHIFT, HELD)                                      \
+#define AOTIP_STREAMED_ZEROS(SHIFT, HELD)                                            \
   AOTIP_STREAMED_KERNEL(aotip_streamed_zeros_4_bf16_##SHIFT##_##HELD, OneRowProduct, \
                         StreamedRow<4, __nv_bfloat16, SHIFT, HELD != 0, OneRowProduct, true>)
 
