@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,6 +67,26 @@ class Block(nn.Module):
         else:
             first, second = self.gate(normed), self.up(normed)
         return x + self.down(self.activation(first) * second)
+
+
+def exact_block(model: nn.Module, values_of: Callable[[Any], Tensor], **options: Any) -> Block:
+    """A block of the weights that another's stand for, in float64.
+
+    Args:
+        model: the other.
+        values_of: what a weight of its linear layers stands for.
+        options: what it was made with.
+    """
+    plain = Block(**options).double()
+    with torch.no_grad():
+        for one, other in zip(plain.modules(), model.modules(), strict=True):
+            if isinstance(one, nn.Linear):
+                one.weight.copy_(values_of(other.weight))
+                if other.bias is not None:
+                    one.bias.copy_(other.bias)
+            elif isinstance(one, Norm):
+                one.weight.copy_(other.weight)
+    return plain
 
 
 ACTIVATIONS = {"silu": nn.SiLU(), "gelu": nn.GELU(), "gelu, tanh": nn.GELU(approximate="tanh")}

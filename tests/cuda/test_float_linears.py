@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from decoder_blocks import ACTIVATIONS, WIDTH, Block, Norm, Together, as_pipeline_has_it
+from decoder_blocks import ACTIVATIONS, WIDTH, Block, Together, as_pipeline_has_it, exact_block
 from executorch.extension.llm.export.mx import ExportableMXConfig
 from executorch.extension.llm.export.nvfp4 import ExportableNVFP4Config
 from exportable_weights import FORMS, Tied
@@ -103,16 +103,7 @@ def test_a_block_becomes_two_products(name: str, rows: int) -> None:
     first, _ = products(program)
     assert first.args[11] != 0  # the gate
     assert (first.args[5] is not None) is (rows == 1)  # the norm
-    plain = Block(**options).double()
-    with torch.no_grad():
-        for one, other in zip(plain.modules(), model.modules(), strict=True):
-            if isinstance(one, nn.Linear):
-                one.weight.copy_(values_of(other.weight))
-                if other.bias is not None:
-                    one.bias.copy_(other.bias)
-            elif isinstance(one, Norm):
-                one.weight.copy_(other.weight)
-    expected = plain(x.double())
+    expected = exact_block(model, values_of, **options)(x.double())
     error = (program.module()(x).double() - expected).norm()
     assert error <= 1.05 * (model(x).double() - expected).norm()
 

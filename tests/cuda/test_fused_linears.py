@@ -14,10 +14,10 @@ from decoder_blocks import (
     Block,
     ComputedBiases,
     LooksAlike,
-    Norm,
     NormOfGemma,
     Together,
     as_pipeline_has_it,
+    exact_block,
 )
 from small_weight_cases import values_of
 from support import lower
@@ -59,20 +59,6 @@ def after_passes(model: nn.Module, inputs: tuple[Tensor, ...], **kwargs: Any) ->
     return program
 
 
-def exact(model: nn.Module, **kwargs: Any) -> nn.Module:
-    """A block of the weights that codes stand for, in float64."""
-    plain = Block(**kwargs).double()
-    with torch.no_grad():
-        for one, other in zip(plain.modules(), model.modules(), strict=True):
-            if isinstance(one, nn.Linear):
-                one.weight.copy_(values_of(other.weight))
-                if other.bias is not None:
-                    one.bias.copy_(other.bias)
-            elif isinstance(one, Norm):
-                one.weight.copy_(other.weight)
-    return plain
-
-
 @pytest.mark.parametrize("joined", [False, True])
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -90,7 +76,7 @@ def test_a_block_becomes_two_products(
     assert first.args[5] is not None
     assert first.args[11] == 1 + list(ACTIVATIONS).index(activation)
     assert second.args[6] is first.args[0]  # the residual
-    expected = exact(model, **options)(x.double())
+    expected = exact_block(model, values_of, **options)(x.double())
     error = (program.module()(x).double() - expected).norm()
     assert error <= 1.05 * (model(x).double() - expected).norm()
 
