@@ -24,6 +24,7 @@ from pack_wheel import PROJECT, pack
 
 REQUIREMENT = "executorch==1.5.*"
 MACOS = "14.0"  # that of executorch's own wheels
+GPUS = "AOTIP_CUDA_GPUS"  # for what a build of the native code makes kernels, instead of for all
 GLIBC_VERSIONS = PROJECT / "tools" / "glibc_versions.py"
 
 
@@ -115,6 +116,8 @@ def main() -> None:
     platforms = options.platforms or list(PLATFORMS)
     if unknown := sorted(set(platforms) - set(PLATFORMS)):
         parser.error(f"no wheel is made for {', '.join(unknown)}; only for {', '.join(PLATFORMS)}")
+    if not options.without_cuda and GPUS in os.environ:
+        parser.error(f"wheels have kernels for all GPUs, but {GPUS} is set; unset it")
     output, work = options.output.resolve(), options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     build = Build(output, work, cuda=not options.without_cuda, jobs=options.jobs)

@@ -127,6 +127,27 @@ def test_packing_again_gives_the_same_bytes(
     assert first.read_bytes() == again.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "gpus", "reason"),
+    [
+        (("windows",), None, "no wheel is made for windows; only for manylinux"),
+        ((PLATFORM,), "90", "wheels have kernels for all GPUs, but AOTIP_CUDA_GPUS is set"),
+    ],
+)
+def test_what_is_no_build_of_wheels_is_refused(
+    tmp_path: Path, arguments: tuple[str, ...], gpus: str | None, reason: str
+) -> None:
+    command = [sys.executable, str(ROOT / "native" / "tools" / "build_wheels.py"), str(tmp_path)]
+    environment = {**os.environ, "AOTIP_CUDA_GPUS": gpus or ""}
+    if gpus is None:
+        del environment["AOTIP_CUDA_GPUS"]
+    done = subprocess.run(
+        [*command, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert reason in done.stderr
+
+
 def test_a_large_wheel_is_refused(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
