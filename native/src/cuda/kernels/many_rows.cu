@@ -20,57 +20,8 @@ using namespace aoti_plugins::cuda;
 
 namespace {
 
-/// Four lanes have eight weights in a row each, and get pair `lane % 4` of each of the four: what a
-/// lane has of a product's first factor.
-template <int BITS>
-class PairExchange {
- public:
-  /// `has_pairs`: the lanes have them, only 4 bits.
-  __device__ PairExchange(uint32_t lane, bool has_pairs)
-      : own_(kept(has_pairs  ? 0xffffffff
-                  : lane & 1 ? 0xf0f0f0f0
-                             : 0x0f0f0f0f,
-                  lane)),
-        turn_(kept(lane & 1 ? 28 : 4, lane)),
-        bytes_(kept(BITS == 8   ? (lane & 1 ? 0x3726 : 0x5140)
-                    : has_pairs ? 0x3210
-                    : lane & 2  ? 0x3715
-                                : 0x6240,
-                    lane)),
-        is_upper_(kept(lane & 2, lane) != 0) {}
-
-  /// The pairs of 32 weights along k: of a word, or, of 8 bits, of two, where every other byte of a
-  /// word is of one pair.
-  __device__ void exchange(uint32_t (&words)[BITS / 4]) const {
-    if constexpr (BITS == 4) {
-      uint32_t& word = words[0];
-      uint32_t other = __shfl_xor_sync(kAllLanes, word, 1);
-      other = __funnelshift_l(other, other, turn_);
-      word = (word & own_) | (other & ~own_);
-      word = __byte_perm(word, __shfl_xor_sync(kAllLanes, word, 2), bytes_);
-    } else {
-      const uint32_t other = __shfl_xor_sync(kAllLanes, is_upper_ ? words[0] : words[1], 2);
-      words[0] = is_upper_ ? other : words[0];
-      words[1] = is_upper_ ? words[1] : other;
-      words[0] = __byte_perm(words[0], __shfl_xor_sync(kAllLanes, words[0], 1), bytes_);
-      words[1] = __byte_perm(words[1], __shfl_xor_sync(kAllLanes, words[1], 1), bytes_);
-    }
-  }
-
- private:
-  /// The compiler would find such numbers anew each time.
-  __device__ static uint32_t kept(uint32_t number, uint32_t lane) {
-    return __shfl_sync(kAllLanes, number, lane);
-  }
-
-  const uint32_t own_;
-  const uint32_t turn_;
-  const uint32_t bytes_;
-  const bool is_upper_;
-};
-
 /// One block's tile of COLUMNS rows of x. WEIGHTS makes pairs of weights of codes.
-template <int BITS, typename T, int COLUMNS, typename WEIGHTS = PairWeights<BITS, T>>
+template <int BITS, int COLUMNS, typename T, typename WEIGHTS = PairWeights<BITS, T>>
 class ManyRows {
  public:
   __device__ ManyRows(const SmallWeightProduct& product, const ManyRowsShape& shape,
@@ -488,30 +439,22 @@ class ManyRows {
 #define AOTIP_MANY_ROWS_BODY(BODY) __trap();
 #endif
 
-#define AOTIP_MANY_ROWS(NAME, BITS, COLUMNS, BLOCKS, ...)                                      \
-  extern "C" __global__ void __launch_bounds__(kManyRowsThreads, BLOCKS)                       \
-      NAME##_##COLUMNS(const SmallWeightProduct p, const ManyRowsShape shape,                  \
-                       const __grid_constant__ TensorMap map) {                                \
-    AOTIP_MANY_ROWS_BODY((ManyRows<BITS, __VA_ARGS__>(p, shape, map, launched_lines()).run())) \
+#define AOTIP_MANY_ROWS(NAME, BITS, COLUMNS, BLOCKS, ...)                              \
+  extern "C" __global__ void __launch_bounds__(kManyRowsThreads, BLOCKS)               \
+      NAME##_##COLUMNS(const SmallWeightProduct p, const ManyRowsShape shape,          \
+                       const __grid_constant__ TensorMap map) {                        \
+    AOTIP_MANY_ROWS_BODY(                                                              \
+        (ManyRows<BITS, COLUMNS, __VA_ARGS__>(p, shape, map, launched_lines()).run())) \
   }
 
-#define AOTIP_MANY_ROWS_OF(BITS, KIND, TYPE)                                                \
-  AOTIP_MANY_ROWS(aotip_many_rows_##BITS##_##KIND, BITS, 64, 2, TYPE, 64)                   \
-  AOTIP_MANY_ROWS(aotip_many_rows_##BITS##_##KIND, BITS, 128, BITS == 4 ? 2 : 1, TYPE, 128) \
-  AOTIP_MANY_ROWS(aotip_many_rows_##BITS##_##KIND, BITS, 256, 1, TYPE, 256)
+#define AOTIP_MANY_ROWS_OF(NAME, BITS, ...)                        \
+  AOTIP_MANY_ROWS(NAME, BITS, 64, 2, __VA_ARGS__)                  \
+  AOTIP_MANY_ROWS(NAME, BITS, 128, BITS == 4 ? 2 : 1, __VA_ARGS__) \
+  AOTIP_MANY_ROWS(NAME, BITS, 256, 1, __VA_ARGS__)
 
-#define AOTIP_MANY_FLOATS(BITS, COLUMNS, BLOCKS)                                                  \
-  AOTIP_MANY_ROWS(aotip_many_floats_##BITS##_bf16, BITS, COLUMNS, BLOCKS, __nv_bfloat16, COLUMNS, \
-                  FloatWeights<BITS>)
-
-#define AOTIP_MANY_FLOATS_OF(BITS)                \
-  AOTIP_MANY_FLOATS(BITS, 64, 2)                  \
-  AOTIP_MANY_FLOATS(BITS, 128, BITS == 4 ? 2 : 1) \
-  AOTIP_MANY_FLOATS(BITS, 256, 1)
-
-AOTIP_MANY_ROWS_OF(4, bf16, __nv_bfloat16)
-AOTIP_MANY_ROWS_OF(4, f16, __half)
-AOTIP_MANY_ROWS_OF(8, bf16, __nv_bfloat16)
-AOTIP_MANY_ROWS_OF(8, f16, __half)
-AOTIP_MANY_FLOATS_OF(4)
-AOTIP_MANY_FLOATS_OF(8)
+AOTIP_MANY_ROWS_OF(aotip_many_rows_4_bf16, 4, __nv_bfloat16)
+AOTIP_MANY_ROWS_OF(aotip_many_rows_4_f16, 4, __half)
+AOTIP_MANY_ROWS_OF(aotip_many_rows_8_bf16, 8, __nv_bfloat16)
+AOTIP_MANY_ROWS_OF(aotip_many_rows_8_f16, 8, __half)
+AOTIP_MANY_ROWS_OF(aotip_many_floats_4_bf16, 4, __nv_bfloat16, FloatWeights<4>)
+AOTIP_MANY_ROWS_OF(aotip_many_floats_8_bf16, 8, __nv_bfloat16, FloatWeights<8>)

@@ -5,7 +5,8 @@
 //
 // Of 4 bits the pairs of a word lie 4 bits apart, of 8 bits 8 apart; of 8 bits a code is 128 too
 // small until its first bit is turned. A pair is cut out, and that makes two floats of it; a fused
-// multiply and add takes off the middle, and where it can it multiplies by the scale as well.
+// multiply and add takes off the middle, and where it can it multiplies by the scale as well. Lanes
+// exchange codes first, as a tile has not the pairs that a product wants.
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,6 +15,7 @@
 
 #include "cuda/kernels/half_pair.cuh"
 #include "cuda/kernels/ptx.cuh"
+#include "cuda/kernels/warp.cuh"
 
 namespace aoti_plugins::cuda {
 
@@ -162,6 +164,55 @@ class PairWeights {
   const int32_t zero_kind_;
   const bool has_groups_;
   const bool is_at_once_;
+};
+
+/// Four lanes have eight weights in a row each, and get pair `lane % 4` of each of the four: what a
+/// lane has of a product's first factor.
+template <int BITS>
+class PairExchange {
+ public:
+  /// `has_pairs`: the lanes have them, only 4 bits.
+  __device__ PairExchange(uint32_t lane, bool has_pairs)
+      : own_(kept(has_pairs  ? 0xffffffff
+                  : lane & 1 ? 0xf0f0f0f0
+                             : 0x0f0f0f0f,
+                  lane)),
+        turn_(kept(lane & 1 ? 28 : 4, lane)),
+        bytes_(kept(BITS == 8   ? (lane & 1 ? 0x3726 : 0x5140)
+                    : has_pairs ? 0x3210
+                    : lane & 2  ? 0x3715
+                                : 0x6240,
+                    lane)),
+        is_upper_(kept(lane & 2, lane) != 0) {}
+
+  /// The pairs of 32 weights along k: of a word, or, of 8 bits, of two, where every other byte of a
+  /// word is of one pair.
+  __device__ void exchange(uint32_t (&words)[BITS / 4]) const {
+    if constexpr (BITS == 4) {
+      uint32_t& word = words[0];
+      uint32_t other = __shfl_xor_sync(kAllLanes, word, 1);
+      other = __funnelshift_l(other, other, turn_);
+      word = (word & own_) | (other & ~own_);
+      word = __byte_perm(word, __shfl_xor_sync(kAllLanes, word, 2), bytes_);
+    } else {
+      const uint32_t other = __shfl_xor_sync(kAllLanes, is_upper_ ? words[0] : words[1], 2);
+      words[0] = is_upper_ ? other : words[0];
+      words[1] = is_upper_ ? words[1] : other;
+      words[0] = __byte_perm(words[0], __shfl_xor_sync(kAllLanes, words[0], 1), bytes_);
+      words[1] = __byte_perm(words[1], __shfl_xor_sync(kAllLanes, words[1], 1), bytes_);
+    }
+  }
+
+ private:
+  /// The compiler would find such numbers anew each time.
+  __device__ static uint32_t kept(uint32_t number, uint32_t lane) {
+    return __shfl_sync(kAllLanes, number, lane);
+  }
+
+  const uint32_t own_;
+  const uint32_t turn_;
+  const uint32_t bytes_;
+  const bool is_upper_;
 };
 
 }  // namespace aoti_plugins::cuda

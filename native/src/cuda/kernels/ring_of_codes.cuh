@@ -46,16 +46,17 @@ struct BytesOfCode<8> {
   __device__ static constexpr int element(int i) { return i; }
 };
 
+/// As `RingOfCodes` has its parameters.
+constexpr ScaleOfRow scale_of_row(int shift, bool floats) {
+  return floats ? kFloatOfRow : shift == kGroupOfRow ? kHalfOfRow : kNoneOfRow;
+}
+
 /// Groups have 2^SHIFT weights, at most a chunk; or it is kGroupOfRow. PRODUCT is a OneRowProduct,
 /// or an ExpertProduct with groups. ZEROS: groups have zeros, which are added; these and scales are
 /// float16. FLOATS: scales of groups have a byte, those of rows are float32.
 template <int BITS, typename T, int SHIFT, typename PRODUCT, bool ZEROS, bool FLOATS = false>
-class RingOfCodes : protected StreamedBlock<T, FLOATS                 ? kFloatOfRow
-                                               : SHIFT == kGroupOfRow ? kHalfOfRow
-                                                                      : kNoneOfRow> {
-  using Base = StreamedBlock<T, FLOATS                 ? kFloatOfRow
-                                : SHIFT == kGroupOfRow ? kHalfOfRow
-                                                       : kNoneOfRow>;
+class RingOfCodes : protected StreamedBlock<T, scale_of_row(SHIFT, FLOATS)> {
+  using Base = StreamedBlock<T, scale_of_row(SHIFT, FLOATS)>;
 
  protected:
   using Base::chunks_;
